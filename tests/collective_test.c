@@ -99,7 +99,7 @@ static void check_plan(const Plan *p) {
     }
 }
 
-static void calls_start_in_order_and_are_undisturbed(void **state) {
+static void calls_start_in_order_and_their_buffers_are_untouched(void **state) {
     (void)state;
     for (int no_fuse = 0; no_fuse < 2; no_fuse++) {
         Arena a = empty;
@@ -164,7 +164,7 @@ static void every_ranks_plans_read_back(void **state) {
 }
 
 // Steps that accumulate, and steps cut for the same bits: their blocks' samples are in the text.
-static void plans_of_steps_in_parts_read_back(void **state) {
+static void plans_of_chunked_steps_read_back(void **state) {
     (void)state;
     static const Parallel how[] = {{.ranks = 1, .micro = 2},
                                    {.ranks = 1, .chunks = 4},
@@ -205,7 +205,7 @@ static void refuses(Arena *a, Str text, const char *from, const char *to, const 
         fail_msg("%s: %.*s", to, SARG(error));
 }
 
-static void what_a_rank_cannot_run_is_refused(void **state) {
+static void plans_of_another_rank_are_refused(void **state) {
     (void)state;
     Arena a = empty;
     Compiled c = {0};
@@ -229,7 +229,7 @@ static void what_a_rank_cannot_run_is_refused(void **state) {
 }
 
 // Each edit is refused with its line, or leaves calls in order and undisturbed.
-static void an_edited_text_is_refused_or_right(void **state) {
+static void an_edited_plan_of_a_rank_is_refused_or_correct(void **state) {
     (void)state;
     uint32_t refused = 0, accepted = 0;
     Arena first = empty;
@@ -276,7 +276,7 @@ static void every_rank_has_the_same_list(void **state) {
     assert_false(str_eq(first, list_of(&a, 5, 0, 3, 128)));
 }
 
-static void one_rank_has_none(void **state) {
+static void one_rank_has_no_collectives(void **state) {
     (void)state;
     Arena a = empty;
     Compiled plain = {0}, one = {0};
@@ -327,7 +327,7 @@ static uint32_t sums_with(const char *norm, int64_t batch, uint32_t ranks) {
 }
 
 // Forward a mean and the squares about it, backward what each needs of the batch: one call a layer.
-static void batch_norm_meets_once_each_way(void **state) {
+static void batch_norm_synchronizes_once_each_way(void **state) {
     (void)state;
     Arena a = empty;
     Compiled c;
@@ -370,7 +370,7 @@ static uint32_t sums_beside_weights(const Plan *p) {
 }
 
 // What the layer below waits for is made first; a wire that is always busy is kept busy instead.
-static void weight_gradients_are_made_while_sums_travel(void **state) {
+static void weight_gradients_overlap_all_reduces(void **state) {
     (void)state;
     Arena a = empty;
     Compiled fast = {0}, slow = {0};
@@ -389,7 +389,7 @@ static void weight_gradients_are_made_while_sums_travel(void **state) {
 }
 
 // Held back until the layer below has been seen to, weight gradients keep activations alive.
-static void what_is_held_back_is_bounded(void **state) {
+static void memory_of_deferred_weight_gradients_is_bounded(void **state) {
     (void)state;
     Arena a = empty;
     Compiled held = {0}, early = {0};
@@ -409,7 +409,7 @@ static void what_is_held_back_is_bounded(void **state) {
 
 // Two nets that one trunk is in: calls that share parts of both would wait for each other. One of
 // them is shared no more, the others are.
-static void a_circle_costs_one_call_its_parts(void **state) {
+static void a_cyclic_dependency_splits_one_call(void **state) {
     (void)state;
     Arena a = empty;
     Front f;
@@ -446,7 +446,7 @@ static double section_seconds(const Plan *p, const Section *s, const Parallel *o
 
 // A core that is faster than estimated still has work until the tail's sums are there, were even
 // all of them sent behind the step's end.
-static void the_tail_is_expected_late(void **state) {
+static void work_covers_deferred_sums_on_a_faster_core(void **state) {
     (void)state;
     Arena a = empty;
     Front f;
@@ -505,7 +505,7 @@ static void check_tails(Arena *a, double bandwidth) {
     }
 }
 
-static void a_tail_is_waits_and_what_follows_from_them(void **state) {
+static void a_tail_contains_only_waits_and_their_dependents(void **state) {
     (void)state;
     for (int i = 0; i < 3; i++) {
         Arena a = empty;
@@ -549,7 +549,7 @@ static void long_work_does_not_fill_a_short_wait(void **state) {
     assert_true(behind > 0);
 }
 
-static void groups_within_a_rank_cost_nothing(void **state) {
+static void groups_within_a_rank_need_no_collective(void **state) {
     (void)state;
     // what is left are the losses and the means of running statistics over the groups
     uint32_t none = sums_with("|> batch_norm(frozen=true)", 12, 2);
@@ -564,23 +564,23 @@ static void groups_within_a_rank_cost_nothing(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(calls_start_in_order_and_are_undisturbed),
+        cmocka_unit_test(calls_start_in_order_and_their_buffers_are_untouched),
         cmocka_unit_test(gradients_are_not_copied),
         cmocka_unit_test(every_rank_has_the_same_list),
-        cmocka_unit_test(one_rank_has_none),
+        cmocka_unit_test(one_rank_has_no_collectives),
         cmocka_unit_test(buckets_are_cut_from_the_end),
-        cmocka_unit_test(batch_norm_meets_once_each_way),
-        cmocka_unit_test(weight_gradients_are_made_while_sums_travel),
-        cmocka_unit_test(what_is_held_back_is_bounded),
+        cmocka_unit_test(batch_norm_synchronizes_once_each_way),
+        cmocka_unit_test(weight_gradients_overlap_all_reduces),
+        cmocka_unit_test(memory_of_deferred_weight_gradients_is_bounded),
         cmocka_unit_test(every_ranks_plans_read_back),
-        cmocka_unit_test(plans_of_steps_in_parts_read_back),
-        cmocka_unit_test(what_a_rank_cannot_run_is_refused),
-        cmocka_unit_test(an_edited_text_is_refused_or_right),
-        cmocka_unit_test(a_circle_costs_one_call_its_parts),
-        cmocka_unit_test(the_tail_is_expected_late),
-        cmocka_unit_test(a_tail_is_waits_and_what_follows_from_them),
+        cmocka_unit_test(plans_of_chunked_steps_read_back),
+        cmocka_unit_test(plans_of_another_rank_are_refused),
+        cmocka_unit_test(an_edited_plan_of_a_rank_is_refused_or_correct),
+        cmocka_unit_test(a_cyclic_dependency_splits_one_call),
+        cmocka_unit_test(work_covers_deferred_sums_on_a_faster_core),
+        cmocka_unit_test(a_tail_contains_only_waits_and_their_dependents),
         cmocka_unit_test(long_work_does_not_fill_a_short_wait),
-        cmocka_unit_test(groups_within_a_rank_cost_nothing),
+        cmocka_unit_test(groups_within_a_rank_need_no_collective),
     };
     return ARENA_CASES(tests, &empty, (size_t)1 << 32);
 }

@@ -277,7 +277,7 @@ static const struct {
           "mean(D(x)) using opt }"},
 };
 
-static void twins_give_the_same_graph(void **state) {
+static void yaml_and_gan_texts_give_the_same_graph(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof twins / sizeof *twins; i++) {
         Str a = hash_of(small(twins[i].a)), b = hash_of(small(twins[i].b));
@@ -286,7 +286,7 @@ static void twins_give_the_same_graph(void **state) {
     }
 }
 
-static void classes_that_are_fed_are_part_of_the_hash(void **state) {
+static void input_classes_are_part_of_the_hash(void **state) {
     (void)state;
     static const char *const kinds[] = {"[]", "label(2)", "label(3)"};
     Str hash[3];
@@ -316,7 +316,7 @@ static void count_gradients(const Module *m, uint32_t net, int out[8]) {
     out[n] = -1;
 }
 
-static void a_net_one_outcome_reaches_is_left_alone_in_the_other(void **state) {
+static void a_net_of_one_branch_is_not_updated_in_the_other(void **state) {
     (void)state;
     static const char *const losses[] = {
         "mean(D(x)) + every 4 { mean(E(x)) }",
@@ -337,7 +337,7 @@ static void a_net_one_outcome_reaches_is_left_alone_in_the_other(void **state) {
 }
 
 // One whose weights alone are read, and one called in a branch that the configs leave out.
-static void a_net_the_text_uses_is_not_idle(void **state) {
+static void a_net_that_is_used_gets_no_warning(void **state) {
     (void)state;
     Str text = STR(NETS "config both = false\nnet Start = copy(D)\nnet E = Judge\n"
                         "fn Judge(x: [4]) -> [] = x |> dense(1) |> squeeze\n"
@@ -386,7 +386,7 @@ static const struct {
      "0 if 1 else 2 if 3 else 4 end 5 end 6"},
 };
 
-static void control_cuts_the_step(void **state) {
+static void control_flow_splits_the_step_into_blocks(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof tapes / sizeof *tapes; i++) {
         const Module *m = small(show(str_format(&arena, NETS "step { %s }", tapes[i].step)));
@@ -402,7 +402,7 @@ static uint32_t sites_of(const Module *m, uint32_t func) {
 }
 
 // The draw before a choice is one draw, whatever the outcome; one behind it is made in either.
-static void a_replay_draws_nothing_twice(void **state) {
+static void a_replay_buffer_draws_each_random_number_once(void **state) {
     (void)state;
     const Module *m = small(
         NETS "step { report mean_x = mean(x)\nupdate D minimize mean(D(normal(4))) + (every 2 { "
@@ -420,7 +420,7 @@ static uint32_t slots_named(const Module *m, const char *start) {
     return n;
 }
 
-static void counts_are_kept_once_where_they_agree(void **state) {
+static void equal_step_counters_are_shared(void **state) {
     (void)state;
     const Module *m = small(NETS "step { update D minimize mean(D(x)) using opt; " G_STEP "}");
     assert_int_equal(slots_named(m, "opt.c1/"), 2); // one for each net
@@ -432,7 +432,7 @@ static void counts_are_kept_once_where_they_agree(void **state) {
     assert_int_equal(slots_named(m, "opt.c1/"), 4); // the updates reach other weights: one for each
 }
 
-static void one_object_shares_its_moments(void **state) {
+static void updates_with_one_optimizer_share_its_moments(void **state) {
     (void)state;
     const Module *m = small(NETS "step { update D minimize mean(D(x)) using opt; update D minimize "
                                  "mean(D(-x)) using opt; " G_STEP "}");
@@ -441,7 +441,7 @@ static void one_object_shares_its_moments(void **state) {
 }
 
 // A loss over a value from before an update and one from behind it has the gradients to both.
-static void a_gradient_goes_to_every_version_used(void **state) {
+static void a_gradient_flows_to_every_version_of_a_weight(void **state) {
     (void)state;
     const Module *m = small(NETS "step { before = mean(D(x)); update D minimize before using opt\n"
                                  "update D minimize before + mean(D(2*x)) using opt\n" G_STEP "}");
@@ -511,7 +511,7 @@ static void a_schedule_has_its_rate_at_the_start(void **state) {
 }
 
 // The turns of `each sample`: one write of the table, whatever the batch.
-static void a_pool_is_written_once(void **state) {
+static void a_replay_buffer_is_written_once(void **state) {
     (void)state;
     const Module *m = small(NETS "old = replay(3)\n"
                                  "step { report mean_x = mean(x)\nupdate D minimize "
@@ -526,7 +526,7 @@ static void a_pool_is_written_once(void **state) {
 }
 
 // `each sample` is a loop: as much graph for any batch, and as many turns as samples.
-static void turns_are_a_loop(void **state) {
+static void each_sample_is_a_loop(void **state) {
     (void)state;
     Str text = STR(NETS "old = replay(3)\n"
                         "step { update D minimize mean(D(old(G(normal(2))))) using opt\n" G_STEP
@@ -546,7 +546,7 @@ static void turns_are_a_loop(void **state) {
     assert_int_equal(nodes[0], nodes[1]);
 }
 
-static void a_copy_begins_as_its_model(void **state) {
+static void a_copy_starts_from_its_nets_weights(void **state) {
     (void)state;
     const Module *m =
         small(NETS "net G_avg = copy(G)\nstep { update D minimize mean(D(x)) using opt\n" G_STEP
@@ -585,7 +585,7 @@ static void weights_are_named_by_their_path(void **state) {
 
 // --- messages ------------------------------------------------------------------------------------
 
-static void settings_are_typed_and_spelled(void **state) {
+static void settings_are_checked_for_type_and_spelling(void **state) {
     (void)state;
     static const struct {
         const char *model, *set, *code, *help;
@@ -625,7 +625,7 @@ static void check_named(const char *habit, const char *at, size_t len) {
         fail_msg("the help for `%s` names what is not there: %.*s", habit, (int)len, at);
 }
 
-static void habits_advise_what_there_is(void **state) {
+static void hints_name_only_what_exists(void **state) {
     (void)state;
     static const char lower[] = "abcdefghijklmnopqrstuvwxyz_0123456789";
     static const char *const habits[][2] = {
@@ -687,24 +687,24 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(models_have_their_weights, set_up),
         cmocka_unit_test_setup(a_yaml_twin_gives_the_same_graph, set_up),
         cmocka_unit_test_setup(fed_draws_are_slots_in_order, set_up),
-        cmocka_unit_test_setup(twins_give_the_same_graph, set_up),
-        cmocka_unit_test_setup(classes_that_are_fed_are_part_of_the_hash, set_up),
-        cmocka_unit_test_setup(a_net_the_text_uses_is_not_idle, set_up),
-        cmocka_unit_test_setup(a_net_one_outcome_reaches_is_left_alone_in_the_other, set_up),
-        cmocka_unit_test_setup(control_cuts_the_step, set_up),
-        cmocka_unit_test_setup(a_replay_draws_nothing_twice, set_up),
-        cmocka_unit_test_setup(counts_are_kept_once_where_they_agree, set_up),
-        cmocka_unit_test_setup(one_object_shares_its_moments, set_up),
-        cmocka_unit_test_setup(a_gradient_goes_to_every_version_used, set_up),
+        cmocka_unit_test_setup(yaml_and_gan_texts_give_the_same_graph, set_up),
+        cmocka_unit_test_setup(input_classes_are_part_of_the_hash, set_up),
+        cmocka_unit_test_setup(a_net_that_is_used_gets_no_warning, set_up),
+        cmocka_unit_test_setup(a_net_of_one_branch_is_not_updated_in_the_other, set_up),
+        cmocka_unit_test_setup(control_flow_splits_the_step_into_blocks, set_up),
+        cmocka_unit_test_setup(a_replay_buffer_draws_each_random_number_once, set_up),
+        cmocka_unit_test_setup(equal_step_counters_are_shared, set_up),
+        cmocka_unit_test_setup(updates_with_one_optimizer_share_its_moments, set_up),
+        cmocka_unit_test_setup(a_gradient_flows_to_every_version_of_a_weight, set_up),
         cmocka_unit_test_setup(total_is_one_sum_over_all_weights, set_up),
         cmocka_unit_test_setup(a_data_map_is_part_of_the_graphs, set_up),
         cmocka_unit_test_setup(a_schedule_has_its_rate_at_the_start, set_up),
-        cmocka_unit_test_setup(turns_are_a_loop, set_up),
-        cmocka_unit_test_setup(a_pool_is_written_once, set_up),
-        cmocka_unit_test_setup(a_copy_begins_as_its_model, set_up),
+        cmocka_unit_test_setup(each_sample_is_a_loop, set_up),
+        cmocka_unit_test_setup(a_replay_buffer_is_written_once, set_up),
+        cmocka_unit_test_setup(a_copy_starts_from_its_nets_weights, set_up),
         cmocka_unit_test_setup(weights_are_named_by_their_path, set_up),
-        cmocka_unit_test_setup(settings_are_typed_and_spelled, set_up),
-        cmocka_unit_test_setup(habits_advise_what_there_is, set_up),
+        cmocka_unit_test_setup(settings_are_checked_for_type_and_spelling, set_up),
+        cmocka_unit_test_setup(hints_name_only_what_exists, set_up),
         cmocka_unit_test_setup(golden_cases, set_up),
     };
     return ARENA_CASES(tests, &empty, 0);

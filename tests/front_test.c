@@ -204,7 +204,7 @@ static void every_file(void (*check)(const char *path), bool library) {
         assert_true(each_source(ROOT_DIR "/stdlib", check) > 0);
 }
 
-static void models_read(void **state) {
+static void shipped_models_parse(void **state) {
     (void)state;
     every_file(reads, true);
 }
@@ -250,7 +250,7 @@ static bool next_block(Str *rest, const char *kind, Str *out) {
     return true;
 }
 
-static void manual_reads(void **state) {
+static void examples_of_the_manual_parse(void **state) {
     (void)state;
     static const struct {
         const char *kind, *name;
@@ -278,7 +278,7 @@ static void names_in_manual(const char *const *names, size_t n) {
             fail_msg("lang/spec.md does not know `%s`", names[i]);
 }
 
-static void manual_is_whole(void **state) {
+static void the_manual_has_every_keyword_and_function(void **state) {
     (void)state;
     static const char *const words[] = {
 #define WORD(Kind, text, breaks) text,
@@ -312,7 +312,7 @@ static void put_grouped(Text *t, const Ast *a) { // every operation in parenthes
         text_put(t, a->text);
 }
 
-static void operators_bind(void **state) {
+static void operators_have_their_precedence(void **state) {
     (void)state;
     static const struct {
         const char *text, *grouped;
@@ -348,7 +348,7 @@ static void operators_bind(void **state) {
 }
 
 // Where a statement ends. The number of statements of each text.
-static void statements_end(void **state) {
+static void statements_end_at_lines_and_semicolons(void **state) {
     (void)state;
     static const struct {
         const char *text;
@@ -441,7 +441,7 @@ static void one_mistake_is_one_error(void **state) {
     }
 }
 
-static void recovery_finds_the_next_mistake(void **state) {
+static void recovery_finds_the_next_error(void **state) {
     (void)state;
     Case c = read_case("case.gan",
                        STR("model m\nx = 1 2\nnet G(z {\n  h = z |> f(\n}\ny = [1\nstep {\n"
@@ -454,7 +454,7 @@ static void recovery_finds_the_next_mistake(void **state) {
             fail_msg("nothing at %s:\n%s", places[i], show(all));
 }
 
-static void help_names_the_nearest_word(void **state) {
+static void help_suggests_the_nearest_name(void **state) {
     (void)state;
     assert_true(contains(only_error("updte D minimize x using o"), STR("did you mean `update`?")));
     assert_true(contains(only_error("x = a && b"), STR("write `and`")));
@@ -482,7 +482,7 @@ static uint32_t count(Str s, Str part) {
     return n;
 }
 
-static void twenty_are_shown(void **state) {
+static void twenty_errors_are_shown(void **state) {
     (void)state;
     Case c = read_case("case.gan", many("x = 1 2\n", 50));
     Str all = errors_of(&c);
@@ -491,7 +491,7 @@ static void twenty_are_shown(void **state) {
     assert_true(str_ends(all, STR("and 30 more\n")));
 }
 
-static void a_place_holds_one_error(void **state) {
+static void a_position_holds_one_error(void **state) {
     (void)state;
     Case c = read_case("case.gan", STR("model m\n"));
     Span here = {1, 2, 4};
@@ -502,7 +502,7 @@ static void a_place_holds_one_error(void **state) {
     assert_false(contains(errors_of(&c), STR("dropped")));
 }
 
-static void sorted_by_place(void **state) {
+static void errors_are_sorted_by_position(void **state) {
     (void)state;
     Case c = read_case("case.gan", STR("model m\n\n\n"));
     diag(&c.f, DiagE0113, (Span){1, 8, 8});
@@ -511,7 +511,7 @@ static void sorted_by_place(void **state) {
     assert_true(str_starts(all, STR("case.gan:1:7: error[E0123]")));
 }
 
-static void caret_stands_under_the_word(void **state) {
+static void the_caret_is_under_the_token(void **state) {
     (void)state;
     Case c = read_case("case.gan", STR("model m\n\tx = \"é\" + 1 == 2 == 3\n"));
     expect_same("caret", errors_of(&c),
@@ -598,7 +598,7 @@ static void hostile_texts_are_one_error(void **state) {
     repeated("a.yaml", "model: a\nlet:\n  x: ", "(", N, 1);
 }
 
-static void any_prefix_of_a_model_is_read(void **state) {
+static void any_prefix_of_a_model_parses_or_fails_cleanly(void **state) {
     (void)state;
     static const char *const files[] = {ROOT_DIR "/models/dcgan.gan",
                                         ROOT_DIR "/models/dcgan.yaml"};
@@ -623,7 +623,7 @@ static void yaml_scalars_are_raw(void **state) {
     assert_true(c.tree->list.at[0]->list.at[0]->num == 1e-4);
 }
 
-static void yaml_mistakes_have_their_place(void **state) {
+static void yaml_errors_have_their_position(void **state) {
     (void)state;
     static const struct {
         const char *text, *place;
@@ -656,28 +656,28 @@ static void yaml_mistakes_have_their_place(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(golden_cases, set_up),
-        cmocka_unit_test_setup(models_read, set_up),
+        cmocka_unit_test_setup(shipped_models_parse, set_up),
         cmocka_unit_test_setup(layout_is_idempotent, set_up),
         cmocka_unit_test_setup(gan_round_trip, set_up),
         cmocka_unit_test_setup(yaml_round_trip, set_up),
         cmocka_unit_test_setup(twins_agree, set_up),
-        cmocka_unit_test_setup(manual_reads, set_up),
-        cmocka_unit_test_setup(manual_is_whole, set_up),
-        cmocka_unit_test_setup(operators_bind, set_up),
-        cmocka_unit_test_setup(statements_end, set_up),
+        cmocka_unit_test_setup(examples_of_the_manual_parse, set_up),
+        cmocka_unit_test_setup(the_manual_has_every_keyword_and_function, set_up),
+        cmocka_unit_test_setup(operators_have_their_precedence, set_up),
+        cmocka_unit_test_setup(statements_end_at_lines_and_semicolons, set_up),
         cmocka_unit_test_setup(one_mistake_is_one_error, set_up),
-        cmocka_unit_test_setup(recovery_finds_the_next_mistake, set_up),
-        cmocka_unit_test_setup(help_names_the_nearest_word, set_up),
-        cmocka_unit_test_setup(twenty_are_shown, set_up),
-        cmocka_unit_test_setup(a_place_holds_one_error, set_up),
-        cmocka_unit_test_setup(sorted_by_place, set_up),
-        cmocka_unit_test_setup(caret_stands_under_the_word, set_up),
+        cmocka_unit_test_setup(recovery_finds_the_next_error, set_up),
+        cmocka_unit_test_setup(help_suggests_the_nearest_name, set_up),
+        cmocka_unit_test_setup(twenty_errors_are_shown, set_up),
+        cmocka_unit_test_setup(a_position_holds_one_error, set_up),
+        cmocka_unit_test_setup(errors_are_sorted_by_position, set_up),
+        cmocka_unit_test_setup(the_caret_is_under_the_token, set_up),
         cmocka_unit_test_setup(json_has_rustc_names, set_up),
         cmocka_unit_test_setup(every_code_is_explained, set_up),
         cmocka_unit_test_setup(hostile_texts_are_one_error, set_up),
-        cmocka_unit_test_setup(any_prefix_of_a_model_is_read, set_up),
+        cmocka_unit_test_setup(any_prefix_of_a_model_parses_or_fails_cleanly, set_up),
         cmocka_unit_test_setup(yaml_scalars_are_raw, set_up),
-        cmocka_unit_test_setup(yaml_mistakes_have_their_place, set_up),
+        cmocka_unit_test_setup(yaml_errors_have_their_position, set_up),
     };
     return ARENA_CASES(tests, &empty, 0);
 }

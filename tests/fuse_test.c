@@ -152,7 +152,7 @@ static void a_batch_norm_stores_nothing_large_between(void **state) {
 
 // Squares about a mean do not wait for it where it is theirs: of the same values over the same
 // axes. Everything else stays as it is.
-static void squares_about_a_mean_are_one_walk(void **state) {
+static void mean_and_variance_are_one_pass(void **state) {
     (void)state;
     static const struct {
         Dtype dtype;
@@ -243,7 +243,7 @@ static void a_slot_written_from_itself_in_another_order_is_not_one_loop(void **s
 }
 
 // A write that computes nothing is no exception: h := flip(h, ...) reads what it writes.
-static void a_slot_that_is_only_turned_round_needs_a_copy(void **state) {
+static void a_slot_that_is_flipped_in_place_needs_a_copy(void **state) {
     (void)state;
     Case *c = begin(4);
     Val x = input(c, shape(false, 2, DIM(50, 60)));
@@ -253,7 +253,7 @@ static void a_slot_that_is_only_turned_round_needs_a_copy(void **state) {
     assert_int_not_equal(c->plan.region_of[x.id], c->plan.region_of[w]);
 }
 
-static void two_slots_that_change_places_need_a_copy(void **state) {
+static void two_slots_that_are_swapped_need_a_copy(void **state) {
     (void)state;
     Case *c = begin(4);
     Type t = shape(false, 1, DIM(100));
@@ -269,7 +269,7 @@ static void two_slots_that_change_places_need_a_copy(void **state) {
         assert_true(order.at[i].before < order.at[i].after); // the plan's own order is valid
 }
 
-static void element_by_element_two_slots_change_places_in_one_loop(void **state) {
+static void elementwise_two_slots_are_swapped_in_one_loop(void **state) {
     (void)state;
     Case *c = begin(4);
     Type t = shape(false, 1, DIM(100));
@@ -282,7 +282,7 @@ static void element_by_element_two_slots_change_places_in_one_loop(void **state)
 
 // --- storing and computing again -----------------------------------------------------------------
 
-static void what_a_call_reads_is_stored_once(void **state) {
+static void an_operand_of_a_library_call_is_stored_once(void **state) {
     (void)state;
     Case *c = begin(8);
     Val x = input(c, shape(true, 3, DIM(4, 8, 8))), a = Tanh(x), flat = Reshape(a, 1, DIM(256));
@@ -297,7 +297,7 @@ static void what_a_call_reads_is_stored_once(void **state) {
                      flat.id); // channels last: the reshape moves elements
 }
 
-static void dear_values_are_stored_and_cheap_ones_are_not(void **state) {
+static void costly_values_are_stored_and_cheap_ones_recomputed(void **state) {
     (void)state;
     Case *c = begin(8);
     Val x = input(c, shape(true, 3, DIM(32, 32, 32))), dear = Tanh(x), cheap = Add(x, Num(x, 1));
@@ -336,7 +336,7 @@ static void a_card_filters_one_axis_after_the_other(void **state) {
     }
 }
 
-static void a_border_is_computed_again(void **state) {
+static void a_border_is_recomputed(void **state) {
     (void)state;
     Case *c = begin(8);
     const int64_t edge[] = {0, 0, 0};
@@ -352,7 +352,7 @@ static void a_border_is_computed_again(void **state) {
 
 // What is made for one reader's sake reads for nothing else: windows that lie side by side, of a
 // sum of three, are one kernel, for where it is left out its own reads are too.
-static void a_pool_is_computed_from_what_it_adds_up(void **state) {
+static void pooling_fuses_the_sum_it_reads(void **state) {
     (void)state;
     for (int card = 0; card < 2; card++) {
         Case *c = begin(8);
@@ -396,7 +396,7 @@ static void a_short_sum_of_parts_reads_all_of_them(void **state) {
 }
 
 // Nor does a move wait only for the operand that its readers' elements come from.
-static void what_a_move_leaves_out_comes_before_it_too(void **state) {
+static void a_move_waits_for_operands_it_does_not_select(void **state) {
     (void)state;
     Case *c = begin(8);
     Val x = input(c, shape(true, 1, DIM(6))), w = input(c, shape(false, 2, DIM(6, 6))),
@@ -416,7 +416,7 @@ static void what_a_move_leaves_out_comes_before_it_too(void **state) {
 // that.
 // Every cropped axis costs a bound where the gradient of a crop, a pad, is looked through, and an
 // access has room for so many: after enough of them a value is stored.
-static void a_long_row_of_pads_is_stored_in_between(void **state) {
+static void a_long_chain_of_pads_stores_intermediate_values(void **state) {
     (void)state;
     enum { Crops = 20, Extent = 32 };
     Case *c = begin(2);
@@ -464,7 +464,7 @@ static void a_value_of_another_block_is_stored(void **state) {
     assert_true(stored(c, y));
 }
 
-static void a_number_that_is_reported_is_read_by_nobody(void **state) {
+static void a_reported_constant_is_no_input_of_kernels(void **state) {
     (void)state;
     Case *c = begin(8);
     Val x = input(c, shape(true, 1, DIM(64))), zero = Num(x, 0), y = Gt(x, zero);
@@ -500,7 +500,7 @@ static void check_region(const Plan *p, uint32_t index, bool no_fuse) {
         assert_int_equal(p->region_of[r->out.at[i]], index);
 }
 
-static void regions_are_whole_and_in_order(void **state) {
+static void regions_are_complete_and_ordered(void **state) {
     (void)state;
     for (uint64_t seed = 0; seed < 60; seed++) {
         Module m;
@@ -574,26 +574,26 @@ static void golden_cases(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         TEST(a_batch_norm_stores_nothing_large_between),
-        TEST(squares_about_a_mean_are_one_walk),
+        TEST(mean_and_variance_are_one_pass),
         TEST(both_sums_of_a_norms_gradient_are_one_loop),
         TEST(adam_is_one_loop_per_weight),
         TEST(a_slot_written_from_itself_in_another_order_is_not_one_loop),
-        TEST(a_slot_that_is_only_turned_round_needs_a_copy),
-        TEST(two_slots_that_change_places_need_a_copy),
-        TEST(element_by_element_two_slots_change_places_in_one_loop),
-        TEST(what_a_call_reads_is_stored_once),
-        TEST(dear_values_are_stored_and_cheap_ones_are_not),
+        TEST(a_slot_that_is_flipped_in_place_needs_a_copy),
+        TEST(two_slots_that_are_swapped_need_a_copy),
+        TEST(elementwise_two_slots_are_swapped_in_one_loop),
+        TEST(an_operand_of_a_library_call_is_stored_once),
+        TEST(costly_values_are_stored_and_cheap_ones_recomputed),
         TEST(a_card_filters_one_axis_after_the_other),
-        TEST(a_border_is_computed_again),
-        TEST(a_pool_is_computed_from_what_it_adds_up),
+        TEST(a_border_is_recomputed),
+        TEST(pooling_fuses_the_sum_it_reads),
         TEST(a_short_sum_is_arithmetic),
         TEST(a_short_sum_of_parts_reads_all_of_them),
-        TEST(what_a_move_leaves_out_comes_before_it_too),
-        TEST(a_long_row_of_pads_is_stored_in_between),
+        TEST(a_move_waits_for_operands_it_does_not_select),
+        TEST(a_long_chain_of_pads_stores_intermediate_values),
         TEST(a_value_compared_with_its_own_elements_is_stored),
         TEST(a_value_of_another_block_is_stored),
-        TEST(a_number_that_is_reported_is_read_by_nobody),
-        TEST(regions_are_whole_and_in_order),
+        TEST(a_reported_constant_is_no_input_of_kernels),
+        TEST(regions_are_complete_and_ordered),
         TEST(golden_cases),
     };
     if (CASES_LISTED(tests))

@@ -151,7 +151,7 @@ static void penalty_through_convolution(Arena *a) {
     expect(count_ops(&f, OpConvDw) == 2, "weight gradients", count_ops(&f, OpConvDw), 2);
 }
 
-static void what_has_no_path_is_zero(Arena *a) {
+static void a_gradient_without_a_path_is_zero(Arena *a) {
     Func f = func_new(a, 2);
     Type t = type_make(false, 1, (int64_t[]){3});
     Val x = Read(&f.g, 0, 0, t), y = Read(&f.g, 1, 0, t), two = Num(x, 2);
@@ -172,7 +172,7 @@ static void what_has_no_path_is_zero(Arena *a) {
 }
 
 // A pin is a value of its own: the gradient to it does not see equal work next to it.
-static void pins_are_told_apart(Arena *a) {
+static void pins_are_distinct_values(Arena *a) {
     Func f = func_new(a, 2);
     Val x = Read(&f.g, 0, 0, type_make(false, 0, NULL)), p = Pin(x), q = Pin(x);
     Val y = Add(Mul(p, p), Mul(Num(x, 5), q));
@@ -254,7 +254,7 @@ static void gradients_cross_blocks(Arena *a) {
 
 // Grads of one y share their sweep: each forward product has one gradient to each side, however
 // many ask.
-static void one_sweep_serves_all(Arena *a) {
+static void gradients_of_one_loss_share_one_sweep(Arena *a) {
     Func f = func_new(a, 2);
     uint8_t i[] = {1}, ij[] = {1, 2}, j[] = {2};
     Val x = Read(&f.g, 0, 0, type_make(true, 1, (int64_t[]){3})), h = x;
@@ -277,7 +277,7 @@ static void one_sweep_serves_all(Arena *a) {
 }
 
 // A forward line keeps its name on the gradient's nodes.
-static void spans_follow(Arena *a) {
+static void gradients_keep_source_spans(Arena *a) {
     Func f = func_new(a, 2);
     Val x = Read(&f.g, 0, 0, type_make(false, 0, NULL));
     f.g.here = (Span){1, 10, 20};
@@ -294,13 +294,13 @@ int main(int argc, char **argv) {
     static const Walk walks[] = {
         WALK(third_order_of_exp_x_squared),
         WALK(penalty_through_convolution),
-        WALK(what_has_no_path_is_zero),
-        WALK(pins_are_told_apart),
+        WALK(a_gradient_without_a_path_is_zero),
+        WALK(pins_are_distinct_values),
         WALK(clamped_roots_have_no_nan),
         WALK(powers_of_zero_have_gradients),
         WALK(gradients_cross_blocks),
-        WALK(one_sweep_serves_all),
-        WALK(spans_follow),
+        WALK(gradients_of_one_loss_share_one_sweep),
+        WALK(gradients_keep_source_spans),
     };
     bool found = WALKS_RUN(walks);
     return !found || failures;

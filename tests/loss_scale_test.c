@@ -186,7 +186,7 @@ static void after_enough_updates_a_scale_doubles(void **state) {
     trial_close(&t);
 }
 
-static void a_loss_that_is_no_number_changes_nothing_either(void **state) {
+static void a_nan_loss_skips_its_update(void **state) {
     (void)state;
     Arena a = empty;
     Trial t;
@@ -211,7 +211,7 @@ static bool slot_is_finite(Trial *t, Arena a, uint32_t slot) {
     return true;
 }
 
-static void a_pass_beyond_the_range_spoils_no_statistics(void **state) {
+static void an_overflow_leaves_running_statistics_finite(void **state) {
     (void)state;
     static const char norm[] =
         "model m \"one batch that no half can hold\"\n"
@@ -239,7 +239,7 @@ static void a_pass_beyond_the_range_spoils_no_statistics(void **state) {
 
 // The inner gradient overflows at the scale that its update begins with; the average of what is
 // made of it waits until it does not; what else is kept does not.
-static void an_average_waits_for_an_inner_gradient_to_be_finite(void **state) {
+static void an_average_skips_non_finite_inner_gradients(void **state) {
     (void)state;
     static const char lengths[] =
         "model m \"a penalty on the lengths of gradients, which it keeps an average of\"\n"
@@ -283,7 +283,7 @@ static double last(const RanksRun *run, const char *name) {
     return x;
 }
 
-static void what_a_narrow_wire_owes_skips_no_update(void **state) {
+static void compression_error_skips_no_update(void **state) {
     (void)state;
     Arena a = empty;
     RanksOptions o = {.name = "m.gan",
@@ -307,7 +307,7 @@ static void what_a_narrow_wire_owes_skips_no_update(void **state) {
 }
 
 // An optimizer's own choice puts what it sets in blocks of their own, of which one runs.
-static void an_optimizer_may_choose(void **state) {
+static void an_optimizer_may_have_a_condition(void **state) {
     (void)state;
     static const char chooses[] =
         "model m \"too large from step 4 on\"\n"
@@ -349,7 +349,7 @@ static uint32_t scales_of(Arena *a, const char *name, Str text) {
 }
 
 // d3gan's generator is updated in both outcomes of a choice, dcgan's critic twice in each step.
-static void outcomes_share_a_scale_and_rounds_do_not(void **state) {
+static void branches_share_a_scale_and_iterations_do_not(void **state) {
     (void)state;
     Arena a = empty;
     static const struct {
@@ -372,7 +372,7 @@ static Str printed_after(Arena *a, Module *m) {
 }
 
 // A text may be read back behind the pass, which meets it again.
-static void what_has_been_scaled_is_left_alone(void **state) {
+static void the_loss_scale_pass_is_idempotent(void **state) {
     (void)state;
     Arena a = empty;
     Module m = *trial_module(&a, &(TrialOptions){.name = "dcgan.gan",
@@ -384,7 +384,7 @@ static void what_has_been_scaled_is_left_alone(void **state) {
 }
 
 // One statement, two blocks of it: do they share a scale?
-static void blocks_of_one_statement_share_only_where_one_runs(void **state) {
+static void exclusive_blocks_of_one_update_share_a_scale(void **state) {
     (void)state;
     static const struct {
         const char *step;
@@ -423,14 +423,14 @@ int main(int argc, char **argv) {
         cmocka_unit_test(ranks_agree_on_scales),
         cmocka_unit_test(an_update_that_overflows_is_skipped_until_it_does_not),
         cmocka_unit_test(after_enough_updates_a_scale_doubles),
-        cmocka_unit_test(a_loss_that_is_no_number_changes_nothing_either),
-        cmocka_unit_test(a_pass_beyond_the_range_spoils_no_statistics),
-        cmocka_unit_test(an_average_waits_for_an_inner_gradient_to_be_finite),
-        cmocka_unit_test(what_a_narrow_wire_owes_skips_no_update),
-        cmocka_unit_test(an_optimizer_may_choose),
-        cmocka_unit_test(outcomes_share_a_scale_and_rounds_do_not),
-        cmocka_unit_test(what_has_been_scaled_is_left_alone),
-        cmocka_unit_test(blocks_of_one_statement_share_only_where_one_runs),
+        cmocka_unit_test(a_nan_loss_skips_its_update),
+        cmocka_unit_test(an_overflow_leaves_running_statistics_finite),
+        cmocka_unit_test(an_average_skips_non_finite_inner_gradients),
+        cmocka_unit_test(compression_error_skips_no_update),
+        cmocka_unit_test(an_optimizer_may_have_a_condition),
+        cmocka_unit_test(branches_share_a_scale_and_iterations_do_not),
+        cmocka_unit_test(the_loss_scale_pass_is_idempotent),
+        cmocka_unit_test(exclusive_blocks_of_one_update_share_a_scale),
     };
     return ARENA_CASES(tests, &empty, 0);
 }

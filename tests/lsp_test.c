@@ -81,12 +81,12 @@ static const char *ask(const char *what, const char *name, int line, int column)
     "  update G minimize mean(D(G(normal(nz)))) using adam(lr=0.1)\n"                              \
     "}\n"
 
-static void a_whole_model_has_no_diagnostics(void **state) {
+static void a_correct_model_has_no_diagnostics(void **state) {
     (void)state;
     has(open_document("m.gan", MODEL), "\"diagnostics\": []");
 }
 
-static void mistakes_are_where_check_has_them(void **state) {
+static void diagnostics_equal_those_of_check(void **state) {
     (void)state;
     const char *answer = open_document("m.gan", "model m \"\xF0\x9D\x94\xBB\" oops\n");
     has(answer, "\"start\": {\"line\": 0, \"character\": 13}"); // the letter is two units of UTF-16
@@ -103,7 +103,7 @@ static void mistakes_are_where_check_has_them(void **state) {
     has(ask("textDocument/hover", "m.gan", 0, 0), "not open");
 }
 
-static void yaml_is_read_as_such(void **state) {
+static void yaml_documents_are_supported(void **state) {
     (void)state;
     has(open_document("m.yaml", "model: m\nnett: {}\n"), "did you mean `net`?");
     has(ask("textDocument/completion", "m.yaml", 0, 0), "\"minimize\"");
@@ -111,7 +111,7 @@ static void yaml_is_read_as_such(void **state) {
         "\"result\": null");
 }
 
-static void names_say_what_they_are_worth(void **state) {
+static void hover_shows_shapes_and_values(void **state) {
     (void)state;
     open_document("m.gan", MODEL);
     has(ask("textDocument/hover", "m.gan", 5, 41), "h: [B, 3]");
@@ -124,7 +124,7 @@ static void names_say_what_they_are_worth(void **state) {
     has(ask("textDocument/hover", "m.gan", 99, 99), "\"result\": null");
 }
 
-static void names_lead_to_where_they_are_bound(void **state) {
+static void names_have_their_definition(void **state) {
     (void)state;
     open_document("m.gan", MODEL);
     has(ask("textDocument/definition", "m.gan", 5, 41),
@@ -138,7 +138,7 @@ static void names_lead_to_where_they_are_bound(void **state) {
     has(ask("textDocument/definition", "m.gan", 4, 30), "\"result\": null"); // of the library
 }
 
-static void half_a_text_still_has_names(void **state) {
+static void an_incomplete_text_has_completions(void **state) {
     (void)state;
     has(open_document("m.gan", "model m\nconfig wide = 3\nnet D(seen: [4]) -> [] {\n  h = se\n"),
         "\"severity\": 1");
@@ -151,14 +151,14 @@ static void half_a_text_still_has_names(void **state) {
         "\"name\": \"wide\"");
 }
 
-static void the_layout_is_one_edit(void **state) {
+static void formatting_is_one_edit(void **state) {
     (void)state;
     open_document("m.gan", "model   m\nconfig a=1\n");
     has(request("textDocument/formatting", "{\"textDocument\":{\"uri\":\"file:///d/m.gan\"}}"),
         "\"newText\": \"model m\\nconfig a = 1\\n\"");
 }
 
-static void what_is_no_message_is_refused(void **state) {
+static void malformed_messages_are_refused(void **state) {
     (void)state;
     int code;
     has(request("textDocument/hover", "{}"), "-32002");
@@ -203,14 +203,14 @@ int main(int argc, char **argv) {
         return 1;
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(a_whole_model_has_no_diagnostics),
-        CASE(mistakes_are_where_check_has_them),
-        CASE(yaml_is_read_as_such),
-        CASE(names_say_what_they_are_worth),
-        CASE(names_lead_to_where_they_are_bound),
-        CASE(half_a_text_still_has_names),
-        CASE(the_layout_is_one_edit),
-        CASE(what_is_no_message_is_refused),
+        CASE(a_correct_model_has_no_diagnostics),
+        CASE(diagnostics_equal_those_of_check),
+        CASE(yaml_documents_are_supported),
+        CASE(hover_shows_shapes_and_values),
+        CASE(names_have_their_definition),
+        CASE(an_incomplete_text_has_completions),
+        CASE(formatting_is_one_edit),
+        CASE(malformed_messages_are_refused),
         CASE(messages_come_in_pieces),
     };
     return CASES_LISTED(tests) ? 0 : cmocka_run_group_tests(tests, NULL, NULL);

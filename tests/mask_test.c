@@ -83,7 +83,7 @@ static void steps_have_the_same_bits(void **state) {
 }
 
 // Three activations: each has its own question and that of the way back, which is of a Where.
-static void the_way_back_asks_what_is_kept_anyway(void **state) {
+static void gradients_read_the_output_that_is_live_anyway(void **state) {
     (void)state;
     Arena a;
     Op of;
@@ -97,7 +97,7 @@ static void the_way_back_asks_what_is_kept_anyway(void **state) {
 }
 
 // y kept in halves: what the header of mask.c says of it, and no more. x is y where it is positive.
-static void halves_have_the_mask_of_what_they_store(void **state) {
+static void sixteen_bit_masks_follow_the_stored_value(void **state) {
     (void)state;
     const float least_f16 = 0x1p-25f, least_bf16 = 0x1p-134f;
     assert_false(gan_f16_to_f32(gan_f32_to_f16(least_f16)) > 0);
@@ -109,8 +109,8 @@ static void halves_have_the_mask_of_what_they_store(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_have_the_same_bits),
-        cmocka_unit_test(the_way_back_asks_what_is_kept_anyway),
-        cmocka_unit_test(halves_have_the_mask_of_what_they_store),
+        cmocka_unit_test(gradients_read_the_output_that_is_live_anyway),
+        cmocka_unit_test(sixteen_bit_masks_follow_the_stored_value),
     };
     if (CASES_LISTED(tests))
         return 0;

@@ -65,7 +65,7 @@ static uint32_t draw_buffers(uint64_t *seed, Buffer *b) {
 
 // --- cases ---------------------------------------------------------------------------------------
 
-static void buffers_meet_where_both_live(void **state) {
+static void live_ranges_intersect_where_both_are_live(void **state) {
     (void)state;
     uint64_t seed = 1;
     for (uint32_t i = 0; i < Cases * MostBuffers; i++) {
@@ -74,7 +74,7 @@ static void buffers_meet_where_both_live(void **state) {
     }
 }
 
-static void the_bound_is_what_lives_at_once(void **state) {
+static void the_bound_is_the_peak_of_live_bytes(void **state) {
     (void)state;
     uint64_t seed = 2;
     Buffer b[MostBuffers];
@@ -84,7 +84,7 @@ static void the_bound_is_what_lives_at_once(void **state) {
     }
 }
 
-static void no_two_lie_over_one_another_while_both_live(void **state) {
+static void live_buffers_do_not_overlap(void **state) {
     (void)state;
     uint64_t seed = 3;
     Buffer b[MostBuffers];
@@ -105,7 +105,7 @@ static void no_two_lie_over_one_another_while_both_live(void **state) {
 }
 
 // A value of the step before is gone once the tail has run: what is made then may take its place.
-static void a_place_is_free_again_behind_the_tail(void **state) {
+static void memory_is_reused_after_the_tail(void **state) {
     (void)state;
     Buffer b[] = {{0},
                   {.owner = 1, .first = 8, .last = Launches, .again = 4, .bytes = 64},
@@ -118,10 +118,10 @@ static void a_place_is_free_again_behind_the_tail(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(buffers_meet_where_both_live),
-        cmocka_unit_test(the_bound_is_what_lives_at_once),
-        cmocka_unit_test(no_two_lie_over_one_another_while_both_live),
-        cmocka_unit_test(a_place_is_free_again_behind_the_tail),
+        cmocka_unit_test(live_ranges_intersect_where_both_are_live),
+        cmocka_unit_test(the_bound_is_the_peak_of_live_bytes),
+        cmocka_unit_test(live_buffers_do_not_overlap),
+        cmocka_unit_test(memory_is_reused_after_the_tail),
     };
     return ARENA_CASES(tests, &empty, 0);
 }

@@ -137,7 +137,7 @@ static void play_left(Arena *a, CompileOptions *o, const char *name, uint32_t ta
     plan_play_lives(a, &c.step, &(PassOptions){.real = DtF32}, 0);
 }
 
-static void tails_find_their_values(void **state) {
+static void deferred_tails_read_correct_values(void **state) {
     (void)state;
     Arena a;
     assert_int_equal(arena_init(&a, 0), GAN_OK);
@@ -317,7 +317,7 @@ static void an_update_of_a_net_is_one_launch(void **state) {
 }
 
 // What a step makes of weights alone need not be made layer by layer.
-static void weights_are_narrowed_in_one_launch(void **state) {
+static void weights_are_cast_to_bf16_in_one_launch(void **state) {
     (void)state;
     Arena a;
     Compiled c = {0};
@@ -397,7 +397,7 @@ static void plans_read_back(void **state) {
 }
 
 // A decision that cannot be kept is refused with a line; one that is accepted plays right.
-static void an_edited_plan_is_refused_or_right(void **state) {
+static void an_edited_plan_is_refused_or_correct(void **state) {
     (void)state;
     uint32_t refused = 0, accepted = 0;
     for (uint64_t seed = 0; seed < 20; seed++)
@@ -569,7 +569,7 @@ static void remember(void *user, Arena *perm, Str key, Str bytes) {
 }
 
 // What was made is taken again for the same model, options and cards, and for no other.
-static void a_compiled_model_is_made_once(void **state) {
+static void a_compiled_model_is_cached(void **state) {
     (void)state;
     Arena a;
     Memory memory = {0};
@@ -611,7 +611,7 @@ static void a_compiled_model_is_made_once(void **state) {
 }
 
 // Two nets of two weights, with one kind of state each.
-static void slots_lie_in_equal_arenas(void **state) {
+static void arenas_of_weights_and_moments_have_equal_layout(void **state) {
     (void)state;
     Arena a;
     assert_int_equal(arena_init(&a, 0), GAN_OK);
@@ -690,18 +690,18 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_narrower_copy_does_not_lie_on_its_operand),
         cmocka_unit_test(packing_is_close_to_the_bound),
         cmocka_unit_test(models_are_planned_close_to_the_bound),
-        cmocka_unit_test(tails_find_their_values),
+        cmocka_unit_test(deferred_tails_read_correct_values),
         cmocka_unit_test(an_update_of_a_net_is_one_launch),
         cmocka_unit_test(functions_share_their_kernels),
-        cmocka_unit_test(weights_are_narrowed_in_one_launch),
+        cmocka_unit_test(weights_are_cast_to_bf16_in_one_launch),
         cmocka_unit_test(planning_twice_gives_the_same_text),
         cmocka_unit_test(plans_read_back),
-        cmocka_unit_test(an_edited_plan_is_refused_or_right),
+        cmocka_unit_test(an_edited_plan_is_refused_or_correct),
         cmocka_unit_test(sizes_that_could_wrap_are_refused),
         cmocka_unit_test(machine_code_comes_with_its_plan),
         cmocka_unit_test(machine_code_for_ranks),
-        cmocka_unit_test(a_compiled_model_is_made_once),
-        cmocka_unit_test(slots_lie_in_equal_arenas),
+        cmocka_unit_test(a_compiled_model_is_cached),
+        cmocka_unit_test(arenas_of_weights_and_moments_have_equal_layout),
         cmocka_unit_test(arithmetic_is_counted_on_shapes),
     };
     if (CASES_LISTED(tests))

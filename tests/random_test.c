@@ -105,12 +105,12 @@ static void expect_fine(Lot *lot) {
     assert_true(lot->counted[VerdictFine] >= lot->n * 6 / 10);
 }
 
-static void every_way_computes_what_the_text_means(void **state) {
+static void every_configuration_matches_the_oracle(void **state) {
     (void)state;
     expect_fine(&(Lot){.n = CASES});
 }
 
-static void compiled_kernels_compute_what_the_text_means(void **state) {
+static void compiled_kernels_match_the_oracle(void **state) {
     (void)state;
     expect_fine(&(Lot){.first = 100000,
                        .n = COMPILED_CASES,
@@ -125,7 +125,7 @@ static bool has_card(void) {
 #endif
 }
 
-static void kernels_of_a_card_compute_what_the_text_means(void **state) {
+static void cuda_kernels_match_the_oracle(void **state) {
     (void)state;
     if (!has_card()) {
         print_message("no C++ compiler, or a sanitizer: CUDA kernels were not run\n");
@@ -135,7 +135,7 @@ static void kernels_of_a_card_compute_what_the_text_means(void **state) {
 }
 
 // What was found: a model each, made small, with the mistake in a comment.
-static void what_was_found_stays_mended(void **state) {
+static void fixed_bugs_stay_fixed(void **state) {
     (void)state;
     Arena a = empty;
     Lot lot = {
@@ -179,10 +179,10 @@ static int by_hand(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_way_computes_what_the_text_means),
-        cmocka_unit_test(compiled_kernels_compute_what_the_text_means),
-        cmocka_unit_test(kernels_of_a_card_compute_what_the_text_means),
-        cmocka_unit_test(what_was_found_stays_mended),
+        cmocka_unit_test(every_configuration_matches_the_oracle),
+        cmocka_unit_test(compiled_kernels_match_the_oracle),
+        cmocka_unit_test(cuda_kernels_match_the_oracle),
+        cmocka_unit_test(fixed_bugs_stay_fixed),
     };
     bool hand = argc > 2 && (strcmp(argv[1], "run") == 0 || strcmp(argv[1], "print") == 0 ||
                              strcmp(argv[1], "replay") == 0);

@@ -115,22 +115,22 @@ static void same_bits(RanksOptions *o) {
     }
 }
 
-static void the_bits_are_the_same_on_ref(void **state) {
+static void results_are_equal_on_ref(void **state) {
     (void)state;
     same_bits(&(RanksOptions){.batch = 2, .api = &device_ref, .real = DtF64, .steps = 2});
 }
 
-static void the_bits_are_the_same_on_the_cpu(void **state) {
+static void results_are_equal_on_the_cpu(void **state) {
     (void)state;
     same_bits(&(RanksOptions){.batch = 4, .api = &device_cpu, .real = DtF32, .steps = 2});
 }
 
-static void the_bits_are_the_same_in_halves(void **state) {
+static void results_are_equal_in_bf16(void **state) {
     (void)state;
     same_bits(&(RanksOptions){.batch = 4, .api = &device_cpu, .real = DtBF16, .steps = 2});
 }
 
-static void the_bits_are_the_same_on_ranks(void **state) {
+static void results_are_equal_on_ranks(void **state) {
     (void)state;
     same_bits(&(RanksOptions){.batch = 4,
                               .api = &device_cpu,
@@ -140,7 +140,7 @@ static void the_bits_are_the_same_on_ranks(void **state) {
                               .as_trained = true});
 }
 
-static void the_bits_are_the_same_in_chunks(void **state) {
+static void results_are_equal_in_chunks(void **state) {
     (void)state;
     same_bits(&(RanksOptions){.batch = 8,
                               .api = &device_cpu,
@@ -149,7 +149,7 @@ static void the_bits_are_the_same_in_chunks(void **state) {
                               .parallel = {.ranks = 2, .chunks = 4}});
 }
 
-static void the_bits_are_the_same_in_parts(void **state) {
+static void results_are_equal_in_micro_batches(void **state) {
     (void)state;
     same_bits(&(RanksOptions){.batch = 8,
                               .api = &device_cpu,
@@ -202,7 +202,7 @@ static size_t bytes_within(size_t i, uint32_t ranks, bool tail, size_t limit) {
 }
 
 // Whoever asks for too little is told the least there is, and can ask for that, or a little more.
-static void the_least_is_within_reach(void **state) {
+static void the_reported_minimum_is_reachable(void **state) {
     (void)state;
     for (size_t i = 0; i < Models; i++)
         for (uint32_t ranks = 1; ranks <= 2; ranks++) {
@@ -214,7 +214,7 @@ static void the_least_is_within_reach(void **state) {
 
 // What a step's end writes in the next step bars none of that step's regions from running again:
 // a tail takes the sums it waits for, and nothing beside.
-static void a_tail_takes_no_room(void **state) {
+static void a_tail_costs_only_the_sums_it_waits_for(void **state) {
     (void)state;
     for (size_t i = 0; i < Models; i++) {
         size_t left = 0, none = 0;
@@ -257,7 +257,7 @@ static Str said_behind(const char *word) {
 // A limit too low is refused with what the batch needs at least, rounded up, and with a batch that
 // fits where there is one. One below the weights is refused with theirs, before anything is
 // planned.
-static void what_fits_is_said(void **state) {
+static void a_refusal_names_what_fits(void **state) {
     (void)state;
     for (size_t i = 0; i < Models; i++) {
         Arena a = empty;
@@ -284,15 +284,15 @@ static void what_fits_is_said(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_bits_are_the_same_on_ref),
-        cmocka_unit_test(the_bits_are_the_same_on_the_cpu),
-        cmocka_unit_test(the_bits_are_the_same_in_halves),
-        cmocka_unit_test(the_bits_are_the_same_on_ranks),
-        cmocka_unit_test(the_bits_are_the_same_in_chunks),
-        cmocka_unit_test(the_bits_are_the_same_in_parts),
-        cmocka_unit_test(the_least_is_within_reach),
-        cmocka_unit_test(a_tail_takes_no_room),
-        cmocka_unit_test(what_fits_is_said),
+        cmocka_unit_test(results_are_equal_on_ref),
+        cmocka_unit_test(results_are_equal_on_the_cpu),
+        cmocka_unit_test(results_are_equal_in_bf16),
+        cmocka_unit_test(results_are_equal_on_ranks),
+        cmocka_unit_test(results_are_equal_in_chunks),
+        cmocka_unit_test(results_are_equal_in_micro_batches),
+        cmocka_unit_test(the_reported_minimum_is_reachable),
+        cmocka_unit_test(a_tail_costs_only_the_sums_it_waits_for),
+        cmocka_unit_test(a_refusal_names_what_fits),
     };
     return ARENA_CASES(tests, &empty, (size_t)1 << 33);
 }

@@ -157,7 +157,7 @@ static void chunks_have_the_same_bits_on_the_cpu(void **state) {
 
 // What every rank computes for itself from equal values has equal bits, though shares of 3 and 2
 // samples have other kernels around it: ranks_run compares all that the ranks end with.
-static void ranks_with_shares_of_other_sizes_end_alike(void **state) {
+static void ranks_with_unequal_shares_have_equal_weights(void **state) {
     (void)state;
     Arena a = empty;
     RanksRun run;
@@ -215,7 +215,7 @@ static void compare_left(const struct Lap *l, RanksOptions o) {
     ranks_free(&left);
 }
 
-static void a_block_may_leave_its_end(void **state) {
+static void a_block_may_defer_its_tail(void **state) {
     (void)state;
     for (uint32_t i = 0; i < LAPS; i++)
         compare_left(&lap[i],
@@ -228,7 +228,7 @@ static void a_block_may_leave_its_end(void **state) {
                                              .parallel = {.ranks = ranks}});
 }
 
-static void one_rank_leaves_nothing(void **state) {
+static void one_rank_defers_nothing(void **state) {
     (void)state;
     Arena a = empty;
     RanksRun run;
@@ -279,7 +279,7 @@ static void variances_are_as_exact_on_ranks(void **state) {
 }
 
 // Squares about another channel's mean are not about their own.
-static void squares_about_other_means_do_not_depend_on_ranks(void **state) {
+static void variances_about_given_means_do_not_depend_on_ranks(void **state) {
     (void)state;
     static const char turned[] =
         "model turned\ndata x : float(1, 3)\n"
@@ -344,13 +344,13 @@ int main(int argc, char **argv) {
 #ifndef ALL_MODELS
         cmocka_unit_test(chunks_read_a_state_before_it_is_set),
         cmocka_unit_test(chunks_have_the_same_bits_on_any_number_of_ranks),
-        cmocka_unit_test(ranks_with_shares_of_other_sizes_end_alike),
+        cmocka_unit_test(ranks_with_unequal_shares_have_equal_weights),
         cmocka_unit_test(chunks_have_the_same_bits_on_the_cpu),
         cmocka_unit_test(accumulation_is_the_same_step),
-        cmocka_unit_test(a_block_may_leave_its_end),
-        cmocka_unit_test(one_rank_leaves_nothing),
+        cmocka_unit_test(a_block_may_defer_its_tail),
+        cmocka_unit_test(one_rank_defers_nothing),
         cmocka_unit_test(variances_are_as_exact_on_ranks),
-        cmocka_unit_test(squares_about_other_means_do_not_depend_on_ranks),
+        cmocka_unit_test(variances_about_given_means_do_not_depend_on_ranks),
         cmocka_unit_test(losses_over_the_batch_do_not_depend_on_ranks),
 #endif
     };

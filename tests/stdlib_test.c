@@ -284,7 +284,7 @@ static void spectra_have_their_values_and_gradients(void **state) {
 }
 
 // The rings of the language and those of `ganrun eval` are the same numbers.
-static void rings_are_those_of_evaluations(void **state) {
+static void power_spectrum_rings_equal_those_of_eval(void **state) {
     static const char text[] =
         "model m\ndata x : float(1, %u, %u)\n"
         "net N(x) { param at : [1] = 0; x + at }\n"
@@ -349,7 +349,7 @@ static const Row optimizers[] = {
     {"sgd(lr=half_life(2))", -0.20347849553639558},
 };
 
-static void optimizers_go_where_they_should(void **state) {
+static void optimizers_take_the_expected_steps(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; i++) {
         Arena a = empty;
@@ -374,7 +374,7 @@ static void optimizers_go_where_they_should(void **state) {
 
 // --- averages and initial values -----------------------------------------------------------------
 
-static void an_averaged_net_follows(void **state) {
+static void an_averaged_net_follows_its_net(void **state) {
     static const char text[] =
         "model m\ndata x : float(3)\n"
         "net N(x: [3]) { param w : [3] = 0; sum((w*x)^2, sample) }\nnet A = copy(N)\n"
@@ -405,7 +405,7 @@ static const Row spreads[] = {
     {"he", 0.17677669529663687},     // sqrt(2 / (32 * 2))
 };
 
-static void initial_values_have_their_deviation(void **state) {
+static void initial_values_have_the_specified_deviation(void **state) {
     static const char text[] = "model m\ndata x : float(3)\nnet N(x: [3]) { param w : [64, 32, 2] "
                                "= %s; sum(w)*sum(x, sample) }\n"
                                "step { update N minimize mean(N(x)) using sgd() }\n";
@@ -459,7 +459,7 @@ static void orthogonal_weights_are_orthogonal(void **state) {
 }
 
 // Lengths of a normed weight begin as those of its rows, in a copy as well.
-static void an_initial_value_may_be_of_weights_made_before(void **state) {
+static void an_initial_value_may_read_earlier_weights(void **state) {
     static const char text[] =
         "model m\ndata x : float(5)\nnet N(x: [5]) -> [3] {\n"
         "  param w : [3, 5] = fan_in\n  param g : [3] = norms(2*w)\n"
@@ -499,12 +499,12 @@ int main(int argc, char **argv) {
         cmocka_unit_test(layers_have_their_values_and_gradients),
         cmocka_unit_test(losses_have_their_values_and_gradients),
         cmocka_unit_test(spectra_have_their_values_and_gradients),
-        cmocka_unit_test(rings_are_those_of_evaluations),
-        cmocka_unit_test(optimizers_go_where_they_should),
-        cmocka_unit_test(an_averaged_net_follows),
-        cmocka_unit_test(initial_values_have_their_deviation),
+        cmocka_unit_test(power_spectrum_rings_equal_those_of_eval),
+        cmocka_unit_test(optimizers_take_the_expected_steps),
+        cmocka_unit_test(an_averaged_net_follows_its_net),
+        cmocka_unit_test(initial_values_have_the_specified_deviation),
         cmocka_unit_test(orthogonal_weights_are_orthogonal),
-        cmocka_unit_test(an_initial_value_may_be_of_weights_made_before),
+        cmocka_unit_test(an_initial_value_may_read_earlier_weights),
     };
     return ARENA_CASES(tests, &empty, 0);
 }

@@ -62,7 +62,7 @@ static Times times_of(Arena *a, const Func *f, const SumVec *sums, const Paralle
 }
 
 // Two ranks make half of each product, one behind the other.
-static void a_chain_takes_what_its_products_take(void **state) {
+static void a_chains_time_is_the_sum_of_its_products(void **state) {
     (void)state;
     Arena a = empty;
     SumVec sums;
@@ -89,7 +89,7 @@ static uint32_t count_late(const Func *f, const Times *t) {
     return n;
 }
 
-static void sums_that_are_left_arrive_when_the_wire_is_done(void **state) {
+static void deferred_sums_complete_when_the_link_is_idle(void **state) {
     (void)state;
     Arena a = empty;
     SumVec sums;
@@ -111,7 +111,7 @@ static void sums_that_are_left_arrive_when_the_wire_is_done(void **state) {
 }
 
 // Squares about a mean need no sum but those that the mean's own needs.
-static void a_sum_like_another_is_there_with_it(void **state) {
+static void a_dependent_sum_completes_with_the_other(void **state) {
     (void)state;
     Arena a = empty;
     SumVec sums;
@@ -122,7 +122,7 @@ static void a_sum_like_another_is_there_with_it(void **state) {
     assert_int_equal(t.time[two], t.time[one]);
 }
 
-static void a_call_takes_its_latency_and_its_bytes(void **state) {
+static void a_calls_time_is_latency_plus_transfer(void **state) {
     (void)state;
     Parallel o = {.latency = 1e-3, .bandwidth = 1e6};
     assert_true(fabs(call_seconds(&o, 500) - 1.5e-3) < 1e-12);
@@ -132,10 +132,10 @@ static void a_call_takes_its_latency_and_its_bytes(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_chain_takes_what_its_products_take),
-        cmocka_unit_test(sums_that_are_left_arrive_when_the_wire_is_done),
-        cmocka_unit_test(a_sum_like_another_is_there_with_it),
-        cmocka_unit_test(a_call_takes_its_latency_and_its_bytes),
+        cmocka_unit_test(a_chains_time_is_the_sum_of_its_products),
+        cmocka_unit_test(deferred_sums_complete_when_the_link_is_idle),
+        cmocka_unit_test(a_dependent_sum_completes_with_the_other),
+        cmocka_unit_test(a_calls_time_is_latency_plus_transfer),
     };
     return ARENA_CASES(tests, &empty, (size_t)1 << 32);
 }

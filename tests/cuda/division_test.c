@@ -47,7 +47,7 @@ static void assert_same(const char *what, float a, float b, float got, float wan
         fail_msg("%s of %a and %a: %a instead of %a", what, a, b, got, want);
 }
 
-static void quotients_and_roots_are_right_to_the_last_bit(void **state) {
+static void quotients_and_roots_are_correctly_rounded(void **state) {
     static float a[Pairs], b[Pairs], q[Pairs], r[Pairs];
     Arena arena;
     Shim *s;
@@ -84,7 +84,7 @@ static void quotients_and_roots_are_right_to_the_last_bit(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(quotients_and_roots_are_right_to_the_last_bit),
+        cmocka_unit_test(quotients_and_roots_are_correctly_rounded),
     };
     if (CASES_LISTED(tests))
         return 0;

@@ -18,7 +18,7 @@ static Run *started(void) {
     return run;
 }
 
-static void every_moment_counts_once(void **state) {
+static void overlapping_work_is_counted_once(void **state) {
     (void)state;
     Run *run = started();
     uint64_t graphs = recorder_made_graphs(run->r);
@@ -40,7 +40,7 @@ static void every_moment_counts_once(void **state) {
     free_run(run);
 }
 
-static void a_device_that_counts_may_be_closed(void **state) {
+static void a_device_may_be_closed_while_profiling(void **state) {
     (void)state;
     Run *run = started();
     assert_true(device_cuda.inside(run->device, true) == 0);
@@ -50,7 +50,7 @@ static void a_device_that_counts_may_be_closed(void **state) {
     free_run(run);
 }
 
-static void without_the_library_it_is_not_known(void **state) {
+static void without_cupti_utilization_is_unknown(void **state) {
     (void)state;
     Run *run = new_tiny();
     recorder_without_cupti(run->r);
@@ -65,7 +65,7 @@ static void without_the_library_it_is_not_known(void **state) {
 }
 
 // What was dropped for want of memory is not known; what comes later is.
-static void without_memory_it_is_not_known(void **state) {
+static void without_memory_utilization_is_unknown(void **state) {
     (void)state;
     Run *run = started();
     assert_true(device_cuda.inside(run->device, true) == 0);
@@ -109,10 +109,10 @@ static void a_broken_context_at_any_call_ends_cleanly(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_moment_counts_once),
-        cmocka_unit_test(a_device_that_counts_may_be_closed),
-        cmocka_unit_test(without_the_library_it_is_not_known),
-        cmocka_unit_test(without_memory_it_is_not_known),
+        cmocka_unit_test(overlapping_work_is_counted_once),
+        cmocka_unit_test(a_device_may_be_closed_while_profiling),
+        cmocka_unit_test(without_cupti_utilization_is_unknown),
+        cmocka_unit_test(without_memory_utilization_is_unknown),
         cmocka_unit_test(an_error_at_any_call_ends_cleanly),
         cmocka_unit_test(a_broken_context_at_any_call_ends_cleanly),
     };

@@ -183,7 +183,7 @@ static void check_node(Arena a, const Graph *g, uint32_t id, Seen *seen) {
     seen->as_conv[conv.kind]++;
 }
 
-static void operations_are_what_the_nodes_are(void **state) {
+static void cudnn_operations_equal_their_nodes(void **state) {
     (void)state;
     Arena a;
     Seen seen = {0};
@@ -318,7 +318,7 @@ static void check_model(Arena *a, const char *text, SeenEpilogues *seen) {
         }
 }
 
-static void epilogues_are_what_the_regions_are(void **state) {
+static void cudnn_epilogues_equal_their_regions(void **state) {
     (void)state;
     static const char *const of[] = {
         "data x : image(3, 8, 8)\n"
@@ -359,9 +359,9 @@ static void epilogues_are_what_the_regions_are(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(operations_are_what_the_nodes_are),
+        cmocka_unit_test(cudnn_operations_equal_their_nodes),
         cmocka_unit_test(products_of_every_order_are_read),
-        cmocka_unit_test(epilogues_are_what_the_regions_are),
+        cmocka_unit_test(cudnn_epilogues_equal_their_regions),
     };
     if (CASES_LISTED(tests))
         return 0;

@@ -54,7 +54,7 @@ static Count count_steps(const char *layer, const char *act, int extent) {
                    all.epilogues - timed.epilogues};
 }
 
-static void what_the_library_offers_is_absorbed(void **state) {
+static void ready_epilogues_are_absorbed(void **state) {
     (void)state;
     Count relu = count_steps("conv", "relu", 8), tanh = count_steps("conv", "tanh", 8);
     assert_int_equal(relu.calls, tanh.calls);
@@ -63,14 +63,14 @@ static void what_the_library_offers_is_absorbed(void **state) {
     assert_int_equal(relu.launches + 2, tanh.launches);
 }
 
-static void what_must_be_compiled_is_absorbed_where_it_pays(void **state) {
+static void compiled_epilogues_are_absorbed_where_it_pays(void **state) {
     (void)state;
     assert_int_equal(count_steps("conv", "leaky_relu(0.2)", 8).epilogues, 0);
     assert_int_equal(count_steps("conv", "leaky_relu(0.2)", 512).epilogues, 2);
 }
 
 // A transposed convolution is an input gradient, of which none is ready.
-static void so_is_what_follows_a_transposed_convolution(void **state) {
+static void epilogues_of_transposed_convolutions_are_absorbed(void **state) {
     (void)state;
     Count small = count_steps("conv_transpose", "relu", 8);
     Count large = count_steps("conv_transpose", "relu", 512);
@@ -82,7 +82,7 @@ static void so_is_what_follows_a_transposed_convolution(void **state) {
     assert_int_equal(large.launches + 2, tanh.launches);
 }
 
-static void without_the_library_kernels_do_it(void **state) {
+static void without_cudnn_kernels_compute_epilogues(void **state) {
     (void)state;
     const DeviceOptions o = {.threads = 1};
     Run *run = run_of("conv", "relu", 8);
@@ -123,10 +123,10 @@ static void an_error_at_any_call_ends_cleanly(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_the_library_offers_is_absorbed),
-        cmocka_unit_test(what_must_be_compiled_is_absorbed_where_it_pays),
-        cmocka_unit_test(so_is_what_follows_a_transposed_convolution),
-        cmocka_unit_test(without_the_library_kernels_do_it),
+        cmocka_unit_test(ready_epilogues_are_absorbed),
+        cmocka_unit_test(compiled_epilogues_are_absorbed_where_it_pays),
+        cmocka_unit_test(epilogues_of_transposed_convolutions_are_absorbed),
+        cmocka_unit_test(without_cudnn_kernels_compute_epilogues),
         cmocka_unit_test(an_error_at_any_call_ends_cleanly),
     };
     if (CASES_LISTED(tests))

@@ -15,7 +15,7 @@
 
 // --- what may go wrong ---------------------------------------------------------------------------
 
-static void a_machine_without_a_fit_card_is_told_so(void **state) {
+static void a_machine_without_a_suitable_card_is_reported(void **state) {
     (void)state;
     static const struct {
         Mishap mishap;
@@ -179,7 +179,7 @@ static void remove_folder(Arena *a, const char *root) {
 }
 
 // A batch a round, read in a branch first: none is put in the place of one that is still read.
-static void batches_of_rounds_wait_for_their_readers(void **state) {
+static void a_batch_is_not_replaced_while_it_is_read(void **state) {
     (void)state;
     char root[] = "/tmp/gan-host-test-XXXXXX";
     assert_non_null(mkdtemp(root));
@@ -194,7 +194,7 @@ static void batches_of_rounds_wait_for_their_readers(void **state) {
 }
 
 // The step and the line are told, what was saved before is whole, and the run goes on from there.
-static void a_card_that_breaks_under_a_run_costs_the_steps_since_its_save(void **state) {
+static void a_failing_card_costs_the_steps_since_the_last_save(void **state) {
     (void)state;
     char root[] = "/tmp/gan-host-test-XXXXXX";
     assert_non_null(mkdtemp(root));
@@ -253,7 +253,7 @@ static void keep_notice(void *user, const char *text) {
 
 // An engine that the heuristics name and that does not run is not the end: another is taken. What
 // is told of it is enough to ask the library for it again.
-static void an_engine_that_does_not_run_is_passed_over(void **state) {
+static void an_engine_that_does_not_run_is_skipped(void **state) {
     (void)state;
     const DeviceOptions o = {.threads = 1, .notice = keep_notice};
     Run *run = new_tiny();
@@ -274,16 +274,16 @@ static void an_engine_that_does_not_run_is_passed_over(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_machine_without_a_fit_card_is_told_so),
+        cmocka_unit_test(a_machine_without_a_suitable_card_is_reported),
         cmocka_unit_test(code_of_another_card_is_refused),
         cmocka_unit_test(an_error_at_any_call_ends_cleanly),
         cmocka_unit_test(a_broken_context_at_any_call_ends_cleanly),
         cmocka_unit_test(a_broken_kernel_is_named),
         cmocka_unit_test(every_code_of_a_lost_context_names_its_launches),
-        cmocka_unit_test(batches_of_rounds_wait_for_their_readers),
-        cmocka_unit_test(a_card_that_breaks_under_a_run_costs_the_steps_since_its_save),
+        cmocka_unit_test(a_batch_is_not_replaced_while_it_is_read),
+        cmocka_unit_test(a_failing_card_costs_the_steps_since_the_last_save),
         cmocka_unit_test(without_cudnn_kernels_of_ours_run),
-        cmocka_unit_test(an_engine_that_does_not_run_is_passed_over),
+        cmocka_unit_test(an_engine_that_does_not_run_is_skipped),
     };
     if (CASES_LISTED(tests))
         return 0;

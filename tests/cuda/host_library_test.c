@@ -213,7 +213,7 @@ static void assert_same_image(Kept *k, const Nvrtc *n, Str want) {
     assert_memory_equal(image.ptr, want.ptr, want.len);
 }
 
-static void images_are_kept_and_damage_is_found(void **state) {
+static void images_are_cached_and_damage_is_detected(void **state) {
     (void)state;
     Kept k;
     Str whole, again;
@@ -236,7 +236,7 @@ static void images_are_kept_and_damage_is_found(void **state) {
     kept_close(&k);
 }
 
-static void two_processes_may_fill_one_folder(void **state) {
+static void two_processes_may_fill_one_cache(void **state) {
     (void)state;
     Kept k;
     Str kept;
@@ -259,7 +259,7 @@ static void two_processes_may_fill_one_folder(void **state) {
 
 // Images follow from the text: not from what else is compiled beside them, nor from how many cores
 // there are to do it.
-static void an_image_is_the_same_in_any_company(void **state) {
+static void an_image_does_not_depend_on_other_kernels(void **state) {
     (void)state;
     Kept k;
     CubinVec beside = {0};
@@ -319,7 +319,7 @@ static uint32_t first_kernel(const Plan *p, bool spare) {
 
 // Many kernels are dealt out; each is in its own lot and in no other, whoever compiled them. A lot
 // of which nothing is wanted is not made.
-static void kernels_are_in_their_lots(void **state) {
+static void kernels_are_in_their_modules(void **state) {
     (void)state;
     Kept k;
     CudaImages made;
@@ -347,7 +347,7 @@ static void kernels_are_in_their_lots(void **state) {
 }
 
 // Code that came with the plan needs no compiler; without either the message names both ways out.
-static void code_that_came_with_the_plan_is_taken(void **state) {
+static void code_of_a_compiled_model_is_used(void **state) {
     (void)state;
     Arena a;
     CudaImages image;
@@ -376,11 +376,11 @@ int main(int argc, char **argv) {
         cmocka_unit_test(every_convolution_has_an_engine_in_f16),
         cmocka_unit_test(every_convolution_has_an_engine_on_ampere),
         cmocka_unit_test(every_convolution_has_an_engine_without_tf32),
-        cmocka_unit_test(images_are_kept_and_damage_is_found),
-        cmocka_unit_test(two_processes_may_fill_one_folder),
-        cmocka_unit_test(an_image_is_the_same_in_any_company),
-        cmocka_unit_test(kernels_are_in_their_lots),
-        cmocka_unit_test(code_that_came_with_the_plan_is_taken),
+        cmocka_unit_test(images_are_cached_and_damage_is_detected),
+        cmocka_unit_test(two_processes_may_fill_one_cache),
+        cmocka_unit_test(an_image_does_not_depend_on_other_kernels),
+        cmocka_unit_test(kernels_are_in_their_modules),
+        cmocka_unit_test(code_of_a_compiled_model_is_used),
     };
     if (CASES_LISTED(tests))
         return 0;

@@ -28,7 +28,7 @@ static size_t open_card_takes(void) {
 
 // --- memory --------------------------------------------------------------------------------------
 
-static void a_card_has_a_name_of_its_own(void **state) {
+static void a_card_is_identified_by_name_and_uuid(void **state) {
     (void)state;
     char name[128] = "";
     Run *run = new_bare();
@@ -148,7 +148,7 @@ static size_t least_card(int64_t batch) {
 
 // What is asked of a card before anything is allocated is, to the byte, what a run takes: engines'
 // workspace, and the device's own pieces for every function.
-static void a_run_takes_what_was_asked_for(void **state) {
+static void a_run_allocates_what_was_planned(void **state) {
     (void)state;
     size_t card = least_card(2);
     Session s;
@@ -166,7 +166,7 @@ static void a_run_takes_what_was_asked_for(void **state) {
     recorder_free(recording);
 }
 
-static void a_card_that_holds_all_but_the_room_is_refused(void **state) {
+static void a_card_without_memory_for_workspace_is_refused(void **state) {
     (void)state;
     size_t card = least_card(64);
     Session s;
@@ -209,7 +209,7 @@ static size_t most_workspace(Run *run) {
     return most;
 }
 
-static void an_engine_that_wants_more_than_the_room_is_passed_over(void **state) {
+static void an_engine_that_exceeds_the_workspace_is_skipped(void **state) {
     (void)state;
     for (size_t more = 0; more < 2; more++) {
         Run *run = new_tiny();
@@ -224,7 +224,7 @@ static void an_engine_that_wants_more_than_the_room_is_passed_over(void **state)
 
 // Two models have one product in common, and the larger's has room for what its quickest engine
 // asks for. It is kept on disk, where the smaller one must not take it from.
-static void a_kept_engine_is_passed_over_where_it_has_no_room(void **state) {
+static void a_cached_engine_that_exceeds_the_workspace_is_skipped(void **state) {
     (void)state;
     char dir[] = "/tmp/gan-engines-XXXXXX";
     assert_non_null(mkdtemp(dir));
@@ -259,7 +259,7 @@ static void a_kept_engine_is_passed_over_where_it_has_no_room(void **state) {
 
 // --- the card ------------------------------------------------------------------------------------
 
-static void the_card_is_measured_and_left_as_it_was(void **state) {
+static void measuring_the_roofline_leaves_no_allocation(void **state) {
     (void)state;
     const DeviceOptions o = {.threads = 1};
     Run *run = new_bare();
@@ -277,15 +277,15 @@ static void the_card_is_measured_and_left_as_it_was(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_card_has_a_name_of_its_own),
+        cmocka_unit_test(a_card_is_identified_by_name_and_uuid),
         cmocka_unit_test(bytes_cross_and_come_back),
         cmocka_unit_test(too_much_memory_is_refused_with_what_is_missing),
         cmocka_unit_test(a_plan_that_is_too_large_says_which_batch_fits),
-        cmocka_unit_test(a_run_takes_what_was_asked_for),
-        cmocka_unit_test(a_card_that_holds_all_but_the_room_is_refused),
-        cmocka_unit_test(an_engine_that_wants_more_than_the_room_is_passed_over),
-        cmocka_unit_test(a_kept_engine_is_passed_over_where_it_has_no_room),
-        cmocka_unit_test(the_card_is_measured_and_left_as_it_was),
+        cmocka_unit_test(a_run_allocates_what_was_planned),
+        cmocka_unit_test(a_card_without_memory_for_workspace_is_refused),
+        cmocka_unit_test(an_engine_that_exceeds_the_workspace_is_skipped),
+        cmocka_unit_test(a_cached_engine_that_exceeds_the_workspace_is_skipped),
+        cmocka_unit_test(measuring_the_roofline_leaves_no_allocation),
     };
     if (CASES_LISTED(tests))
         return 0;

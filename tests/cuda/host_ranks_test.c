@@ -189,12 +189,12 @@ static void every_model(CardRoute route) {
     arena_release(&a);
 }
 
-static void every_model_sums_beside_its_kernels(void **state) {
+static void every_model_reduces_on_its_own_stream(void **state) {
     (void)state;
     every_model(RouteNccl);
 }
 
-static void every_model_sums_by_way_of_the_host(void **state) {
+static void every_model_reduces_through_the_host(void **state) {
     (void)state;
     every_model(RouteStaged);
 }
@@ -229,7 +229,7 @@ static void the_link_is_given_calls_in_their_order(void **state) {
 
 // Without the events between the streams the recorder sees sums race with what makes and reads
 // them, inside a recorded graph too.
-static void a_sum_that_nothing_orders_is_found(void **state) {
+static void an_unordered_all_reduce_is_detected(void **state) {
     (void)state;
     for (int no_graph = 0; no_graph < 2; no_graph++) {
         Ranks ranks;
@@ -252,7 +252,7 @@ static void a_sum_that_nothing_orders_is_found(void **state) {
 
 // --- refusals ------------------------------------------------------------------------------------
 
-static void what_nccl_cannot_do_is_said(void **state) {
+static void options_nccl_cannot_do_are_refused(void **state) {
     (void)state;
     static const char *const says[] = {"--deterministic", "--compress", "NCCL is not found"};
     for (int i = 0; i < 3; i++) {
@@ -285,7 +285,7 @@ static void what_nccl_cannot_do_is_said(void **state) {
 
 // The card never comes out of a sum: the link's own words, the library's, or the deadline end the
 // wait, and NCCL is given up so that the card's kernels end.
-static void a_rank_that_is_gone_ends_the_wait(void **state) {
+static void a_lost_rank_ends_the_wait(void **state) {
     (void)state;
     static const char *const says[] = {"rank 1 on otherhost does not answer",
                                        "remote process exited", "waits for other ranks"};
@@ -359,7 +359,7 @@ static uint32_t library_makes(const Recorder *r, size_t bytes) {
     return n;
 }
 
-static void what_all_ranks_compute_is_not_left_to_the_clock(void **state) {
+static void replicated_products_use_no_timed_engine(void **state) {
     (void)state;
     for (int many = 0; many < 2; many++) {
         const DeviceOptions one = {.threads = 1};
@@ -398,14 +398,14 @@ static void a_broken_context_at_any_call_ends_cleanly(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_model_sums_beside_its_kernels),
-        cmocka_unit_test(every_model_sums_by_way_of_the_host),
+        cmocka_unit_test(every_model_reduces_on_its_own_stream),
+        cmocka_unit_test(every_model_reduces_through_the_host),
         cmocka_unit_test(the_link_is_given_calls_in_their_order),
-        cmocka_unit_test(a_sum_that_nothing_orders_is_found),
-        cmocka_unit_test(what_nccl_cannot_do_is_said),
-        cmocka_unit_test(a_rank_that_is_gone_ends_the_wait),
+        cmocka_unit_test(an_unordered_all_reduce_is_detected),
+        cmocka_unit_test(options_nccl_cannot_do_are_refused),
+        cmocka_unit_test(a_lost_rank_ends_the_wait),
         cmocka_unit_test(a_rank_that_ends_alone_does_not_wait_for_the_others),
-        cmocka_unit_test(what_all_ranks_compute_is_not_left_to_the_clock),
+        cmocka_unit_test(replicated_products_use_no_timed_engine),
         cmocka_unit_test(an_error_at_any_call_ends_cleanly),
         cmocka_unit_test(a_broken_context_at_any_call_ends_cleanly),
     };

@@ -108,7 +108,7 @@ static void graphs_do_the_same_work_in_the_same_order(void **state) {
 }
 
 // What a graph tells the host of its progress is copied on a stream of its own.
-static void no_launch_of_a_graph_waits_for_a_crumb(void **state) {
+static void no_launch_of_a_graph_waits_for_a_breadcrumb(void **state) {
     (void)state;
     const DeviceOptions o = {.threads = 1};
     Run *run = new_run(MODELS, STR("dcgan.gan"), DtF32, NULL);
@@ -133,7 +133,7 @@ static void no_launch_of_a_graph_waits_for_a_crumb(void **state) {
 }
 
 // Steps and rounds as a launch finds them in memory, recorded launches too.
-static void counters_are_true_at_every_launch(void **state) {
+static void counters_are_correct_at_every_launch(void **state) {
     (void)state;
     const DeviceOptions o = {.threads = 1};
     Run *run = new_tiny();
@@ -237,7 +237,7 @@ static void steps_follow_each_other_without_waiting(void **state) {
 
 // What won the timing is kept on disk: the second time nothing is timed, and a damaged file is
 // found out.
-static void engines_that_won_are_kept(void **state) {
+static void chosen_engines_are_cached(void **state) {
     (void)state;
     char dir[] = "/tmp/gan-engines-XXXXXX";
     assert_non_null(mkdtemp(dir));
@@ -317,7 +317,7 @@ static void *on_thread(void *user) {
 }
 
 // Loaders, savers and helpers come and go: whichever thread asks, the card is made its own.
-static void any_thread_may_ask(void **state) {
+static void any_thread_may_use_the_device(void **state) {
     (void)state;
     Run *run = new_tiny();
     for (int part = 0; part < 9; part++) {
@@ -336,11 +336,11 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_model_runs_without_a_race_or_a_leak),
         cmocka_unit_test(graphs_do_the_same_work_in_the_same_order),
-        cmocka_unit_test(no_launch_of_a_graph_waits_for_a_crumb),
-        cmocka_unit_test(counters_are_true_at_every_launch),
+        cmocka_unit_test(no_launch_of_a_graph_waits_for_a_breadcrumb),
+        cmocka_unit_test(counters_are_correct_at_every_launch),
         cmocka_unit_test(steps_follow_each_other_without_waiting),
-        cmocka_unit_test(engines_that_won_are_kept),
-        cmocka_unit_test(any_thread_may_ask),
+        cmocka_unit_test(chosen_engines_are_cached),
+        cmocka_unit_test(any_thread_may_use_the_device),
     };
     if (CASES_LISTED(tests))
         return 0;

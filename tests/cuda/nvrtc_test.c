@@ -257,7 +257,7 @@ static void a_refused_kernel_is_named_with_its_line(void **state) {
     assert_named(nvrtc_compile_all(nvrtc, &a, both, 2, code)); // on other threads
 }
 
-static void a_stack_is_seen(void **state) {
+static void stack_use_is_detected(void **state) {
     (void)state;
     Arena a = arena;
     NvrtcImage image;
@@ -277,7 +277,7 @@ static void a_stack_is_seen(void **state) {
 }
 
 // The same element has the same bits in every kernel: only what says fma is one.
-static void nothing_is_contracted_unasked(void **state) {
+static void only_fma_calls_become_fma(void **state) {
     (void)state;
     static const struct {
         const char *sum;
@@ -314,7 +314,7 @@ static bool holds(Str image, Str name) {
 }
 
 // A kernel that spills is assembled again, by itself and with room.
-static void what_spills_is_given_room(void **state) {
+static void spilling_kernels_are_assembled_with_more_registers(void **state) {
     (void)state;
     Arena a = arena;
     NvrtcImage image;
@@ -339,7 +339,7 @@ static void what_spills_is_given_room(void **state) {
 }
 
 // Two images as one come apart again; other bytes are one image, whatever they end in.
-static void images_come_apart(void **state) {
+static void the_images_of_a_module_are_split(void **state) {
     (void)state;
     Arena a = arena;
     const Str second = STR("second");
@@ -363,7 +363,7 @@ static void images_come_apart(void **state) {
     }
 }
 
-static void named_kernels_alone_and_with_room(void **state) {
+static void named_kernels_are_assembled_alone_without_the_block_minimum(void **state) {
     (void)state;
     Arena a = arena;
 #define ENTRY(name, room)                                                                          \
@@ -438,11 +438,11 @@ int main(int argc, char **argv) {
         cmocka_unit_test(kernels_of_models_compile),
         cmocka_unit_test(kernels_of_large_values_compile),
         cmocka_unit_test(a_refused_kernel_is_named_with_its_line),
-        cmocka_unit_test(a_stack_is_seen),
-        cmocka_unit_test(nothing_is_contracted_unasked),
-        cmocka_unit_test(what_spills_is_given_room),
-        cmocka_unit_test(images_come_apart),
-        cmocka_unit_test(named_kernels_alone_and_with_room),
+        cmocka_unit_test(stack_use_is_detected),
+        cmocka_unit_test(only_fma_calls_become_fma),
+        cmocka_unit_test(spilling_kernels_are_assembled_with_more_registers),
+        cmocka_unit_test(the_images_of_a_module_are_split),
+        cmocka_unit_test(named_kernels_are_assembled_alone_without_the_block_minimum),
         cmocka_unit_test(an_image_does_not_depend_on_the_others),
         cmocka_unit_test(refused_memory_is_a_status),
     };

@@ -10,7 +10,7 @@
 // --- plants --------------------------------------------------------------------------------------
 
 // Streams that do not wait for uploads: the recorder must see the race.
-static void a_stream_that_does_not_wait_is_found(void **state) {
+static void a_missing_stream_wait_is_detected(void **state) {
     (void)state;
     const DeviceOptions o = {.threads = 1};
     Run *run = new_tiny();
@@ -23,7 +23,7 @@ static void a_stream_that_does_not_wait_is_found(void **state) {
 }
 
 // A host that does not wait for its staging buffers.
-static void a_host_that_does_not_wait_is_found(void **state) {
+static void a_missing_host_wait_is_detected(void **state) {
     (void)state;
     const DeviceOptions o = {.threads = 1};
     Run *run = new_bare();
@@ -70,7 +70,7 @@ static void two_streams_race_unless_an_event_orders_them(void **state) {
 }
 
 // What capture forbids, and a graph whose first launch would load its kernel.
-static void what_capture_forbids_is_found(void **state) {
+static void calls_forbidden_in_capture_are_detected(void **state) {
     (void)state;
     for (int i = 0; i < 4; i++) {
         Run *run = new_bare();
@@ -99,7 +99,7 @@ static void what_capture_forbids_is_found(void **state) {
 }
 
 // An engine that is tried out where weights lie.
-static void a_trial_on_weights_is_found(void **state) {
+static void timing_an_engine_on_weights_is_detected(void **state) {
     (void)state;
     for (int timed = 0; timed < 2; timed++) {
         Run *run = new_tiny();
@@ -122,11 +122,11 @@ static void a_trial_on_weights_is_found(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_stream_that_does_not_wait_is_found),
-        cmocka_unit_test(a_host_that_does_not_wait_is_found),
+        cmocka_unit_test(a_missing_stream_wait_is_detected),
+        cmocka_unit_test(a_missing_host_wait_is_detected),
         cmocka_unit_test(two_streams_race_unless_an_event_orders_them),
-        cmocka_unit_test(what_capture_forbids_is_found),
-        cmocka_unit_test(a_trial_on_weights_is_found),
+        cmocka_unit_test(calls_forbidden_in_capture_are_detected),
+        cmocka_unit_test(timing_an_engine_on_weights_is_detected),
     };
     if (CASES_LISTED(tests))
         return 0;

@@ -74,7 +74,7 @@ static void a_status_keeps_its_message_and_callers_add_context(void **state) {
     assert_true(strlen(gan_error()) < 4096);
 }
 
-static void exit_codes_are_the_contract_s(void **state) {
+static void exit_codes_are_as_documented(void **state) {
     (void)state;
     static const int want[] = {0, 1, 2, 3, 3, 3, 70, 75};
     for (int i = 0; i <= GAN_STOPPED; i++)
@@ -126,7 +126,7 @@ static unsigned char *dirty(Arena scratch) {
     return p;
 }
 
-static void an_arena_gives_zeroed_aligned_room_and_a_copy_is_a_checkpoint(void **state) {
+static void an_arena_gives_zeroed_aligned_memory_and_a_copy_is_a_checkpoint(void **state) {
     Place *p = *state;
     Arena *a = &p->arena;
     char *one = arena_alloc(a, 1, 1);
@@ -139,7 +139,7 @@ static void an_arena_gives_zeroed_aligned_room_and_a_copy_is_a_checkpoint(void *
         assert_int_equal(again[i], 0);
 }
 
-static void an_arena_that_is_exhausted_or_refused_jumps(void **state) {
+static void an_exhausted_arena_longjmps(void **state) {
     (void)state;
     Arena a;
     assert_ok(arena_init(&a, 1 << 16));
@@ -171,7 +171,7 @@ static void an_arena_that_is_exhausted_or_refused_jumps(void **state) {
     arena_release(&a);
 }
 
-static void a_vec_grows_keeps_its_items_and_refuses_by_jumping(void **state) {
+static void a_vec_grows_keeps_its_items_and_longjmps_without_memory(void **state) {
     Place *p = *state;
     VEC(uint32_t) v = {0};
     for (uint32_t i = 0; i < 1000; i++)
@@ -403,7 +403,7 @@ static void a_file_reads_back_what_was_written(void **state) {
 }
 
 // A rename would put a file in the place of a device, as root of /dev/null itself.
-static void what_is_no_file_is_written_to_and_links_stay(void **state) {
+static void devices_and_links_are_written_through(void **state) {
     Place *p = *state;
     Str pipe = under(p, "pipe"), file = under(p, "file"), link = under(p, "link"), out;
     char got[8] = "";
@@ -614,7 +614,7 @@ static void folders_are_made_listed_and_walked_in_order(void **state) {
     assert_false(file_exists(under(p, "run/Z")));
 }
 
-static void paths_come_apart_and_together(void **state) {
+static void paths_are_split_and_joined(void **state) {
     Place *p = *state;
     static const struct {
         const char *path, *dir, *base, *ext;
@@ -690,7 +690,7 @@ static void a_killed_holder_frees_its_lock(void **state) {
 
 // --- time and processes --------------------------------------------------------------------------
 
-static void the_clock_runs_and_the_process_began_before_now(void **state) {
+static void the_clock_runs_and_the_process_started_in_the_past(void **state) {
     (void)state;
     double a = time_now(), b = time_now();
     assert_true(b >= a);
@@ -725,7 +725,7 @@ static void a_limit_on_cpu_time_is_found(void **state) {
     assert_true(cores_quota() > 0 && cores_usable() >= 1);
 }
 
-static void a_program_s_words_and_code_come_back(void **state) {
+static void a_child_process_returns_its_output_and_exit_code(void **state) {
     Place *p = *state;
     static const struct {
         const char *script, *said;
@@ -759,12 +759,12 @@ static void a_program_s_words_and_code_come_back(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         CASE(a_status_keeps_its_message_and_callers_add_context),
-        CASE(exit_codes_are_the_contract_s),
+        CASE(exit_codes_are_as_documented),
         CASE(a_bug_ends_the_process_with_70),
         CASE(the_heap_zeroes_aligns_and_refuses_on_request),
-        CASE(an_arena_gives_zeroed_aligned_room_and_a_copy_is_a_checkpoint),
-        CASE(an_arena_that_is_exhausted_or_refused_jumps),
-        CASE(a_vec_grows_keeps_its_items_and_refuses_by_jumping),
+        CASE(an_arena_gives_zeroed_aligned_memory_and_a_copy_is_a_checkpoint),
+        CASE(an_exhausted_arena_longjmps),
+        CASE(a_vec_grows_keeps_its_items_and_longjmps_without_memory),
         CASE(slices_compare_cut_and_search),
         CASE(integers_are_whole_and_in_range),
         CASE(numbers_are_whole_decimal_and_finite),
@@ -775,7 +775,7 @@ int main(int argc, char **argv) {
         CASE(a_map_finds_every_key_and_no_other),
         CASE(hashes_are_the_published_ones),
         CASE(a_file_reads_back_what_was_written),
-        CASE(what_is_no_file_is_written_to_and_links_stay),
+        CASE(devices_and_links_are_written_through),
         CASE(a_file_error_names_path_and_reason),
         CASE(a_file_written_in_pieces_appears_whole_or_not_at_all),
         CASE(two_writers_of_one_file_both_succeed),
@@ -783,12 +783,12 @@ int main(int argc, char **argv) {
         CASE(refused_memory_is_a_status_for_every_reader_and_writer),
         CASE(lines_are_appended),
         CASE(folders_are_made_listed_and_walked_in_order),
-        CASE(paths_come_apart_and_together),
+        CASE(paths_are_split_and_joined),
         CASE(a_lock_is_held_once_and_names_its_holder),
         CASE(a_killed_holder_frees_its_lock),
-        CASE(the_clock_runs_and_the_process_began_before_now),
+        CASE(the_clock_runs_and_the_process_started_in_the_past),
         CASE(a_limit_on_cpu_time_is_found),
-        CASE(a_program_s_words_and_code_come_back),
+        CASE(a_child_process_returns_its_output_and_exit_code),
     };
     if (CASES_LISTED(tests))
         return 0;

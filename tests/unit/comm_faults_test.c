@@ -39,7 +39,7 @@ static void late_body(Rank *r, Comm *c) {
     sem_post(r->user);
 }
 
-static void a_rank_that_does_not_come_is_named(void **state) {
+static void a_missing_rank_is_named(void **state) {
     (void)state;
     Rank rank[MOST_RANKS];
     sem_t given_up;
@@ -92,7 +92,7 @@ static void stopping_body(Rank *r, Comm *c) {
 
 // The reason with the greatest number of all: the others say LAST_TAG in the lane they do not wait
 // in, and nobody's patience is needed.
-static void a_rank_that_stops_alone_holds_nobody(void **state) {
+static void a_rank_that_stops_alone_does_not_block_the_others(void **state) {
     (void)state;
     Rank rank[MOST_RANKS];
     double began = time_now();
@@ -104,7 +104,7 @@ static void a_rank_that_stops_alone_holds_nobody(void **state) {
 }
 
 // Launchers end all ranks as soon as one has ended.
-static void nobody_goes_before_all_have_spoken(void **state) {
+static void no_rank_exits_before_all_have_reported(void **state) {
     (void)state;
     for (int round = 0; round < 20; round++) {
         Rank rank[MOST_RANKS];
@@ -120,7 +120,7 @@ static void agreeing_body(Rank *r, Comm *c) {
     r->st = (fail)(GAN_ERR_USAGE, "no such option");
 }
 
-static void ranks_that_leave_for_one_reason_know_it(void **state) {
+static void ranks_that_fail_alike_know_it(void **state) {
     (void)state;
     Rank rank[MOST_RANKS];
     on_ranks(rank, 3, agreeing_body, (CommOptions){.deadline = 20}, NULL);
@@ -137,7 +137,7 @@ static void differing_body(Rank *r, Comm *c) {
         r->st = comm_wait(c, job.id);
 }
 
-static void ranks_that_disagree_never_mix_their_bytes(void **state) {
+static void ranks_that_disagree_never_mix_data(void **state) {
     (void)state;
     Rank rank[MOST_RANKS];
     on_ranks(rank, 3, differing_body, (CommOptions){.deadline = 20}, NULL);
@@ -216,7 +216,7 @@ static GanStatus torn_meet(Link *l, const Meeting *m, uint64_t tags[2], bool *wa
     return (fail)(GAN_ERR_DEVICE, "lane %u is torn", m->lane);
 }
 
-static void a_link_that_is_in_use_is_not_closed(void **state) {
+static void a_link_in_use_is_not_closed(void **state) {
     static const LinkApi torn = {.talks = true,
                                  .open = torn_open,
                                  .close = torn_close,
@@ -246,14 +246,14 @@ static void a_link_that_is_in_use_is_not_closed(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_rank_that_does_not_come_is_named),
+        cmocka_unit_test(a_missing_rank_is_named),
         cmocka_unit_test(others_learn_that_a_rank_ended),
-        cmocka_unit_test(a_rank_that_stops_alone_holds_nobody),
-        cmocka_unit_test(nobody_goes_before_all_have_spoken),
-        cmocka_unit_test(ranks_that_leave_for_one_reason_know_it),
-        cmocka_unit_test(ranks_that_disagree_never_mix_their_bytes),
+        cmocka_unit_test(a_rank_that_stops_alone_does_not_block_the_others),
+        cmocka_unit_test(no_rank_exits_before_all_have_reported),
+        cmocka_unit_test(ranks_that_fail_alike_know_it),
+        cmocka_unit_test(ranks_that_disagree_never_mix_data),
         cmocka_unit_test(a_null_communicator_leaves_data_alone),
-        cmocka_unit_test(a_link_that_is_in_use_is_not_closed),
+        cmocka_unit_test(a_link_in_use_is_not_closed),
     };
     if (CASES_LISTED(tests))
         return 0;

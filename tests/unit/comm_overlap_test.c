@@ -39,7 +39,7 @@ static void many_body(Rank *r, Comm *c) {
         *(bool *)r->user = true;
 }
 
-static void many_jobs_are_under_way_at_once(void **state) {
+static void many_collectives_are_in_flight_at_once(void **state) {
     (void)state;
     Rank rank[MOST_RANKS];
     bool wrong = false;
@@ -86,7 +86,7 @@ static void wire_body(Rank *r, Comm *c) {
     t->late |= started - began > 0.05;
 }
 
-static void a_wire_takes_its_time_and_not_the_callers(void **state) {
+static void the_wire_model_delays_transfers_not_callers(void **state) {
     (void)state;
     on_time_once(wire_body, (CommOptions){.deadline = 20, .wire_us = 60000, .wire_gbit = 0.1});
 }
@@ -110,7 +110,7 @@ static void overtaking_body(Rank *r, Comm *c) {
     t->late |= came > 0.3;
 }
 
-static void what_is_small_overtakes_what_is_large(void **state) {
+static void small_reductions_overtake_large_ones(void **state) {
     (void)state;
     // 64 kB at 1 Mbit/s: half a second
     on_time_once(overtaking_body, (CommOptions){.deadline = 20, .wire_gbit = 0.001});
@@ -118,9 +118,9 @@ static void what_is_small_overtakes_what_is_large(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(many_jobs_are_under_way_at_once),
-        cmocka_unit_test(a_wire_takes_its_time_and_not_the_callers),
-        cmocka_unit_test(what_is_small_overtakes_what_is_large),
+        cmocka_unit_test(many_collectives_are_in_flight_at_once),
+        cmocka_unit_test(the_wire_model_delays_transfers_not_callers),
+        cmocka_unit_test(small_reductions_overtake_large_ones),
     };
     if (CASES_LISTED(tests))
         return 0;

@@ -165,7 +165,7 @@ static void narrowed_body(Rank *r, Comm *c) {
         *(bool *)r->user = true;
 }
 
-static void large_sums_can_be_narrowed(void **state) {
+static void large_sums_can_be_compressed(void **state) {
     (void)state;
     Rank rank[MOST_RANKS];
     bool wrong = false;
@@ -174,7 +174,7 @@ static void large_sums_can_be_narrowed(void **state) {
     assert_false(wrong);
 }
 
-static void a_narrow_wire_loses_nothing_in_the_long_run(void **state) {
+static void compression_error_is_fed_back(void **state) {
     (void)state;
     double sum = 0;
     Rank rank[MOST_RANKS];
@@ -203,7 +203,7 @@ static void infinite_body(Rank *r, Comm *c) {
     }
 }
 
-static void a_narrow_wire_owes_nothing_of_what_is_not_finite(void **state) {
+static void compression_error_of_non_finite_values_is_dropped(void **state) {
     (void)state;
     Rank rank[MOST_RANKS];
     bool wrong = false;
@@ -410,7 +410,7 @@ static void rooms_body(Rank *r, Comm *c) {
         r->st = comm_barrier(c);
 }
 
-static void threads_stay_on_their_callers_cores_where_none_is_left(void **state) {
+static void communication_threads_share_their_callers_cores_when_all_are_busy(void **state) {
     (void)state;
     cpu_set_t set;
     assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
@@ -473,11 +473,11 @@ int main(int argc, char **argv) {
         return run_on_ranks(argv[2]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reductions_are_right_and_equal_on_all_ranks),
-        cmocka_unit_test(threads_stay_on_their_callers_cores_where_none_is_left),
+        cmocka_unit_test(communication_threads_share_their_callers_cores_when_all_are_busy),
         cmocka_unit_test(a_tree_gives_the_same_bits_on_any_number_of_ranks),
-        cmocka_unit_test(large_sums_can_be_narrowed),
-        cmocka_unit_test(a_narrow_wire_loses_nothing_in_the_long_run),
-        cmocka_unit_test(a_narrow_wire_owes_nothing_of_what_is_not_finite),
+        cmocka_unit_test(large_sums_can_be_compressed),
+        cmocka_unit_test(compression_error_is_fed_back),
+        cmocka_unit_test(compression_error_of_non_finite_values_is_dropped),
         cmocka_unit_test(parts_and_control_messages_arrive),
         cmocka_unit_test(no_communicator_is_one_rank),
     };

@@ -111,7 +111,7 @@ static void jpeg_is_read_grey_colour_and_progressive(void **state) {
 }
 
 // The seed's inks are as Adobe stores them.
-static void inks_become_rgb(void **state) {
+static void cmyk_becomes_rgb(void **state) {
     Image m = {0};
     (void)state;
     GanStatus st = image_read(STR(SEEDS "image/cmyk.jpg"), &m);
@@ -147,7 +147,7 @@ static void check_turned(const Image *plain, uint32_t turn, const Image *m) {
         }
 }
 
-static void images_are_turned_as_exif_says(void **state) {
+static void images_are_rotated_by_their_exif_orientation(void **state) {
     Place *p = *state;
     Str file = {0};
     Image plain = {0};
@@ -186,7 +186,7 @@ static void put_chunk(Text *png, Str type, Str data) {
 }
 
 // The chunk may stand before the pixels and behind them.
-static void a_png_is_turned_as_its_exif_says(void **state) {
+static void a_png_is_rotated_by_its_exif_orientation(void **state) {
     enum { Head = 8 + 25, Tail = 12 }; // signature and IHDR; IEND
     Place *p = *state;
     Str file = {0};
@@ -365,7 +365,7 @@ static Image constant(uint32_t w, uint32_t h, uint32_t channels, const uint8_t *
     return m;
 }
 
-static void a_fit_keeps_constant_pictures_and_pads_with_the_ground(void **state) {
+static void a_fit_keeps_constant_images_and_pads_with_the_background(void **state) {
     (void)state;
     uint8_t out[3 * 8 * 8], red[] = {200, 30, 60};
     Image m = constant(37, 19, 3, red);
@@ -387,7 +387,7 @@ static void a_fit_keeps_constant_pictures_and_pads_with_the_ground(void **state)
     image_release(&m);
 }
 
-static void alpha_is_put_over_the_ground(void **state) {
+static void alpha_is_blended_over_the_background(void **state) {
     (void)state;
     uint8_t out[3 * 4], pixel[] = {200, 100, 0, 51}, grey[] = {100, 51}; // alpha one fifth
     Image m = constant(2, 2, 4, pixel), g = constant(2, 2, 2, grey);
@@ -502,7 +502,7 @@ static void an_array_written_reads_back(void **state) {
     assert_int_equal(a.dim[0], 6);
 }
 
-static void what_cannot_be_a_source_says_what_it_is(void **state) {
+static void unsupported_sources_are_named(void **state) {
     Place *p = *state;
     SourceKind kind;
     assert_refused(source_guess(under(p, "absent"), &kind), "no such file");
@@ -735,7 +735,7 @@ static void arrays_pack_with_labels_and_refuse_nan(void **state) {
     pack_close(&pack);
 }
 
-static void channels_last_is_turned(void **state) {
+static void channels_last_is_transposed(void **state) {
     Place *p = *state;
     BadList bad = {0};
     PackOptions o = {.bad = note_bad, .user = &bad, .channels_last = true};
@@ -778,7 +778,7 @@ static void every_changed_byte_of_a_pack_is_noticed(void **state) {
     }
 }
 
-static void damage_to_a_pack_is_told_apart(void **state) {
+static void kinds_of_damage_to_a_pack_are_distinguished(void **state) {
     Place *p = *state;
     Str file = {0};
     Pack pack = {0};
@@ -833,22 +833,22 @@ int main(int argc, char **argv) {
         T(png_palettes_and_low_depths_become_plain_channels),
         T(a_png_written_reads_back),
         T(jpeg_is_read_grey_colour_and_progressive),
-        T(inks_become_rgb),
-        T(images_are_turned_as_exif_says),
-        T(a_png_is_turned_as_its_exif_says),
+        T(cmyk_becomes_rgb),
+        T(images_are_rotated_by_their_exif_orientation),
+        T(a_png_is_rotated_by_its_exif_orientation),
         T(a_jpeg_of_many_scans_is_refused),
         T(webp_is_read_in_every_form),
         T(damaged_webp_gives_one_reason),
         T(damaged_images_give_one_reason),
         T(every_truncation_and_flip_of_a_png_is_survived),
-        T(a_fit_keeps_constant_pictures_and_pads_with_the_ground),
-        T(alpha_is_put_over_the_ground),
+        T(a_fit_keeps_constant_images_and_pads_with_the_background),
+        T(alpha_is_blended_over_the_background),
         T(shrinking_averages_and_same_size_is_exact),
         T(sixteen_bits_survive_a_fit),
         T(arrays_are_read_in_every_version_and_order),
         T(rows_of_fortran_order_are_gathered),
         T(an_array_written_reads_back),
-        T(what_cannot_be_a_source_says_what_it_is),
+        T(unsupported_sources_are_named),
         T(arrays_of_an_npz_file_have_names),
         T(cifar_packs_with_its_classes),
         T(a_folder_packs_the_same_for_every_number_of_threads),
@@ -857,9 +857,9 @@ int main(int argc, char **argv) {
         T(a_zip_with_a_bad_member_names_it),
         T(zip_checksums_are_checked),
         T(arrays_pack_with_labels_and_refuse_nan),
-        T(channels_last_is_turned),
+        T(channels_last_is_transposed),
         T(every_changed_byte_of_a_pack_is_noticed),
-        T(damage_to_a_pack_is_told_apart),
+        T(kinds_of_damage_to_a_pack_are_distinguished),
         T(a_million_samples_open_at_once),
     };
     if (CASES_LISTED(tests))

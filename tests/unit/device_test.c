@@ -473,7 +473,7 @@ static void count_notice(void *user, const char *text) {
     ++*(int *)user;
 }
 
-static void without_a_compiler_it_is_slow_and_right(void **state) {
+static void without_a_compiler_the_evaluator_runs(void **state) {
     (void)state;
     int notices = 0;
     DeviceOptions o = options(2);
@@ -554,7 +554,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(programs_agree_in_bf16),
         cmocka_unit_test(programs_agree_in_f16),
         cmocka_unit_test(a_second_run_gives_the_same_bits),
-        cmocka_unit_test(without_a_compiler_it_is_slow_and_right),
+        cmocka_unit_test(without_a_compiler_the_evaluator_runs),
         cmocka_unit_test(a_damaged_cache_entry_is_built_again),
         cmocka_unit_test(a_cache_others_can_write_to_is_not_used),
     };

@@ -103,7 +103,7 @@ static void the_kernel_distance_is_that_of_all_pairs(void **state) {
     assert_float_equal(s.kid_deviation, 0, 1e-6);
 }
 
-static void a_set_is_no_distance_from_itself(void **state) {
+static void a_set_has_distance_zero_to_itself(void **state) {
     (void)state;
     fill(real, Reals, 2, 0.2f);
     FeatureSets f = {.made = real, .real = real, .mades = Reals, .reals = Reals, .d = D};
@@ -126,7 +126,7 @@ static void sets_without_neighbours_are_refused(void **state) {
 }
 
 // Every allocation there is, one after the other.
-static void want_of_memory_is_a_status(void **state) {
+static void refused_memory_is_a_status(void **state) {
     (void)state;
     fill(made, Mades, 1, 0.7f);
     fill(real, Reals, 2, 0.2f);
@@ -202,11 +202,11 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(neighbours_are_counted_as_defined),
         cmocka_unit_test(the_kernel_distance_is_that_of_all_pairs),
-        cmocka_unit_test(a_set_is_no_distance_from_itself),
+        cmocka_unit_test(a_set_has_distance_zero_to_itself),
         cmocka_unit_test(sets_without_neighbours_are_refused),
         cmocka_unit_test(neighbours_are_counted_as_numpy_does),
         cmocka_unit_test(inception_scores_are_torch_fidelitys),
-        cmocka_unit_test(want_of_memory_is_a_status),
+        cmocka_unit_test(refused_memory_is_a_status),
     };
     return CASES_LISTED(tests) ? 0 : cmocka_run_group_tests(tests, NULL, NULL);
 }

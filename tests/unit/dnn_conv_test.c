@@ -244,7 +244,7 @@ static void a_product_for_each_element_is_the_direct_sum(void **state) {
     check_taps(DtF32, 0);
 }
 
-static void so_it_is_in_bf16(void **state) {
+static void a_product_for_each_element_is_right_in_bf16(void **state) {
     (void)state;
     if ((dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) != dnnl_cpu_isa_avx512_core)
         skip(); // the library multiplies bf16 from there on
@@ -272,13 +272,13 @@ static void check_threads(DnnConvKind kind, bool by_taps) {
 #endif
 }
 
-static void any_number_of_threads_makes_the_same_bits(void **state) {
+static void results_do_not_depend_on_the_number_of_threads(void **state) {
     (void)state;
     for (int i = 0; i < 6; i++)
         check_threads((DnnConvKind)(i / 2), i % 2);
 }
 
-static void kernels_that_lie_within_the_picture_are_left_to_others(void **state) {
+static void kernels_inside_the_image_are_not_taken(void **state) {
     (void)state;
     Shape s = small_shapes[0];
     s.x[0] = s.x[1] = 8;
@@ -288,7 +288,7 @@ static void kernels_that_lie_within_the_picture_are_left_to_others(void **state)
     assert_false(run_taps(&s, DnnConvWeights, DtF32));
 }
 
-static void other_shapes_are_left_to_others(void **state) {
+static void unsupported_shapes_are_not_taken(void **state) {
     (void)state;
     static const WinoForm form[] = {WinoF43, WinoF43};
     Shape s = shapes[0];
@@ -305,11 +305,11 @@ int main(int argc, char **argv) {
         cmocka_unit_test(forward_is_the_direct_sum),
         cmocka_unit_test(input_gradients_are_the_direct_sums),
         cmocka_unit_test(weight_gradients_are_the_direct_sums),
-        cmocka_unit_test(any_number_of_threads_makes_the_same_bits),
-        cmocka_unit_test(other_shapes_are_left_to_others),
+        cmocka_unit_test(results_do_not_depend_on_the_number_of_threads),
+        cmocka_unit_test(unsupported_shapes_are_not_taken),
         cmocka_unit_test(a_product_for_each_element_is_the_direct_sum),
-        cmocka_unit_test(so_it_is_in_bf16),
-        cmocka_unit_test(kernels_that_lie_within_the_picture_are_left_to_others),
+        cmocka_unit_test(a_product_for_each_element_is_right_in_bf16),
+        cmocka_unit_test(kernels_inside_the_image_are_not_taken),
     };
     if (CASES_LISTED(tests))
         return 0;

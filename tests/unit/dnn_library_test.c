@@ -250,7 +250,7 @@ static void weight_gradients_are_right(void **unused) {
     check(&ways[DnnConvWeights], DtF32);
 }
 
-static void so_they_are_in_bf16(void **unused) {
+static void convolutions_are_right_in_bf16(void **unused) {
     (void)unused;
     if ((dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) != dnnl_cpu_isa_avx512_core)
         skip(); // the library multiplies bf16 from there on
@@ -263,7 +263,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(forward_is_right),
         cmocka_unit_test(input_gradients_are_right),
         cmocka_unit_test(weight_gradients_are_right),
-        cmocka_unit_test(so_they_are_in_bf16),
+        cmocka_unit_test(convolutions_are_right_in_bf16),
     };
     if (CASES_LISTED(tests))
         return 0;

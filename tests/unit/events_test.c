@@ -18,7 +18,7 @@ static uint32_t unmasked(uint32_t crc) {
 }
 
 // The checks of RFC 3720, appendix B.4.
-static void the_checksum_is_castagnolis(void **state) {
+static void the_checksum_is_crc32c(void **state) {
     char zeros[32] = {0}, ones[32];
     (void)state;
     memset(ones, 0xff, sizeof ones);
@@ -45,7 +45,7 @@ static bool holds(Str data, const char *bytes, size_t n) {
     return memmem(data.ptr, data.len, bytes, n) != NULL;
 }
 
-static void a_save_writes_what_the_log_has_gained(void **state) {
+static void a_save_writes_the_new_log_lines(void **state) {
     static const char log[] = "{\"step\": 1, \"losses\": {\"D\": 0.5, \"G\": 2}, \"reports\": "
                               "{\"gp\": -1}, \"step_ms\": 250}\n"
                               "{\"step\": 1, \"saved\": true, \"swd\": 0.25}\n{\"step\": 2, \"lo";
@@ -74,7 +74,7 @@ static void a_save_writes_what_the_log_has_gained(void **state) {
 }
 
 // A word that says nothing yet is neither well nor ill.
-static void only_a_word_on_health_is_a_scalar(void **state) {
+static void health_is_a_scalar_once_there_is_a_verdict(void **state) {
     Place *p = *state;
     Events e;
     Str file;
@@ -95,7 +95,7 @@ static void only_a_word_on_health_is_a_scalar(void **state) {
 }
 
 // A run that goes on: its time, too, and a file of its own.
-static void going_on_begins_another_file(void **state) {
+static void a_resumed_run_starts_another_file(void **state) {
     Place *p = *state;
     Events e;
     Str file;
@@ -110,7 +110,7 @@ static void going_on_begins_another_file(void **state) {
     assert_int_equal(next_record(file, &at).len, 0); // the log's line is in the earlier file
 }
 
-static void a_picture_comes_with_its_size(void **state) {
+static void an_image_event_has_its_size(void **state) {
     Place *p = *state;
     Events e;
     Image m = {0};
@@ -132,7 +132,7 @@ static void a_picture_comes_with_its_size(void **state) {
     assert_true(holds(save, png.ptr, png.len));
 }
 
-static void a_sound_comes_with_its_rate(void **state) {
+static void an_audio_event_has_its_sample_rate(void **state) {
     static const float x[2][5] = {{0.5F, 0, 0, 0, 0}, {0}};
     Place *p = *state;
     Events e;
@@ -159,9 +159,12 @@ static void a_sound_comes_with_its_rate(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        T(the_checksum_is_castagnolis),       T(a_save_writes_what_the_log_has_gained),
-        T(only_a_word_on_health_is_a_scalar), T(going_on_begins_another_file),
-        T(a_picture_comes_with_its_size),     T(a_sound_comes_with_its_rate),
+        T(the_checksum_is_crc32c),
+        T(a_save_writes_the_new_log_lines),
+        T(health_is_a_scalar_once_there_is_a_verdict),
+        T(a_resumed_run_starts_another_file),
+        T(an_image_event_has_its_size),
+        T(an_audio_event_has_its_sample_rate),
     };
     if (CASES_LISTED(tests))
         return 0;

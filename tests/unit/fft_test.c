@@ -104,7 +104,7 @@ static void check_all(FftRun32 *run) {
     print_message("worst: %.2g in f64, %.2g in f32\n", worst[0], worst[1]);
 }
 
-static void lines_are_the_sums_they_are_defined_as(void **state) {
+static void transforms_equal_the_defining_sums(void **state) {
     (void)state;
     check_all(fft_run32);
 }
@@ -122,7 +122,7 @@ static void every_level_of_instructions_agrees(void **state) {
 #endif
 
 // Bit for bit, whatever its neighbours hold: samples may be dealt out to ranks.
-static void a_lines_result_is_its_own(void **state) {
+static void a_lines_result_does_not_depend_on_its_neighbours(void **state) {
     (void)state;
     static float alone[2 * LONGEST];
     for (int i = 0; i < LENGTHS * Kinds; i++) {
@@ -159,11 +159,11 @@ static void refused_memory_is_a_status(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines_are_the_sums_they_are_defined_as),
+        cmocka_unit_test(transforms_equal_the_defining_sums),
 #ifdef GAN_VECTOR_LEVELS
         cmocka_unit_test(every_level_of_instructions_agrees),
 #endif
-        cmocka_unit_test(a_lines_result_is_its_own),
+        cmocka_unit_test(a_lines_result_does_not_depend_on_its_neighbours),
         cmocka_unit_test(refused_memory_is_a_status),
     };
     if (CASES_LISTED(tests))

@@ -77,7 +77,7 @@ static void assert_strides(Type t, const int64_t *expected) {
         assert_int_equal(stride[i], expected[i]);
 }
 
-static void pictures_and_weights_are_channels_last(void **state) {
+static void images_and_weights_are_channels_last(void **state) {
     (void)state;
     assert_strides(SAMPLE(3, 4, 5), (int64_t[]){60, 1, 15, 3});
     assert_strides(SAMPLE(3, 1, 5), (int64_t[]){15, 1, 0, 3});
@@ -156,7 +156,7 @@ static void nodes_are_shared_only_where_their_block_is_open(void **state) {
     assert_int_equal(Neg(n).id, x.id);
 }
 
-static void spans_gather_where_equal_nodes_meet(void **state) {
+static void a_shared_node_keeps_all_source_spans(void **state) {
     (void)state;
     Val x = leaf(0, SAMPLE(3));
     graph.here = (Span){1, 10, 20};
@@ -176,7 +176,7 @@ static void spans_gather_where_equal_nodes_meet(void **state) {
     assert_int_equal(count, 16);
 }
 
-static void uses_and_reach_follow_operands(void **state) {
+static void use_counts_and_reachability_follow_operands(void **state) {
     (void)state;
     Val x = leaf(0, SAMPLE(3)), y = leaf(1, SAMPLE(3)), product = Mul(x, x), lost = Add(x, y);
     uint32_t *uses = graph_uses(&graph, &arena);
@@ -372,14 +372,14 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(types_are_equal_when_their_ids_are, graph_open),
         cmocka_unit_test_setup(broadcasting_aligns_from_the_left, graph_open),
-        cmocka_unit_test_setup(pictures_and_weights_are_channels_last, graph_open),
+        cmocka_unit_test_setup(images_and_weights_are_channels_last, graph_open),
         cmocka_unit_test_setup(sizes_saturate_and_are_refused, graph_open),
         cmocka_unit_test_setup(equal_nodes_are_one_node, graph_open),
         cmocka_unit_test_setup(pins_and_writes_are_never_shared, graph_open),
         cmocka_unit_test_setup(a_raw_graph_keeps_what_it_is_given, graph_open),
         cmocka_unit_test_setup(nodes_are_shared_only_where_their_block_is_open, graph_open),
-        cmocka_unit_test_setup(spans_gather_where_equal_nodes_meet, graph_open),
-        cmocka_unit_test_setup(uses_and_reach_follow_operands, graph_open),
+        cmocka_unit_test_setup(a_shared_node_keeps_all_source_spans, graph_open),
+        cmocka_unit_test_setup(use_counts_and_reachability_follow_operands, graph_open),
         cmocka_unit_test_setup(operands_that_do_not_fit_are_named, graph_open),
         cmocka_unit_test_setup(ops_are_found_by_their_text, graph_open),
         cmocka_unit_test_setup(gradients_of_structural_ops_have_their_operands_types, graph_open),

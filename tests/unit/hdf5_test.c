@@ -46,7 +46,7 @@ static void compressed_doubles_of_the_other_byte_order_are_read(void **state) {
     pack_close(&k);
 }
 
-static void one_of_several_sets_is_named(void **state) {
+static void one_of_several_datasets_is_selected_by_name(void **state) {
     Place *p = *state;
     Pack k = {0};
     assert_refused(pack(p, "bytes.h5", (PackOptions){0}, &k), "it holds test, train");
@@ -61,7 +61,7 @@ static void one_of_several_sets_is_named(void **state) {
     assert_refused(array_open(under(p, "a.npy"), SourceNpy, STR("x"), &f), "only HDF5");
 }
 
-static void what_is_no_data_is_refused(void **state) {
+static void unusable_datasets_are_refused(void **state) {
     Place *p = *state;
     Pack k = {0};
     assert_refused(pack(p, "other.h5", (PackOptions){0}, &k), "words: only floats");
@@ -167,8 +167,8 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         T(clouds_with_checksums_are_read),
         T(compressed_doubles_of_the_other_byte_order_are_read),
-        T(one_of_several_sets_is_named),
-        T(what_is_no_data_is_refused),
+        T(one_of_several_datasets_is_selected_by_name),
+        T(unusable_datasets_are_refused),
         T(data_in_other_files_is_refused),
         T(rows_come_in_any_order),
         T(truncated_and_changed_files_are_survived),

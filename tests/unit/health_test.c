@@ -126,14 +126,14 @@ static void check(const Course *c, uint32_t seed) {
         assert_int_equal(whose, c->whose);
 }
 
-static void words_fit_their_courses(void **state) {
+static void verdicts_fit_typical_loss_curves(void **state) {
     (void)state;
     for (uint32_t i = 0; i < sizeof courses / sizeof *courses; i++)
         for (uint32_t seed = 1; seed <= 50; seed++)
             check(&courses[i], seed);
 }
 
-static void a_young_run_is_not_judged(void **state) {
+static void a_run_gets_no_verdict_before_five_figures(void **state) {
     (void)state;
     HealthLoss loss[Losses] = {{.critic = true}, {0}};
     Health h = {.n = Losses, .loss = loss};
@@ -145,7 +145,7 @@ static void a_young_run_is_not_judged(void **state) {
     }
 }
 
-static void what_was_not_measured_says_nothing(void **state) {
+static void missing_measurements_give_no_verdict(void **state) {
     (void)state;
     HealthLoss loss[Losses] = {{.critic = true}, {0}};
     Health h = {.n = Losses, .loss = loss};
@@ -161,9 +161,9 @@ static void what_was_not_measured_says_nothing(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_fit_their_courses),
-        cmocka_unit_test(a_young_run_is_not_judged),
-        cmocka_unit_test(what_was_not_measured_says_nothing),
+        cmocka_unit_test(verdicts_fit_typical_loss_curves),
+        cmocka_unit_test(a_run_gets_no_verdict_before_five_figures),
+        cmocka_unit_test(missing_measurements_give_no_verdict),
     };
     return CASES_LISTED(tests) ? 0 : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,7 +48,7 @@ static void make_tar(Place *p, const char *folder, const char *tar) {
 }
 
 // The process has no locale here, as ganrun has none.
-static void names_of_any_language_keep_their_folders_apart(void **state) {
+static void non_ascii_folder_names_are_distinct_classes(void **state) {
     Place *p = *state;
     Str png = picture(p);
     Pack k = {0};
@@ -433,7 +433,7 @@ static void a_tar_cut_between_members_is_noticed(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        T(names_of_any_language_keep_their_folders_apart),
+        T(non_ascii_folder_names_are_distinct_classes),
         T(a_dataset_json_has_the_classes),
         T(a_dataset_json_that_does_not_fit_is_refused),
         T(a_dataset_json_has_vectors),

@@ -115,7 +115,7 @@ static void chamfer_takes_the_nearest_both_ways(void **state) {
     assert_near(chamfer_distance(a, 2, a, 2, 2), 0, 0, "of itself");
 }
 
-static void matching_finds_the_nearest_cloud_and_counts_those_met(void **state) {
+static void matching_finds_the_nearest_cloud_and_coverage(void **state) {
     float made[] = {0, 1, 10}, real[] = {0.5f, 20, 40}; // clouds of one point on a line
     CloudMatch m;
     (void)state;
@@ -124,7 +124,7 @@ static void matching_finds_the_nearest_cloud_and_counts_those_met(void **state) 
     assert_near(m.covered, 1.0 / 3, 1e-12, "coverage"); // 10, too, lies nearer to 0.5 than to 20
 }
 
-static void a_plot_has_its_dots_where_the_points_are(void **state) {
+static void a_plot_has_its_dots_at_the_points(void **state) {
     enum { Side = 20, Plane = Side * Side };
     float x[] = {-0.5f, 0.95f, NAN, 0.5f, -0.95f, 0, 1, -1, 0}, out[3 * Plane]; // [3, 3], in -1..1
     (void)state;
@@ -169,7 +169,7 @@ static void the_eight_of_a_ring_are_found_and_their_coverage_counted(void **stat
     assert_near(few.quality, 0.8, 1e-12, "four of five");
 }
 
-static void one_cloud_of_points_has_no_strong_groups(void **state) {
+static void one_cluster_has_a_low_silhouette(void **state) {
     enum { N = 400 };
     Place *p = *state;
     float *x = arena_array(&p->arena, float, 2 * N);
@@ -470,7 +470,7 @@ static float *tones(Place *p, size_t n, size_t length, uint64_t seed, double pit
     return x;
 }
 
-static void sounds_are_the_farther_the_less_alike(void **state) {
+static void audio_distance_grows_with_dissimilarity(void **state) {
     enum { N = 40, Length = 4000 };
     Place *p = *state;
     double same, other, higher, still, copies;
@@ -503,16 +503,16 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         T(the_transform_is_its_sum_for_any_side),
         T(spectra_are_those_of_mel_bands),
-        T(sounds_are_the_farther_the_less_alike),
+        T(audio_distance_grows_with_dissimilarity),
         T(a_histogram_counts_in_fiftieths_and_loses_nothing),
 
         T(chi_square_is_relative_to_the_second),
         T(a_wave_has_its_power_in_its_own_ring),
         T(chamfer_takes_the_nearest_both_ways),
-        T(matching_finds_the_nearest_cloud_and_counts_those_met),
-        T(a_plot_has_its_dots_where_the_points_are),
+        T(matching_finds_the_nearest_cloud_and_coverage),
+        T(a_plot_has_its_dots_at_the_points),
         T(the_eight_of_a_ring_are_found_and_their_coverage_counted),
-        T(one_cloud_of_points_has_no_strong_groups),
+        T(one_cluster_has_a_low_silhouette),
         T(agreement_is_the_adjusted_rand_index),
         T(lognormal_maps_have_the_promised_statistics),
         T(chains_keep_their_bonds_and_show_four_states),

@@ -64,7 +64,7 @@ static void check_all(OrderRun *run) {
             check_line(run, n, step, &seed);
 }
 
-static void places_are_those_of_the_definition(void **state) {
+static void sorted_positions_equal_the_definition(void **state) {
     (void)state;
     check_all(order_run);
 }
@@ -83,7 +83,7 @@ static void every_level_of_instructions_agrees(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(places_are_those_of_the_definition),
+        cmocka_unit_test(sorted_positions_equal_the_definition),
 #ifdef GAN_VECTOR_LEVELS
         cmocka_unit_test(every_level_of_instructions_agrees),
 #endif

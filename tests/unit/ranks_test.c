@@ -88,7 +88,7 @@ static void two_ranks_on_one_card_are_refused(void **state) {
     }
 }
 
-static void cards_of_their_own_and_none_are_fine(void **state) {
+static void ranks_with_distinct_cards_or_none_are_accepted(void **state) {
     (void)state;
     Seat seat[RANKS];
     run(seat, (const char *const[]){"a card (GPU-1)", "a card (GPU-2)", "a card (GPU-3)"}, false);
@@ -106,7 +106,7 @@ static void cards_of_their_own_and_none_are_fine(void **state) {
 
 // --- cores ---------------------------------------------------------------------------------------
 
-static void what_is_left_of_cores_counts_the_ranks_that_may_use_them(void **state) {
+static void cores_are_shared_among_ranks_bound_to_them(void **state) {
     (void)state;
     Seat seat[RANKS];
     cpu_set_t set;
@@ -180,7 +180,7 @@ static void *late_main(void *user) {
 }
 
 // Of R ranks R - 1 wait for the last: the mean is (R - 1) / R of what it was late by.
-static void what_is_waited_for_a_late_rank_is_told(void **state) {
+static void straggler_wait_is_reported(void **state) {
     (void)state;
     LocalHub *hub;
     pthread_t thread[RANKS];
@@ -210,9 +210,9 @@ static void what_is_waited_for_a_late_rank_is_told(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_ranks_on_one_card_are_refused),
-        cmocka_unit_test(cards_of_their_own_and_none_are_fine),
-        cmocka_unit_test(what_is_left_of_cores_counts_the_ranks_that_may_use_them),
-        cmocka_unit_test(what_is_waited_for_a_late_rank_is_told),
+        cmocka_unit_test(ranks_with_distinct_cards_or_none_are_accepted),
+        cmocka_unit_test(cores_are_shared_among_ranks_bound_to_them),
+        cmocka_unit_test(straggler_wait_is_reported),
     };
     if (CASES_LISTED(tests))
         return 0;

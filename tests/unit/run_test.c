@@ -81,7 +81,7 @@ static void a_command_line_becomes_options(void **state) {
     assert_true(str_eq(o.at[OptSet].pair.at[0].key, STR("k")));
 }
 
-static void mistakes_are_usage_and_say_why(void **state) {
+static void usage_errors_are_explained(void **state) {
     static const struct {
         const char *line, *says;
     } cases[] = {
@@ -196,7 +196,7 @@ static void the_resolved_text_is_the_same_model(void **state) {
 }
 
 // A setting is typed more freely than a text, which must come to the same value.
-static void what_a_setting_may_be_is_written_in_the_language(void **state) {
+static void settings_equal_their_expressions_in_the_language(void **state) {
     static const char model[] =
         "model odd\n"
         "config a = 1 \"a number\"\n"
@@ -245,7 +245,7 @@ static void what_a_setting_may_be_is_written_in_the_language(void **state) {
 
 // --- log and curves ------------------------------------------------------------------------------
 
-static void a_curve_keeps_its_sum_however_long(void **state) {
+static void a_curve_of_any_length_keeps_its_sum(void **state) {
     (void)state;
     Curve c = {0};
     double sum = 0, kept = 0;
@@ -284,7 +284,7 @@ static void write_log(Folder *p, RunLog *l, Meter *m, uint32_t from, uint32_t to
     }
 }
 
-static void a_log_goes_on_from_any_step(void **state) {
+static void a_log_continues_from_any_step(void **state) {
     Folder *p = *state;
     Meter m = some_meter(p);
     Str whole, again, dir = str_c(p->root);
@@ -569,7 +569,7 @@ static GanStatus watch(void *user, Exec *e, uint32_t block, uint32_t round) {
     return GAN_OK;
 }
 
-static void every_next_takes_a_batch(void **state) {
+static void each_next_takes_one_batch(void **state) {
     Folder *p = *state;
     Job job = {.model = write_text(p, "tiny.gan", str_c(tiny)),
                .batch = 4,
@@ -738,7 +738,7 @@ static void same_logs(Folder *p, const char *a, const char *b) {
 
 // The same lines under the same numbers, the last ones too; a loss that is no number is that of its
 // step, though later ones have been given out, and the repeat comes to the same operation.
-static void numbers_read_late_are_those_of_their_step(void **state) {
+static void losses_read_late_belong_to_their_step(void **state) {
     Folder *p = *state;
     DeviceApi api = device_ref;
     api.fetches = LATE_PLACES;
@@ -763,7 +763,7 @@ static void numbers_read_late_are_those_of_their_step(void **state) {
 }
 
 // Whoever comes second finds a whole run where its command saw an empty place.
-static void what_became_a_run_meanwhile_is_left_alone(void **state) {
+static void a_run_created_meanwhile_is_not_overwritten(void **state) {
     Folder *p = *state;
     Str was, is;
     assert_ok(train_breaking(p, "99", "run", NULL));
@@ -779,22 +779,22 @@ static void what_became_a_run_meanwhile_is_left_alone(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         CASE(a_command_line_becomes_options),
-        CASE(mistakes_are_usage_and_say_why),
+        CASE(usage_errors_are_explained),
         CASE(a_job_reads_back_what_was_written),
         CASE(a_job_that_lacks_a_member_names_it),
         CASE(the_resolved_text_is_the_same_model),
-        CASE(what_a_setting_may_be_is_written_in_the_language),
-        CASE(a_curve_keeps_its_sum_however_long),
-        CASE(a_log_goes_on_from_any_step),
+        CASE(settings_equal_their_expressions_in_the_language),
+        CASE(a_curve_of_any_length_keeps_its_sum),
+        CASE(a_log_continues_from_any_step),
         CASE(a_tick_counts_its_steps_and_one_save),
         CASE(a_checkpoint_comes_back_to_the_bit),
         CASE(a_failing_disk_leaves_the_old_checkpoint_or_the_new),
         CASE(every_damaged_byte_is_noticed),
         CASE(weights_that_are_not_finite_are_not_saved),
-        CASE(every_next_takes_a_batch),
+        CASE(each_next_takes_one_batch),
         CASE(weights_follow_from_the_seed_alone),
-        CASE(numbers_read_late_are_those_of_their_step),
-        CASE(what_became_a_run_meanwhile_is_left_alone),
+        CASE(losses_read_late_belong_to_their_step),
+        CASE(a_run_created_meanwhile_is_not_overwritten),
     };
     if (CASES_LISTED(tests))
         return 0;

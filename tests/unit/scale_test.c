@@ -38,7 +38,7 @@ static void near(double a, double b) {
         fail_msg("%.12g, not %.12g", a, b);
 }
 
-static void what_is_hidden_costs_nothing(void **state) {
+static void overlapped_communication_costs_nothing(void **state) {
     (void)state;
     const Moment m[] = {compute(0.010), start(0, 2000), compute(0.005), wait_for(0)};
     SimTimes p = PLAY(m, 2, false); // 1 ms + 2 kB at 1 MB/s: 3 ms, under 5
@@ -47,7 +47,7 @@ static void what_is_hidden_costs_nothing(void **state) {
     near(p.exposed, 0);
 }
 
-static void what_is_not_hidden_is_waited_for(void **state) {
+static void exposed_communication_is_waited_for(void **state) {
     (void)state;
     const Moment m[] = {compute(0.010), start(0, 7000), compute(0.005), wait_for(0),
                         compute(0.002)};
@@ -56,7 +56,7 @@ static void what_is_not_hidden_is_waited_for(void **state) {
     near(p.exposed, 3);
 }
 
-static void the_link_does_one_thing_at_a_time(void **state) {
+static void the_link_serializes_transfers(void **state) {
     (void)state;
     const Moment m[] = {start(0, 4000), start(1, 1000), compute(0.001), wait_for(1), wait_for(0)};
     SimTimes p = PLAY(m, 2, false); // 5 ms, then 2 more
@@ -87,7 +87,7 @@ static void ranks_wait_for_the_slowest(void **state) {
 }
 
 // Small sums are carried by who waits; a large one has a thread, whose core is that of its rank.
-static void what_is_large_takes_its_time_from_what_computes(void **state) {
+static void large_reductions_slow_the_computing_thread(void **state) {
     (void)state;
     enum { LARGE = 100000, SMALL = 1000 };
     SimLink link = {.each = {0.004, 1e8, 0.001, 0.001, 2e-8},
@@ -108,7 +108,7 @@ static void what_is_large_takes_its_time_from_what_computes(void **state) {
          0.001 + SMALL / 1e8);
 }
 
-static void a_sum_may_be_waited_for_in_the_next_step(void **state) {
+static void an_all_reduce_may_be_awaited_in_the_next_step(void **state) {
     (void)state;
     const Moment m[] = {compute(0.004), wait_for(0), compute(0.010), start(0, 8000)};
     SimTimes p = PLAY(m, 2, false); // 9 ms, of which the next step's first 4 hide as many
@@ -117,7 +117,7 @@ static void a_sum_may_be_waited_for_in_the_next_step(void **state) {
     near(p.comm, 9);
 }
 
-static void steps_that_differ_are_played_in_turn(void **state) {
+static void different_steps_are_simulated_in_sequence(void **state) {
     (void)state;
     Moment m[] = {compute(0.010), compute(0.030), start(0, 8000), wait_for(0)};
     for (int i = 1; i < 4; i++)
@@ -129,7 +129,7 @@ static void steps_that_differ_are_played_in_turn(void **state) {
     near(t.comm, 0.009 / 2);
 }
 
-static void a_round_has_all_that_comes_every_so_many_steps(void **state) {
+static void a_period_covers_all_every_intervals(void **state) {
     (void)state;
     static const struct {
         uint32_t every[2], round;
@@ -202,7 +202,7 @@ static const char two_nets[] =
     "D(stop(G(normal(4))))) using opt }\n"
     "  update G minimize non_saturating(D(G(normal(4)))) using opt\n}\n";
 
-static void what_nothing_can_hide_is_the_bound(void **state) {
+static void the_bound_is_what_no_order_can_hide(void **state) {
     (void)state;
     Arena a;
     Compiled c = {0};
@@ -235,17 +235,17 @@ static void the_bound_is_below_every_order_of_the_calls(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_hidden_costs_nothing),
-        cmocka_unit_test(what_is_not_hidden_is_waited_for),
-        cmocka_unit_test(the_link_does_one_thing_at_a_time),
+        cmocka_unit_test(overlapped_communication_costs_nothing),
+        cmocka_unit_test(exposed_communication_is_waited_for),
+        cmocka_unit_test(the_link_serializes_transfers),
         cmocka_unit_test(more_ranks_take_more_latencies_and_up_to_twice_the_bytes),
         cmocka_unit_test(ranks_wait_for_the_slowest),
-        cmocka_unit_test(what_is_large_takes_its_time_from_what_computes),
-        cmocka_unit_test(a_sum_may_be_waited_for_in_the_next_step),
-        cmocka_unit_test(steps_that_differ_are_played_in_turn),
-        cmocka_unit_test(a_round_has_all_that_comes_every_so_many_steps),
+        cmocka_unit_test(large_reductions_slow_the_computing_thread),
+        cmocka_unit_test(an_all_reduce_may_be_awaited_in_the_next_step),
+        cmocka_unit_test(different_steps_are_simulated_in_sequence),
+        cmocka_unit_test(a_period_covers_all_every_intervals),
         cmocka_unit_test(without_overlap_all_is_waited_for),
-        cmocka_unit_test(what_nothing_can_hide_is_the_bound),
+        cmocka_unit_test(the_bound_is_what_no_order_can_hide),
         cmocka_unit_test(the_bound_is_below_every_order_of_the_calls),
     };
     if (CASES_LISTED(tests))

@@ -103,7 +103,7 @@ static void check_penalty(const char *act, const char *penalty, uint32_t chunks)
     arena_release(&a);
 }
 
-static void a_penalty_is_what_the_step_costs_more_for_it(void **state) {
+static void a_penaltys_share_is_the_extra_cost_of_the_step(void **state) {
     (void)state;
     static const char *const act[] = {"leaky_relu(0.2)", "softplus"};
     for (size_t i = 0; i < sizeof act / sizeof *act; i++) {
@@ -112,13 +112,13 @@ static void a_penalty_is_what_the_step_costs_more_for_it(void **state) {
     }
 }
 
-static void chunks_of_a_step_are_counted_alike(void **state) {
+static void chunks_of_a_step_are_attributed_alike(void **state) {
     (void)state;
     check_penalty("leaky_relu(0.2)", "10*gradient_penalty(D, x, stop(fake))", 2);
 }
 
 // The forward pass of G that both need is D's, which comes first; its way back is G's.
-static void what_two_need_is_the_firsts(void **state) {
+static void shared_work_is_attributed_to_the_first_update(void **state) {
     (void)state;
     Arena a;
     assert_int_equal(arena_init(&a, 0), GAN_OK);
@@ -136,9 +136,9 @@ static void what_two_need_is_the_firsts(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_penalty_is_what_the_step_costs_more_for_it),
-        cmocka_unit_test(chunks_of_a_step_are_counted_alike),
-        cmocka_unit_test(what_two_need_is_the_firsts),
+        cmocka_unit_test(a_penaltys_share_is_the_extra_cost_of_the_step),
+        cmocka_unit_test(chunks_of_a_step_are_attributed_alike),
+        cmocka_unit_test(shared_work_is_attributed_to_the_first_update),
     };
     return CASES_LISTED(tests) ? 0 : cmocka_run_group_tests(tests, NULL, NULL);
 }

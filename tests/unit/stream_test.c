@@ -144,7 +144,7 @@ static void samples_are_drawn_by_their_weights(void **state) {
 
 // What is drawn by a field: the same on resuming and in each rank's share; what is looked at apart
 // from training comes once each.
-static void a_stream_draws_by_a_field(void **state) {
+static void a_stream_samples_by_a_field(void **state) {
     Place *p = *state;
     enum { N = 12, Batch = 6 };
     float x[N], w[N];
@@ -243,7 +243,7 @@ static void maps_without_a_channel_axis_have_one_channel(void **state) {
     assert_refused(stream_open(&o, &s), "expects [3, 4, 3], the data has [4, 3]");
 }
 
-static void transforms_do_what_they_say(void **state) {
+static void transforms_match_their_definition(void **state) {
     Place *p = *state;
     float x[2 * 16];
     for (uint32_t i = 0; i < 32; i++)
@@ -418,7 +418,7 @@ static void a_nan_in_a_pack_names_its_sample(void **state) {
 // --- sounds --------------------------------------------------------------------------------------
 
 // Place i of every channel of every file holds i mod 256, as -1/2 to 1/2.
-static void sounds_of_every_kind_hold_their_numbers(void **state) {
+static void every_wav_format_is_read_exactly(void **state) {
     static const struct {
         const char *file;
         uint32_t channels, rate, frames;
@@ -456,7 +456,7 @@ static void sounds_of_every_kind_hold_their_numbers(void **state) {
 }
 
 // What is written is read back to within half a step of 16 bits, and what is too loud is cut.
-static void a_written_sound_reads_back(void **state) {
+static void a_written_wav_file_reads_back(void **state) {
     enum { Frames = 5000 };
     static float x[2][2][Frames], back[2][2 * Frames + 1000];
     Place *p = *state;
@@ -602,7 +602,7 @@ static const struct {
     {"frobnicate", 2, "", "unknown command `frobnicate`: `ganrun data --help` lists them"},
 };
 
-static void the_command_line_answers_with_the_contract_s_codes(void **state) {
+static void the_command_line_has_the_documented_exit_codes(void **state) {
     Place *p = *state;
     make_folder(p, 5);
     write_text(p, "set/odd/z.png", "text");
@@ -697,17 +697,17 @@ int main(int argc, char **argv) {
         T(a_stream_resumes_exactly_and_ranks_share_a_batch),
         T(classes_are_drawn_equally_often),
         T(samples_are_drawn_by_their_weights),
-        T(a_stream_draws_by_a_field),
+        T(a_stream_samples_by_a_field),
         T(maps_without_a_channel_axis_have_one_channel),
-        T(transforms_do_what_they_say),
+        T(transforms_match_their_definition),
         T(a_folder_is_packed_on_the_fly_and_sets_join),
         T(arrays_serve_as_images),
         T(streams_refuse_what_does_not_fit),
         T(a_nan_in_a_pack_names_its_sample),
-        T(sounds_of_every_kind_hold_their_numbers),
-        T(a_written_sound_reads_back),
+        T(every_wav_format_is_read_exactly),
+        T(a_written_wav_file_reads_back),
         T(the_distance_is_zero_for_equal_sets_and_grows),
-        T(the_command_line_answers_with_the_contract_s_codes),
+        T(the_command_line_has_the_documented_exit_codes),
         T(synthesis_is_repeatable_and_the_ring_has_its_spread),
         T(refused_memory_is_an_error_wherever_it_happens),
     };

@@ -182,7 +182,7 @@ static void a_state_dict_holds_its_tensors_in_both_formats(void **state) {
     }
 }
 
-static void what_wraps_a_net_is_no_part_of_its_names(void **state) {
+static void wrapper_modules_are_stripped_from_names(void **state) {
     Place *p = *state;
     SafeFile f = {0};
     assert_ok(weights_open(&p->arena, STR(TORCH "nested.pth"), &f));
@@ -309,7 +309,7 @@ int main(int argc, char **argv) {
         T(a_tensor_of_another_dtype_leaves_the_others),
         T(hostile_safetensors_are_refused),
         T(a_state_dict_holds_its_tensors_in_both_formats),
-        T(what_wraps_a_net_is_no_part_of_its_names),
+        T(wrapper_modules_are_stripped_from_names),
         T(hostile_state_dicts_are_refused),
         T(a_damaged_archive_is_refused),
         T(refused_memory_is_an_error_in_weights_too),

@@ -165,7 +165,7 @@ static void refusals(Arena *a) {
 }
 
 // What the text may not be for the reader to notice must be noticed in memory too.
-static void verifier_sees_damage(Arena *a) {
+static void the_verifier_detects_damage(Arena *a) {
     Module m = small_module(a, "w", 0, false);
     Graph *g = &m.step.g;
     Str error;
@@ -206,8 +206,8 @@ static void blocks(Arena *a) {
 
 int main(int argc, char **argv) {
     static const Walk walks[] = {
-        WALK(corpus_round_trips),   WALK(identity), WALK(refusals),
-        WALK(verifier_sees_damage), WALK(blocks),
+        WALK(corpus_round_trips),          WALK(identity), WALK(refusals),
+        WALK(the_verifier_detects_damage), WALK(blocks),
     };
     bool found = WALKS_RUN(walks);
     return !found || failures;
