@@ -124,6 +124,8 @@ static const Row layers[] = {
      0.8439564430056087},
     {"gru(3)(flatten(x)[:5], flatten(x)[5:8])", -0.09968969947356354},
     {"rnn(gru(2), reshape(x, 8, 4), expand(0, 2))", 0.5003506027857663},
+    {"lstm(3)(flatten(x)[:5], flatten(x)[5:11])", -0.1200163490813398},
+    {"rnn(lstm(2), reshape(x, 8, 4), expand(0, 4))[:, :2]", -0.09341290828135715},
     {"upsample(x, 2)", 0.15097231323482152},
     {"upsample_linear(x)", 0.79000495816130323},
     {"fir(x, 2)", 0.0931471967071543},
@@ -132,6 +134,13 @@ static const Row layers[] = {
     {"x |> reshape(2, 16) |> fir_up", 1.1461437147393068},
     {"x |> fir_down", 0.2635106488858975},
     {"x |> reshape(2, 2, 2, 4) |> fir_down", -0.05244075205842871},
+    {"x |> resize_nearest([3, 7])", -1.057201659940183},
+    {"x |> resize_nearest(8)", 0.15097231323482152}, // as upsample
+    {"x |> upfirdn([1, 2, -3], up=3, down=2, pad=[2, 1])", -7.672797858823317},
+    {"x |> upfirdn([1, 2, 4, 0.5, -1], pad=2)", 14.676421288773449},
+    {"x |> upfirdn([1/4, 3/4, 3/4, 1/4], up=2, pad=[2, 1])", 0.7994988674704915}, // as fir_up
+    {"x |> upfirdn(lowpass(5, 2, 3, 16), pad=2)", 0.12152946526003239},
+    {"x |> upfirdn(lowpass(7, 2, 6, 16), pad=3)", 0.11150240441807648},
     {"avg_pool(x, 2)", 0.3361835976507494},
     {"pixel_shuffle(reshape(x, 8, 2, 2), 2)", 0.06931369194389958},
     {"pixel_unshuffle(x, 2)", 0.618676206544387},
@@ -193,6 +202,9 @@ static const Row layers[] = {
     {"translation(x, 0.4)", -0.30370706677490189},
     {"cutout(x)", 0.73576145802942972},
     {"diffaug(x)", 0.11818004985061387},
+    {"random_crop(x, [3, 2])", 0.5277242844165748},
+    {"psnr(x, x^2)", -1.9213799784855077},
+    {"ssim(x, x^2, 1, window=3, spread=0.8)", -0.06644011690617549},
 };
 
 static void layers_have_their_values_and_gradients(void **state) {
