@@ -7,6 +7,7 @@
 #include "elab.h"
 
 #include <math.h>
+#include <string.h>
 
 // --- arguments -----------------------------------------------------------------------------------
 
@@ -280,6 +281,57 @@ static bool match_list(Elab *e, Env *env, const Ast *shape, const Type *t) {
     return true;
 }
 
+// Extents of a pattern: 0 where not known. False where it has a `...`.
+static bool pattern_extents(Elab *e, Env *env, const Ast *shape, Type *out) {
+    *out = (Type){0};
+    if (shape->list.n > MAX_RANK)
+        return false;
+    for (; out->rank < shape->list.n; out->rank++) {
+        const Ast *a = shape->list.at[out->rank];
+        Value v = {0};
+        if (a->kind == AstSpread)
+            return false;
+        bool known = a->kind == AstName ? scope_find(env, a->text, &v) && value_is_plain(v)
+                                        : (v = eval(e, env, a)).kind == KindNum;
+        out->dim[out->rank] = known ? (int64_t)v.num : 0;
+    }
+    return true;
+}
+
+static bool is_turned(const Type *a, const Type *b, uint32_t by) { // a: b's axes, `by` further on
+    bool same = a->rank == b->rank && by < b->rank;
+    for (uint32_t i = 0; same && i < a->rank; i++)
+        same = a->dim[i] == b->dim[(i + by) % b->rank];
+    return same;
+}
+
+static int64_t elements_of(const Type *t) { // of a sample; 0: not known
+    int64_t n = 1;
+    for (uint32_t i = 0; i < t->rank; i++)
+        n *= t->dim[i];
+    return n;
+}
+
+// The usual cause of a mismatch between the pattern w and a value of shape t, if it is one of
+// these.
+static void help_shape(Elab *e, const Type *w, const Type *t, Str expected) {
+    int64_t elements = elements_of(t), wanted = elements_of(w);
+    Type rest = {.rank = w->rank ? w->rank - 1 : 0};
+    memcpy(rest.dim, w->dim + 1, rest.rank * sizeof *w->dim);
+    if (w->rank == 0 && elements == 1)
+        diag_help(e->f, "squeeze(x) drops the axes of extent 1");
+    else if (w->rank > 1 && w->dim[0] > 1 && is_turned(&rest, t, 0))
+        diag_help(e->f, "a shape is one sample's: leave the batch out");
+    else if (w->rank == 1 && t->rank > 1 && (!wanted || wanted == elements))
+        diag_help(e->f, "flatten(x) makes one axis of all; mean(x, space) is one number a channel");
+    else if (w->rank == 3 && is_turned(w, t, 1))
+        diag_help(e->f, "channels come first: %.*s",
+                  SARG(value_text(e, extents_value(e, t->dim, t->rank))));
+    else if (w->rank != t->rank && wanted == elements)
+        diag_help(e->f, "reshape(x, %.*s) has this shape",
+                  SARG(str_sub(expected, 1, expected.len - 1)));
+}
+
 bool match_shape(Elab *e, Env *env, const Ast *shape, Val v, Str who, Str name) {
     Env before = *env;
     Type t = *node_type(v.g, v.id);
@@ -301,8 +353,11 @@ bool match_shape(Elab *e, Env *env, const Ast *shape, Val v, Str who, Str name) 
         diag(e->f, DiagE0401, here(e), SARG(who), SARG(name), SARG(expected), SARG(found));
     else
         diag(e->f, DiagE0403, here(e), SARG(who), SARG(expected), SARG(found));
+    Type asked;
     if (!is_list && value_is_plain(wanted))
         diag_help(e->f, "a shape stands in brackets: [%.*s]", SARG(expected));
+    if (is_list && pattern_extents(e, &before, shape, &asked))
+        help_shape(e, &asked, &t, expected);
     if (batch && t.batched)
         diag_help(e->f, "a shape is one sample's: leave the batch out");
     diag_note(e->f, shape->span, "%.*s is expected here", SARG(expected));

@@ -41,6 +41,10 @@ static const Word *word_find(Elab *e, const Ast *a, Str name) {
     return NULL;
 }
 
+static Str word_text(const Ast *a) {
+    return a->kind == AstCall ? a->a->text : a->text;
+}
+
 // What is in a word's parentheses.
 static Args word_args(Elab *e, Env *env, const Ast *a) {
     return a->kind == AstCall ? eval_args(e, env, a, NULL) : (Args){0};
@@ -113,7 +117,10 @@ static int64_t height_of(const Field *f) {
 static bool check_xform(Elab *e, const Ast *a, const Field *f, Xform x) {
     int64_t before = height_of(f);
     bool resizes = x.kind == XformResize || x.kind == XformCrop;
-    if (x.kind == XformScale && x.a == x.b)
+    if (f->rank != 3 && (resizes || x.kind == XformFlip))
+        diag(e->f, DiagE0623, a->span, SARG(word_text(a)),
+             SARG(value_text(e, extents_value(e, f->dim, f->rank))));
+    else if (x.kind == XformScale && x.a == x.b)
         diag(e->f, DiagE0614, a->span, x.a, x.b);
     else if (resizes && !is_height(x.a))
         diag(e->f, DiagE0306, a->span, x.kind == XformCrop ? "crop" : "resize",
@@ -164,7 +171,7 @@ static bool check_draws(Elab *e, const Stream *s, const Field *f) {
 
 static bool read_word(Elab *e, Env *env, const Ast *a, bool first, Field *out, FieldInfo *info) {
     Spot outer = spot_enter(e, a);
-    Str name = a->kind == AstCall ? a->a->text : a->text;
+    Str name = word_text(a);
     double x[MAX_RANK];
     uint32_t n = 0;
     const Word *w = word_find(e, a, name);

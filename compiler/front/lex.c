@@ -217,12 +217,18 @@ static bool is_quotient(const Lexer *l, uint32_t lo) {
            char_at(l, lo + 1) == '/' && (unsigned char)char_at(l, lo + 2) > ' ';
 }
 
-// Help for `.name`, if the name is a habit.
-static Str method_habit(const Lexer *l) {
+// Help for `x.name`.
+static void help_method(Lexer *l) {
     uint32_t at = l->at;
     while (is_letter(char_at(l, at)) || is_digit(char_at(l, at)))
         at++;
-    return word_habit(str_sub(l->text, l->at, at));
+    Str name = str_sub(l->text, l->at, at), habit = word_habit(name);
+    if (habit.len)
+        diag_help(l->f, "%.*s", SARG(habit));
+    else if (name.len && is_letter(name.ptr[0]))
+        diag_help(l->f, "write `%.*s(x)` or `x |> %.*s`", SARG(name), SARG(name));
+    else
+        diag_help(l->f, "write `f(x)` or `x |> f`");
 }
 
 // Something the language does not have. A habit of another language is read as what it means here.
@@ -241,12 +247,11 @@ static TokKind lex_foreign(Lexer *l, const char *instead, uint32_t length) {
                       "in strings and comments");
         return TokBad;
     }
-    Str habit = l->text.ptr[lo] == '.' ? method_habit(l) : (Str){0};
     if (report(l, DiagE0101, lo)) {
         if (is_quotient(l, lo))
             diag_help(l->f, "a whole quotient is floor(a/b); a comment begins with #");
-        else if (habit.len)
-            diag_help(l->f, "%.*s", SARG(habit));
+        else if (l->text.ptr[lo] == '.')
+            help_method(l);
         else
             diag_help(l->f, "write `%s`", instead);
     }

@@ -267,8 +267,8 @@ bool want_extents(Elab *e, Value v, const char *who, Type *out) {
 static void help_operand(Elab *e, Value v) {
     double number;
     if (v.kind == KindList)
-        diag_help(e->f,
-                  "take an element, v[0], unpack it: a, b = v, or add the elements up: sum(v)");
+        diag_help(e->f, "take an element, v[0], unpack it: a, b = v, add the elements up: sum(v), "
+                        "or join lists: [...v, ...w]");
     else if (v.kind == KindNone)
         diag_help(
             e->f,
