@@ -1,5 +1,6 @@
-// collective_test.c - a plan's collectives: the same list on every rank, in order, started when all
-// parts are there, undisturbed while under way; which sums share a call, and which need none.
+// collective_test.c - the collectives of a plan: the same list on every rank, in order, started
+// when their operands are complete and with buffers untouched until they finish; which all-reduces
+// share a call, and which reductions need none.
 #include "driver.h"
 #include "edited.h"
 #include "plan.h"

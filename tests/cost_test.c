@@ -1,11 +1,11 @@
-// cost_test.c - what the steps of the published models cost after gradients: convolutions and
-// products by kind, pinned to what counting by hand gives, and the price of a gradient penalty.
+// cost_test.c - the cost of the published models' steps after the gradient pass: convolutions and
+// products by kind, compared with counts by hand, and the price of a gradient penalty.
 //
-// By hand: a net of k convolutions has k forward ones at each call; an update adds k weight
-// gradients for each call of a listed net, and k input gradients (k - 1 where nothing before the
-// first layer wants one). So no row below has room for a weight gradient of D in G's update, for
-// one in a penalty's inner gradient, or for anything forward already made. A transposed convolution
-// counts the other way round: forward it is ConvDx, its input gradient is Conv.
+// By hand: a net of k convolutions has k forward ones per call. An update adds k weight gradients
+// for each call of a net it lists, and k input gradients (k - 1 where nothing before the first
+// layer needs one). So the rows below allow no weight gradient of D in G's update, none in a
+// penalty's inner gradient, and no forward pass twice. A transposed convolution counts the other
+// way round: forward it is ConvDx, its input gradient is Conv.
 #include "trial.h"
 
 #include <setjmp.h>

@@ -1,8 +1,8 @@
-// elab_test.c - elaboration: every shipped model's weights, twins that must give one graph, what
-// run-time control and optimizers make of a step, and messages. Golden cases:
-// tests/golden/err/NAME.gan or .yaml beside NAME.err: one mistake people make, and the one
-// diagnostic of elaborating it at batch 4, which has a line on how to mend it. With BLESS=1 in the
-// environment the latter are written anew: read that diff as code.
+// elab_test.c - elaboration: every shipped model's weights, YAML twins that must give one graph,
+// run-time control flow and optimizers in a step, and messages. Golden cases:
+// tests/golden/err/NAME.gan or .yaml beside NAME.err: one common error, and the one diagnostic of
+// elaborating it at batch 4, with a help line. With BLESS=1 in the environment the latter are
+// rewritten: review that diff as code.
 #include "front.h"
 
 #include <setjmp.h>

@@ -1,7 +1,7 @@
-// front_test.c - sources, diagnostics, both readers, the layout and the way back to text. Golden
-// cases: tests/golden/syntax/NAME.gan or NAME.yaml beside NAME.ast .err .fmt .asgan .asyaml; which
-// exist decides what is compared. With BLESS=1 in the environment those that exist are written
-// anew: read that diff as code.
+// front_test.c - sources, diagnostics, both parsers, the formatter and conversion back to text.
+// Golden cases: tests/golden/syntax/NAME.gan or NAME.yaml beside NAME.ast .err .fmt .asgan
+// .asyaml; those that exist are compared. With BLESS=1 in the environment they are rewritten:
+// review that diff as code.
 #include "front.h"
 
 #include <setjmp.h>

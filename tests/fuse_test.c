@@ -1,8 +1,8 @@
-// fuse_test.c - what becomes one region and what does not.
+// fuse_test.c - which nodes fuse into one region.
 //
 // Small graphs with the answer beside them; invariants of regions on random programs; and golden
 // cases: tests/golden/fuse/NAME.graph, a module's text, beside NAME.fused, the explanation of its
-// step, and NAME.c, its kernels. With BLESS set the expected files are written anew.
+// step, and NAME.c, its kernels. With BLESS set the expected files are rewritten.
 #include "gen.h"
 #include "plan.h"
 #include "programs.h"

@@ -1,10 +1,10 @@
 // kernel_test.c - generated kernels against the reference evaluator.
 //
-// Each case is a small graph over a few slots. It is fused and its kernels written; all kernels of
-// all cases are compiled as one file by the machine's compiler and loaded. Every case then runs its
-// regions, each kernel in two calls so that the cut is tried, and compares every result and written
-// slot with the graph evaluated node by node. The elementwise cases walk lang/ops.def: a new row is
-// tested by being there.
+// Each case is a small graph over a few slots. It is fused and its kernels generated; all kernels
+// of all cases are compiled as one file by the machine's compiler and loaded. Every case then runs
+// its regions, each kernel in two calls to test the split into ranges, and compares every result
+// and written slot with the graph evaluated node by node. The elementwise cases iterate over
+// lang/ops.def, so a new row is tested without further work.
 #define _GNU_SOURCE // mkdtemp
 #include "kernel_runs.h"
 

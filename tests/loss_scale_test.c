@@ -1,5 +1,5 @@
-// loss_scale_test.c - losses scaled for f16: nothing changes where nothing overflows, to the bit;
-// an update that overflows is skipped whole, its scale halved, and training goes on; so on any
+// loss_scale_test.c - loss scaling for f16: without overflow results are bit-identical; an update
+// that overflows is skipped as a whole, its scale halved, and training continues; the same on any
 // number of ranks.
 #include "ranks_run.h"
 #include "trial.h"

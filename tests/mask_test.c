@@ -1,5 +1,5 @@
-// mask_test.c - gradients ask an activation's output what they asked of its input: the same bits,
-// NaN included, and only where the input then ends.
+// mask_test.c - gradients read an activation's output instead of its input: with the same bits,
+// NaN included, and only where the input's live range then ends.
 #include "pass.h"
 #include "prelude.h"
 #include "programs.h"

@@ -1,5 +1,5 @@
-// memory_test.c - buffers in a step and the next: who meets whom, the most that lives at once, and
-// places that are nobody else's, against two steps walked launch by launch.
+// memory_test.c - live ranges of buffers in a step and the next: which intersect, the peak of live
+// bytes, and offsets without overlap, against two steps simulated launch by launch.
 #include "buffer.h"
 
 #include <setjmp.h>

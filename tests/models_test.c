@@ -1,7 +1,6 @@
-// models_test.c - the shipped models: each has a YAML twin with the same graph, some train twenty
-// steps to recorded losses with a gradient that differences confirm; and every block of
-// docs/cookbook.md and docs/pytorch.md is a model that compiles; README.md shows dcgan.gan letter
-// for letter.
+// models_test.c - the shipped models: each has a YAML twin with the same graph; some train twenty
+// steps to recorded losses, with gradients checked by finite differences; every model in
+// docs/cookbook.md and docs/pytorch.md compiles; README.md shows dcgan.gan exactly.
 #include "trial.h"
 
 #include <math.h>

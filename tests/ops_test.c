@@ -1,11 +1,11 @@
-// ops_test.c - walks the operation table. Every operation is built in small instances of many
-// shapes; of each
-// - the value is compared with its definition (the row's own column for elementwise rows,
+// ops_test.c - iterates over the operation table. Every operation is built in small instances of
+// many shapes:
+// - its value is compared with its definition (the row's own column for elementwise rows,
 //   support/naive.c for others),
-// - the gradients of first and second order are compared with central differences of the
+// - its gradients of first and second order are compared with central differences of the
 //   evaluator's own values.
-// A new elementwise row is covered as it is; a new structural operation fails here until it has
-// instances below.
+// A new elementwise row is covered automatically; a new structural operation fails here until it
+// has instances below.
 #include "interp.h"
 #include "naive.h"
 #include "op.h"

@@ -1,5 +1,5 @@
-// plan_test.c - plans of random programs and of the models: is every value where its readers look
-// for it (play.h)?
+// plan_test.c - plans of random programs and of the models: every value is at the offset where its
+// readers expect it (play.h).
 #include "driver.h"
 #include "edited.h"
 #include "laps.h"

@@ -1,12 +1,12 @@
-// random_test.c - random models, computed in every way there is, against what their text means.
+// random_test.c - random models, computed in every configuration, against the oracle.
 //
-//   random_test                         a first lot; --list, CASE as in every test program
-//   random_test run FIRST COUNT [WAY]   models by seed; those that fail are made small and printed
+//   random_test                         a first batch of models; --list, CASE as elsewhere
+//   random_test run FIRST COUNT [WAY]   models by seed; those that fail are reduced and printed
 //   random_test print SEED              a model's text, its batch in a comment
 //   random_test replay FILE [WAY]       the same for a file as printed (or written)
 //
-// COMPILED=1: kernels are compiled too. CARD=1: those of a card, on its stand-in. VERBOSE=1: what
-// is refused, and how far it has come.
+// COMPILED=1: compiled CPU kernels too. CARD=1: CUDA kernels, on the emulator. VERBOSE=1: refused
+// models, and progress.
 #include "random/check.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
-// remat_test.c - a step that computes again what it cannot hold has the same bits as one that
-// holds it: losses, gradients, weights and state, on ref and cpu, on one rank and on several; and
-// takes less memory for it. Built twice: small models in the quick tier, the others in a long list.
+// remat_test.c - a step with rematerialization has the same bits as one without: losses,
+// gradients, weights and state, on ref and cpu, on one rank and on several; and needs less memory.
+// Built twice: small models in the quick tier, the others in the long one.
 #include "ranks_run.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
-// rules_test.c - walks lang/rules.def. For every row both sides are built as they are written in a
-// raw graph, evaluated on random inputs and compared, to the bit for EXACT rows; then, in a graph
-// that simplifies, both sides must come out as the same node: the row was applied, and what it
-// produced does not depend on the way there.
+// rules_test.c - iterates over lang/rules.def. For every row both sides are built unsimplified,
+// evaluated on random inputs and compared, to the bit for EXACT rows. Then, in a graph that
+// simplifies, both sides must become the same node: the rule was applied, and its result does not
+// depend on how it was reached.
 //
 // RULE rows are their own examples. A FOLD row has its example below; a row without one does not
 // link.

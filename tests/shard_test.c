@@ -1,6 +1,6 @@
 // shard_test.c - the mathematics does not depend on the number of ranks: models train on one, two
-// and three ranks (threads of this process) to the same losses, gradients and weights. Built twice:
-// two small models in the quick tier, the others in a long list.
+// and three ranks (threads of this process) to the same losses, gradients and weights. Built
+// twice: two small models in the quick tier, the others in the long one.
 #include "laps.h"
 #include "ranks_run.h"
 

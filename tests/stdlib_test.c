@@ -1,6 +1,6 @@
 // stdlib_test.c - the library: each function's value, which an independent program computed from
-// the same numbers, and its gradient against differences. A row is a line of the language; adding a
-// row adds its test.
+// the same inputs, and its gradient against finite differences. Each table row is an expression of
+// the language; adding a row adds a test.
 #include "measure.h"
 #include "trial.h"
 

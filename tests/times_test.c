@@ -1,5 +1,6 @@
-// times_test.c - when values are there, of steps that can be worked out by hand: products on a
-// core, sums on a wire, and what waits for a step before that has left its end.
+// times_test.c - estimated completion times of values, for steps that can be worked out by hand:
+// products on a core, all-reduces on a link, and values that wait for the deferred tail of the
+// step before.
 #include "driver.h"
 #include "shard.h"
 

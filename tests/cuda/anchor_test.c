@@ -1,7 +1,7 @@
-// anchor_test.c - our own kernels of convolutions, products and orders against the reference
-// evaluator, without a card: sizes that fill no tile, every rank, stride, padding, dilation and
-// groups, terms that are split, in each type. Run on the shim, so out-of-bounds accesses and races
-// fail too.
+// anchor_test.c - our own CUDA kernels for convolutions, products and sorting against the
+// reference evaluator, without a card: sizes that fill no tile, every rank, stride, padding,
+// dilation and number of groups, split reductions, each type. They run on the emulator (shim.h),
+// so out-of-bounds accesses and races fail too.
 #include "shim_cases.h"
 
 #include <setjmp.h>

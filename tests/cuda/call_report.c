@@ -1,8 +1,8 @@
-// call_report.c - what a step asks of a card, and of cuDNN: launches of our own, calls of the
-// library, what it does along with them, and the workspace its first engines ask for, beside the
-// room the plan has for it. A table for docs/performance.md. No card needed: the library's
-// heuristics answer for a card described to them (cards.h), and engines are compiled for it with a
-// driver that loads nothing (no_card.c).
+// call_report.c - reports the launches of a step on a card: our kernels, cuDNN calls, their
+// epilogues, and the workspace their first engines ask for, beside the workspace the plan
+// reserves. A table for docs/performance.md. No card needed: cuDNN's heuristics run on the
+// description of a card (cards.h), and engines are compiled with a driver that loads nothing
+// (no_card.c).
 //
 //   build/tests/call_report f32|bf16|f16 MODEL.gan[:BATCH]...
 #include "cards.h"

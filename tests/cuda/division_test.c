@@ -1,6 +1,6 @@
-// division_test.c - the divisions and roots of the CUDA dialect, run on the shim, whose
-// approximations are as far off as a card's: right to the last bit where kernel_cuda.h says so, and
-// what IEEE says of zeros (but for their sign), infinities and NaN everywhere.
+// division_test.c - division and square root of the CUDA dialect on the emulator, whose
+// approximate instructions are as inexact as a card's: correctly rounded where kernel_cuda.h says
+// so, and IEEE results for zeros (but for their sign), infinities and NaN everywhere.
 #include "gen.h"
 #include "shim.h"
 

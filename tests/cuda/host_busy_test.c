@@ -1,4 +1,4 @@
-// host_busy_test.c - how long the card was at work, as a recording CUPTI tells it.
+// host_busy_test.c - the card's busy time, measured through the mock CUPTI.
 #include "host_run.h"
 #include "trial.h"
 

@@ -1,6 +1,6 @@
-// host_compiled_test.c - engines that cuDNN writes and compiles for an operation, with the real
-// library and no card (no_card.c): what the device means to use of them is there. Skipped, and
-// said, where the machine has no cuDNN; with a driver the device's own tests have a card.
+// host_compiled_test.c - engines that cuDNN compiles at run time, with the real library and no
+// card (no_card.c): those the cuda device relies on exist. Skipped visibly where the machine has
+// no cuDNN, or has a driver, where the device's own tests run on the card.
 #include "cards.h"
 #include "cuda_dnn.h"
 #include "library.h"

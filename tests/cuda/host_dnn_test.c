@@ -1,6 +1,6 @@
-// host_dnn_test.c - what the cuda device tells cuDNN about convolutions and products is what they
-// are: each operation, computed by definition over the bytes its tensors' strides reach, gives what
-// the reference evaluator gives for the node, or with an epilogue for the region it stands for.
+// host_dnn_test.c - the descriptors the cuda device gives to cuDNN are correct: each operation,
+// computed by definition over the bytes its tensors' strides reach, equals the reference
+// evaluator's value of the node, or with an epilogue of the region.
 #include "cuda_dnn.h"
 #include "programs.h"
 #include "trial.h"

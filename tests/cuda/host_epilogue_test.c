@@ -1,6 +1,6 @@
-// host_epilogue_test.c - what follows a convolution is done along with it where the library offers
-// that and it pays, and by its own kernel where not: counted against the recording driver
-// (record.h), whose cuDNN has relu ready, compiles leaky relu and refuses tanh.
+// host_epilogue_test.c - operations after a convolution become its epilogue where cuDNN offers
+// that and it pays, and a kernel of their own elsewhere: counted with the mock driver (record.h),
+// whose cuDNN has relu ready, compiles leaky relu and refuses tanh.
 #include "host_run.h"
 #include "trial.h"
 

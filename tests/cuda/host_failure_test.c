@@ -1,6 +1,5 @@
-// host_failure_test.c - what may go wrong on a card, against a recording driver (record.h): an
-// error at every call, kernels that break, machines without a fit card, a run that ends and goes
-// on.
+// host_failure_test.c - failures of a card, with the mock driver (record.h): an error at every
+// call, failing kernels, machines without a suitable card, a run that is interrupted and resumed.
 #define _GNU_SOURCE
 #include "host_run.h"
 #include "checkpoint.h"

@@ -1,6 +1,6 @@
-// host_fft_test.c - transforms of a step on a recorded card: by cuFFT, by a kernel of ours where it
-// refuses or is not there; and errors at any call. Built twice: as a program is where cufft.h was
-// not found, too.
+// host_fft_test.c - Fourier transforms of a step on the mock card: by cuFFT, or by our kernel
+// where cuFFT refuses or is missing; and errors at any call. Built twice, the second time as
+// without cufft.h.
 #include "host_run.h"
 #include "op.h"
 

@@ -1,6 +1,6 @@
-// host_library_test.c - the cuda device with the real libraries, as far as they go without a card:
-// cuDNN finds an engine for every convolution of every model, NVRTC's images are kept and damaged
-// ones found out. Skipped, and said, where the machine has no such library.
+// host_library_test.c - the cuda device with the real libraries, as far as they work without a
+// card: cuDNN finds an engine for every convolution of every model, NVRTC's images are cached and
+// damaged ones detected. Skipped visibly where the machine has no such library.
 #define _GNU_SOURCE
 #include "cache.h"
 #include "cards.h"

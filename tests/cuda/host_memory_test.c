@@ -1,6 +1,6 @@
-// host_memory_test.c - memory of a card, against a recording driver (record.h): bytes that cross,
-// what is asked for and refused, and a plan's room for libraries, which is known before anything is
-// allocated and kept.
+// host_memory_test.c - memory of a card, with the mock driver (record.h): copies, allocations that
+// are refused, and the workspace a plan reserves for libraries, which is known before anything is
+// allocated and never exceeded.
 #define _GNU_SOURCE
 #include "host_run.h"
 #include "exec_internal.h"

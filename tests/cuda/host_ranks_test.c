@@ -1,9 +1,9 @@
-// host_ranks_test.c - ranks on cards, against a driver and an NCCL that record (record.h): every
-// model's sums on a stream of their own without a race or a leak, recorded in graphs or handed to
-// the host's link in the plan's order; what happens when a rank is gone.
+// host_ranks_test.c - ranks on cards, with a mock driver and NCCL (record.h): every model's
+// all-reduces on a stream of their own without a race or a leak, captured in graphs or handed to
+// the host's link in the plan's order; and what happens when a rank is lost.
 //
-// The other rank is pretended: it comes to every meeting, has nothing to add, and says of itself
-// what the test wants.
+// The other rank is simulated: it joins every synchronization, adds nothing, and reports
+// about itself what the test specifies.
 #include "host_run.h"
 #include "link.h"
 #include "trial.h"

@@ -1,4 +1,4 @@
-// host_run.h - for tests: a model compiled for, and opened on, the recorded card (record.h).
+// host_run.h - for tests: a model compiled for, and opened on, the mock card (record.h).
 #ifndef GAN_HOST_RUN_H
 #define GAN_HOST_RUN_H
 

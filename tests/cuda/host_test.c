@@ -1,6 +1,6 @@
-// host_test.c - the host side of the cuda device against a recording driver (record.h): every
-// model's steps without a race or a leak, recorded graphs that do the same work, numbers that are
-// not waited for, engines that are kept.
+// host_test.c - the host side of the cuda device with the mock driver (record.h): every model's
+// steps without a race or a leak, captured graphs that do the same work, losses that the host
+// reads without waiting, engines that are cached.
 #define _GNU_SOURCE
 #include "host_run.h"
 #include "meter.h"

@@ -1,5 +1,6 @@
-// kernel_report.c - a model's busiest CUDA kernels and what each uses, as a table for
-// docs/performance.md. No card needed: bytes follow from shapes, the rest is the compiler's word.
+// kernel_report.c - a model's busiest CUDA kernels and their resources, as a table for
+// docs/performance.md. No card needed: bytes follow from shapes, the rest is the compiler's
+// report.
 //
 //   build/tests/kernel_report MODEL.gan [ARCH [f32|bf16|f16]]     ARCH: 90 is compute
 //   capability 9.0

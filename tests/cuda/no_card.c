@@ -1,6 +1,6 @@
-// no_card.c - for tests: a driver's library with no card behind it. cuDNN compiles engines at run
-// time only where there is a driver to load them with; this one has the functions it looks for,
-// takes what it is given to load, and says of everything else that there is no card.
+// no_card.c - for tests: a driver library without a card. cuDNN compiles engines at run time only
+// if there is a driver to load them with; this one has the functions cuDNN looks for, accepts
+// modules, and reports no device from everything else.
 enum { NO_DEVICE = 100 };
 
 #define FUNCTIONS(X)                                                                               \

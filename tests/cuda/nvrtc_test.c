@@ -1,7 +1,7 @@
-// nvrtc_test.c - generated CUDA text through NVIDIA's compiler, no card needed: every kernel of the
-// op table and of every shipped model compiles, and none spills a register.
-// Skipped where the machine has no NVRTC. The build says for which cards (ARCHITECTURES) and which
-// precisions of the models (PRECISIONS): compiling all of them takes a minute.
+// nvrtc_test.c - compiles generated CUDA text with NVRTC, no card needed: every kernel of the op
+// table and of every shipped model compiles, and none spills a register. Skipped where the machine
+// has no NVRTC. The build sets the ARCHITECTURES and the PRECISIONS of models: all of them take a
+// minute.
 #define _GNU_SOURCE
 #include "driver.h"
 #include "image.h"

@@ -1,25 +1,25 @@
-// record.h - for tests: a CUDA driver, a cuDNN, a cuFFT and an NCCL that record instead of
-// computing.
+// record.h - for tests: mocks of the CUDA driver, cuDNN, cuFFT and NCCL that record calls instead
+// of computing.
 //
-// In: the tables of functions the cuda device calls (cuda_device.h), filled with these. Out: what
-// was done, in order, and complaints about it. Addresses of the card are no addresses of the host:
-// following one crashes. Copies move bytes when they are enqueued; what comes to the host is hidden
-// until the host has waited for it. Kernels are not run: the record says what each would read and
-// write, and that is checked.
+// In: the function tables of the cuda device (cuda_device.h), filled with the mocks. Out: the
+// recorded work, in order, and complaints about it. Device addresses are not host addresses:
+// dereferencing one crashes. Copies move bytes when they are enqueued; data copied to the host is
+// hidden until the host has waited for it. Kernels are not run: the record has what each would
+// read and write, and that is checked.
 //
-// Found and complained of:
-//   races    two pieces of work at one byte, one of them writing, with nothing that orders them:
-//            streams are in order in themselves, events order one behind another, the host's
-//            waiting orders what it enqueues later (record_order.c)
-//   the host changing pinned memory while a copy from it is on its way
-//   memory that is not there: freed, never allocated, outside its piece; asynchronous copies of
+// Complaints:
+//   races    two pieces of work at one byte, one of them writing, without an order between them:
+//            streams are in order in themselves, events order one behind another, a wait of the
+//            host orders what it enqueues later (record_order.c)
+//   the host changing pinned memory while a copy from it is in flight
+//   invalid memory: freed, never allocated, outside its allocation; asynchronous copies of
 //   memory that is not pinned; kernels launched with arguments that belong to no region of a plan
-//   calls, of libraries too, by a thread that has not made the card's context its own
-//   calls that stream capture forbids: those that allocate, wait, load modules or make plans of a
+//   calls, of libraries too, by a thread without the card's context
+//   calls that stream capture forbids: those that allocate, wait, load modules or create plans of a
 //   library, and the first launch of a kernel or library plan, which may load its code lazily
-//   streams that a captured graph leaves unjoined; objects used after their end; leaks
+//   streams that a captured graph leaves unjoined; objects used after they are destroyed; leaks
 //   (recorder_live)
-//   trial runs of a library's engines that overwrite weights or state
+//   timing runs of a library's engines that overwrite weights or state
 //
 // One recorder at a time, one thread at a time.
 #ifndef GAN_RECORD_H

@@ -1,6 +1,6 @@
-// record_cupti.c - the recording CUPTI: whatever the card did since it was asked to look took 1.5
-// us, and began 1 us after what came before it. It tells so in buffers of the caller's, beside
-// records of another kind.
+// record_cupti.c - the mock CUPTI: every piece of work since profiling started took 1.5 us and
+// began 1 us after the one before. It is reported in the caller's buffers, among records of other
+// kinds.
 #include "cuda_busy.h"
 #include "record.h"
 

@@ -1,15 +1,15 @@
-// record_dnn.c - the recording cuDNN: descriptors that remember what they were told, heuristics
-// that always find engines, plans that say what they would read and write.
+// record_dnn.c - the mock cuDNN: descriptors that store their attributes, heuristics that always
+// find engines, plans that report what they would read and write.
 //
-// The first engine offered is one that must not be taken: it gives other bits from run to run. The
-// last, which would be the quickest, wants more workspace than any card has, or what a test says.
-// Of epilogues a leaky relu must be compiled, and any of an input gradient; a tanh is refused.
+// The first engine offered must not be chosen: it is not deterministic. The last, which would be
+// the fastest, asks for more workspace than any card has, or for what a test sets. Of epilogues a
+// leaky relu must be compiled, as must any of an input gradient; a tanh is refused.
 //
-// A plan read back from its JSON says that it needs no workspace, as the real library's does: the
-// JSON leaves that out.
+// A plan read back from its JSON reports no workspace, as in the real library, whose JSON omits
+// it.
 //
-// Complained of besides: attributes of another type or number than the library's (the table below
-// is its documentation's), and what is made for a card described to it where there is a handle.
+// Complaints: attributes of another type or count than documented (the table below), and what is
+// created for the description of a card although there is a handle.
 #include "record.h"
 
 #include <stdlib.h>

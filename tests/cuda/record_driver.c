@@ -1,4 +1,4 @@
-// record_driver.c - the recording driver: the card, its objects and modules, and the table of its
+// record_driver.c - the mock driver: the card, its objects and modules, and the table of its
 // functions, one per row of cuda_driver.def; the recorder itself.
 #include "image.h"
 #include "record_state.h"

@@ -1,6 +1,6 @@
-// record_fft.c - the recording cuFFT: plans that remember what they were made for, transforms that
-// say what they read and write. As the real one may, a transform to real numbers writes over what
-// it reads.
+// record_fft.c - the mock cuFFT: plans that store their parameters, transforms that report what
+// they read and write. As in the real library, a transform to real numbers may overwrite its
+// input.
 #include "record.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
-// record_memory.c - memory of the recorded card and of the host, and the work that reads and writes
+// record_memory.c - memory of the mock card and of the host, and the work that reads and writes
 // it.
 //
-// Bytes that come to the host appear there when it has waited for them, not before; bytes on their
-// way to the card must not change.
+// Bytes copied to the host appear there when it has waited for them, not before; bytes in flight
+// to the card must not change.
 #include "record_state.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// record_nccl.c - the recording NCCL: communicators that count, sums that say what they read and
-// write and on which stream.
+// record_nccl.c - the mock NCCL: communicators that count, all-reduces that report what they read
+// and write and on which stream.
 #include "record.h"
 
 #include <pthread.h>

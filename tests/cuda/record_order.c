@@ -1,8 +1,9 @@
-// record_order.c - which recorded work is ordered before which, by vector clocks.
+// record_order.c - the happens-before relation of recorded work, by vector clocks.
 //
-// Every line (the host, each stream) counts its work. A clock says how far into every line its
-// holder is known to come after. Work A comes before work B when B's clock has reached A's number
-// on A's line. Accesses are kept until a later one, ordered after them, covers them.
+// Every timeline (the host, each stream) numbers its work. A clock holds, for each timeline, the
+// last number its owner is known to come after. Work A happens before work B when B's clock has
+// reached A's number on A's timeline. Accesses are kept until a later one, ordered after them,
+// covers them.
 #include "record.h"
 
 typedef struct Past {

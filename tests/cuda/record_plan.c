@@ -1,8 +1,8 @@
-// record_plan.c - what a launch reads and writes: its arguments, found again among the regions of
-// the plans that are loaded.
+// record_plan.c - what a launch reads and writes: its arguments, looked up among the regions of
+// the loaded plans.
 //
-// The addresses a region must be launched with follow from the plan and the two memories alone, so
-// finding them is a check of the device's own work.
+// The addresses a region must be launched with follow from the plan and the two memory blocks
+// alone, so finding them checks the device's own address computation.
 #include "record.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
-// record_state.h - inside the recording driver (record.h): what it keeps, between the file that has
-// the card and its functions (record_driver.c), the one of memory and work (record_memory.c) and
-// the one of streams, events and graphs (record_stream.c). Each puts its functions into the table.
+// record_state.h - internals of the mock driver (record.h): state shared by the card and its
+// functions (record_driver.c), memory and work (record_memory.c), and streams, events and graphs
+// (record_stream.c). Each file adds its functions to the table.
 #ifndef GAN_RECORD_STATE_H
 #define GAN_RECORD_STATE_H
 

@@ -1,5 +1,5 @@
-// record_stream.c - streams, events, and graphs recorded from them: what has happened before what,
-// for those who ask.
+// record_stream.c - streams, events, and captured graphs of the mock driver, and the order between
+// them.
 #include "record_state.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-// record_test.c - the recorder (record.h) finds what it is for: a device that does not wait where
-// it must, and streams that race.
+// record_test.c - the recorder (record.h) detects what it is for: a device that does not wait
+// where it must, and streams that race.
 #include "host_run.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-// refusing_nvrtc.c - for tests: libnvrtc.so.13 as a compiler that refuses the last kernel of every
-// text, at its third line, in the real one's words.
+// refusing_nvrtc.c - for tests: a libnvrtc.so.13 that rejects the last kernel of every text, at
+// its third line, with the real compiler's message.
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>

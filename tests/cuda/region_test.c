@@ -1,6 +1,6 @@
 // region_test.c - CUDA kernels against the reference evaluator, without a card: every kernel case
-// (the op table's rows, reductions, moves, draws, norms) is run on the shim, twice with different
-// numbers of blocks, and compared with its graph evaluated node by node.
+// (the op table's rows, reductions, moves, random draws, norms) runs on the emulator, twice with
+// different numbers of blocks, and is compared with its graph evaluated node by node.
 #include "shim_cases.h"
 
 #include <setjmp.h>

@@ -1,20 +1,21 @@
-// shim.h - for tests: runs CUDA kernel text on the CPU and watches what it does.
+// shim.h - for tests: an emulator that runs CUDA kernel text on the CPU and checks its memory
+// accesses.
 //
-// In: kernel text as NVRTC gets it. It is compiled as C++ behind shim_cuda.h by the machine's C++
-// compiler, every load and store instrumented (the calls that -fsanitize=thread puts in, answered
-// by shim_memory.c), so that nothing in the text is changed or marked. Out: the kernel's effect on
-// shim memory, or the first fault.
+// In: kernel text as NVRTC gets it. The machine's C++ compiler compiles it as C++ behind
+// shim_cuda.h, with every load and store instrumented (the calls of -fsanitize=thread, implemented
+// by shim_memory.c), so the text itself is unchanged. Out: the kernel's effect on emulated memory,
+// or the first fault.
 //
-// Blocks run one after another and threads as fibers, both in an order shuffled by a seed. Found:
+// Blocks run one after another and threads as fibers, both in an order shuffled by a seed. Faults:
 //   accesses outside the allocation they point into, or not aligned to their size
-//   reads of bytes nobody wrote: shared memory begins every block unwritten, shim_alloc too
-//   two threads, one of them writing, at one element with nothing between them that orders them:
-//   in shared and in global memory, within a block and between blocks
-//   barriers and warp operations that not all threads reach, or not at the same place
-// Ordered are: a thread's own accesses, the two sides of __syncthreads, within a warp the two sides
-// of __syncwarp, launches, and what came before a __threadfence and an atomic with what comes after
-// the same atomic in another block. Shuffles order nothing. Atomics conflict with plain accesses
-// only. Kernels that wait for another block do not end and are not supported.
+//   reads of uninitialized bytes: shared memory at the start of every block, and after shim_alloc
+//   races: two threads, one of them writing, at one element without an order between them, in
+//   shared and in global memory, within a block and between blocks
+//   barriers and warp operations that not all threads reach, or not at the same call
+// Ordered are: a thread's own accesses, the two sides of __syncthreads, within a warp the two
+// sides of __syncwarp, launches, and what came before a __threadfence and an atomic with what
+// comes after the same atomic in another block. Shuffles order nothing. Atomics conflict with
+// plain accesses only. Kernels that wait for another block do not end and are not supported.
 #ifndef GAN_SHIM_H
 #define GAN_SHIM_H
 

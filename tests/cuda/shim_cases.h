@@ -1,4 +1,4 @@
-// shim_cases.h - for tests: runs the kernel cases of kernel_cases.h on the shim.
+// shim_cases.h - for tests: runs the kernel cases of kernel_cases.h on the emulator.
 #ifndef GAN_SHIM_CASES_H
 #define GAN_SHIM_CASES_H
 

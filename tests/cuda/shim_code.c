@@ -1,8 +1,8 @@
-// shim_code.c - kernel text to functions, through the machine's C++ compiler.
+// shim_code.c - compiles kernel text to functions with the machine's C++ compiler.
 //
 // In: text and the names of its kernels. Out: a shared object whose loads and stores call
-// shim_memory.c; it is linked without the sanitizer's own library, so those calls meet ours. Files
-// lie in the build folder and are removed with the code.
+// shim_memory.c; it is linked without the sanitizer's own library, so that those calls resolve to
+// ours. Files are in the build folder and are removed with the code.
 #define _GNU_SOURCE // mkdtemp, dl_iterate_phdr
 #include "shim_state.h"
 

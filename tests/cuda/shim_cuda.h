@@ -1,5 +1,5 @@
-// shim_cuda.h - what kernel text is compiled behind when the CPU runs it: the words of CUDA C++
-// that the dialect uses, as C++17. The functions named shim_ are in shim_run.c and shim_memory.c.
+// shim_cuda.h - the prelude of kernel text on the CPU: the CUDA C++ keywords and functions that
+// the dialect uses, as C++17. The functions named shim_ are in shim_run.c and shim_memory.c.
 #include <math.h>
 #include <stdint.h>
 

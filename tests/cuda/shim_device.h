@@ -1,6 +1,6 @@
-// shim_device.h - a device for tests: every launch runs twice, by its CUDA kernels on the shim and
-// by the reference evaluator, from the same memory. What differs fails the test; the evaluator's
-// values go on, so that a difference is told where it begins.
+// shim_device.h - a device for tests: every launch runs twice from the same memory, by its CUDA
+// kernels on the emulator and by the reference evaluator. A difference fails the test; the
+// evaluator's values are kept, so that the report is of the first launch that differs.
 #ifndef GAN_SHIM_DEVICE_H
 #define GAN_SHIM_DEVICE_H
 

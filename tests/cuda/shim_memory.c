@@ -1,8 +1,8 @@
-// shim_memory.c - memory that kernels touch, its shadow, and the rules of what they may do with it.
+// shim_memory.c - emulated memory, its shadow memory, and the access rules.
 //
-// In: every load and store of the kernel text, as calls that -fsanitize=thread puts before them.
-// Out: nothing, or the end of the launch. A cell per element remembers its last write and its last
-// reads; see shim_state.h for what is ordered.
+// In: every load and store of the kernel text, as calls that -fsanitize=thread inserts before
+// them. Out: nothing, or the end of the launch. A cell per element remembers its last write and
+// its last reads; see shim_state.h for the order of accesses.
 #define _DEFAULT_SOURCE // MAP_ANONYMOUS
 #include "shim_state.h"
 

@@ -1,7 +1,7 @@
 // shim_models_test.c - every fused region of the shipped models, in training and in sampling, by
-// its CUDA kernel on the shim against the reference evaluator. Sizes are small and odd where a
-// model lets them be. The quick list is a few models in f32; the build's other program (ALL) is the
-// rest, and halves.
+// its CUDA kernel on the emulator against the reference evaluator. Sizes are small, and odd where
+// a model allows. The quick list is a few models in f32; the build's other program (ALL) is the
+// rest, and 16-bit floats.
 #include "shim.h"
 #include "shim_device.h"
 #include "trial.h"

@@ -1,5 +1,5 @@
-// shim_region.h - regions of a plan, run by their CUDA kernels on the shim as the cuda device runs
-// them on a card (gen/kernel_cuda.h).
+// shim_region.h - runs regions of a plan by their CUDA kernels on the emulator, as the cuda device
+// runs them on a card (gen/kernel_cuda.h).
 #ifndef GAN_SHIM_REGION_H
 #define GAN_SHIM_REGION_H
 

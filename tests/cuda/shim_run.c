@@ -1,8 +1,8 @@
-// shim_run.c - launches: blocks one after another, their threads as fibers in shuffled order, and
-// the places where threads wait for each other.
+// shim_run.c - launches on the emulator: blocks one after another, their threads as fibers in
+// shuffled order, and the barriers where threads wait for each other.
 //
-// A fiber is a stack, entered once by makecontext and from then on left and resumed by _longjmp,
-// which costs no system call. A thread that ends leaves its fiber waiting for the next block.
+// A fiber is a stack, entered once by makecontext and from then on switched by _longjmp, which
+// costs no system call. A thread that ends leaves its fiber to the next block.
 #define _DEFAULT_SOURCE // _setjmp
 #undef _FORTIFY_SOURCE  // its longjmp stays on one stack
 #include "shim_state.h"

@@ -1,9 +1,10 @@
-// shim_state.h - inside the shim: the card, its memory with a shadow, and its threads.
+// shim_state.h - internals of the emulator: the card, its memory with shadow memory, and its
+// threads.
 //
-// Time is a counter that goes up at every launch, at every block and at every barrier. What two
-// threads did is ordered when the times differ and both are of one block, or when they share a warp
-// and its clock (one tick per __syncwarp) differs. Blocks of one launch are
-// ordered by a fence and an atomic on one side and the same atomic on the other, else never.
+// Time is a counter that goes up at every launch, at every block and at every barrier. Accesses of
+// two threads are ordered when the times differ and both are of one block, or when they share a
+// warp and its clock (one tick per __syncwarp) differs. Blocks of one launch are ordered only by a
+// fence and an atomic on one side and the same atomic on the other.
 #ifndef GAN_SHIM_STATE_H
 #define GAN_SHIM_STATE_H
 

@@ -1,5 +1,5 @@
-// shim_test.c - the execution shim finds what it promises to find: small kernels, each with one
-// mistake planted in it beside the same kernel without, run in several orders of threads.
+// shim_test.c - the emulator detects what it promises: small kernels, each with one planted bug
+// beside the same kernel without, run in several orders of threads.
 #include "shim.h"
 
 #include <setjmp.h>

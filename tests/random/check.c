@@ -1,11 +1,11 @@
 // check.c - see check.h.
 //
 // A model is computed by plain.h as written, and again with noise of the size of f64's and of
-// f32's rounding: a value may be off by some times what that noise does to it, and no more. So a
-// model whose numbers hang on rounding says little, and one whose numbers do not says much.
+// f32's rounding. A value may be off by a multiple of the change that noise causes, and no more.
+// So a model that amplifies rounding tests little, and one that does not tests much.
 //
-// In halves that noise is large, and what jumps may jump in one run and not in three: more runs are
-// made before a value counts as wrong.
+// In 16-bit floats that noise is large, and a discontinuity may be crossed in one run and not in
+// three: more runs are made before a value counts as wrong.
 #include "check.h"
 #include "plain.h"
 #include "play.h"

@@ -1,4 +1,4 @@
-// check.h - for tests: one model, computed in every way there is, against what its text means.
+// check.h - for tests: one model, computed in every configuration, against the oracle (plain.h).
 #ifndef GAN_RANDOM_CHECK_H
 #define GAN_RANDOM_CHECK_H
 

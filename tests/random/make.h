@@ -1,9 +1,9 @@
 // make.h - for tests: random models, as text.
 //
-// A model follows from its seed alone. One operation stands on a line, over names bound before it,
-// so that a failing model can be made small by leaving out lines (shrink.c). The maker keeps the
-// shape of every name: what it writes is meant to compile, and what is refused all the same is
-// counted by whoever asks for models.
+// A model follows from its seed alone. There is one operation per line, on names bound before it,
+// so that a failing model can be reduced by deleting lines (shrink.c). The generator tracks the
+// shape of every name: its output is meant to compile, and the caller counts what is refused all
+// the same.
 #ifndef GAN_RANDOM_MAKE_H
 #define GAN_RANDOM_MAKE_H
 

@@ -1,5 +1,5 @@
-// make_expr.c - one operation on names, with the shape of its result (make.h). Functions that find
-// nothing to work on bind nothing.
+// make_expr.c - generates one operation on names, with the shape of its result (make.h). Functions
+// that find no suitable operand bind nothing.
 #include "make.h"
 
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-// make_layer.c - one layer with weights, of any options (make.h).
+// make_layer.c - generates one layer with weights, with any options (make.h).
 #include "make.h"
 
 static bool is_row(const Maker *k, const Known *v) {

@@ -1,5 +1,5 @@
-// make_model.c - a whole model: data, nets, a step with everything that a step may have, samples
-// (make.h).
+// make_model.c - generates a whole model: data, nets, a step with everything that a step may
+// contain, samples (make.h).
 #include "make.h"
 
 typedef struct Plot { // what the parts of a model know of each other

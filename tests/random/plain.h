@@ -1,10 +1,9 @@
-// plain.h - for tests: what a model's text means, computed node by node in double.
+// plain.h - for tests: the oracle, a model's text evaluated node by node in double.
 //
-// The graph is the one that was written: nothing simplified, nothing planned, gradients expanded
-// and that is all. It is what every pass and device is compared with (check.h). With noise every
-// result that is rounded somewhere is moved by up to so much of itself, and so are the terms of
-// sums: how far values then come from those without noise is what rounding of that size may do.
-// Where values are halves, their rounding is, and no other.
+// The graph is as written: not simplified, not planned, with only gradients expanded. Every pass
+// and device is compared with it (check.h). With noise, every rounded result is perturbed by up to
+// that relative size, and so are the terms of sums; the resulting change bounds what rounding of
+// that size may cause. 16-bit values are rounded exactly as stored, without noise.
 #ifndef GAN_RANDOM_PLAIN_H
 #define GAN_RANDOM_PLAIN_H
 

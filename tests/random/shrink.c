@@ -1,5 +1,5 @@
-// shrink.c - a failing model made small. Edits of its text are tried one after the other and kept
-// where the model still fails alike; what an edit breaks is refused, which is not failing alike.
+// shrink.c - reduces a failing model. Edits of its text are tried one after the other and kept if
+// the model still fails in the same way; an edit that makes the text invalid is undone.
 #include "check.h"
 
 typedef VEC(Str) Lines;

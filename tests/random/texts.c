@@ -1,5 +1,5 @@
-// texts.c - a model's text in its other forms: laid out, written anew from its tree, as YAML. Each
-// is the same model, and the same text again when it is brought into its form once more (check.h).
+// texts.c - a model's text in other forms: formatted, printed from its syntax tree, as YAML. Each
+// must be the same model, and must not change when converted again (check.h).
 #include "check.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-// comm_ranks.h - a body run on several ranks, which are threads of one program over the loop-back
-// link.
+// comm_ranks.h - runs a function on several ranks, which are threads of one program over the
+// loop-back link.
 #ifndef GAN_COMM_RANKS_H
 #define GAN_COMM_RANKS_H
 

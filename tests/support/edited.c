@@ -1,4 +1,4 @@
-// edited.c - plans that are wrong, or are not, by one line.
+// edited.c - plans with one line changed, which are wrong or still correct.
 #include "edited.h"
 
 typedef VEC(Str) Lines;

@@ -1,17 +1,16 @@
-// fault.c - preloaded into one rank of a job by the tests: a fault at a set point of what it says
-// to MPI, or a library that says it is another.
+// fault.c - preloaded into one rank of a job by the tests: a fault at a set point of its MPI
+// traffic, or a library that reports another version.
 //
-// GAN_FAULT=POINT:N:DEED. POINT: `init`, before MPI begins; `meet`, before it says for the N-th
-// time that it has come; `after`, when it has taken what others said as often; `in`, in the N-th
-// exchange of a large sum, which the others are inside; `near`, the N-th time that it fetches from
-// another's memory. DEED: the number of a signal this process sends itself. GAN_FAULT=mpi or dnn:
-// that library gives another version. GAN_FAULT=nodes, in all ranks: the first half of them and the
-// second are on nodes of their own, and none may add numbers with all others at once.
-// GAN_FAULT=far: no rank may reach another's memory. GAN_FAULT=sums: this rank gets sums with one
-// bit turned, as from a broken machine. GAN_FAULT=sends: MPI takes what it sends from where it
-// lies, so this rank may not let go of a send before it knows that it is over. GAN_FAULT=disk: once
-// MPI has begun, which writes files of its own, those of this rank end at 100 KiB, as on a full
-// disk.
+// GAN_FAULT=POINT:N:DEED. POINT: `init`, before MPI starts; `meet`, before the N-th
+// synchronization message is sent; `after`, when the N-th of the others' has been received; `in`,
+// in the N-th exchange of a large reduction, while the others are inside; `near`, at the N-th read
+// of another rank's memory. DEED: the number of a signal this process sends itself. GAN_FAULT=mpi
+// or dnn: that library reports another version. GAN_FAULT=nodes, in all ranks: the first half of
+// them and the second are on different nodes, and no reduction may include all of them directly.
+// GAN_FAULT=far: no rank may read another's memory. GAN_FAULT=sums: this rank gets sums with one
+// bit flipped, as from a broken machine. GAN_FAULT=sends: MPI reads send buffers late, so this
+// rank must not reuse one before the send has completed. GAN_FAULT=disk: once MPI has started,
+// which writes files of its own, this rank's files end at 100 KiB, as on a full disk.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <mpi.h>

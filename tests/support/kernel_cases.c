@@ -1,4 +1,4 @@
-// kernel_cases.c - small graphs that between them make every kind of kernel (kernel_cases.h).
+// kernel_cases.c - small graphs that together cover every kind of kernel (kernel_cases.h).
 #include "kernel_cases.h"
 #include "plan.h"
 

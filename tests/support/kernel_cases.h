@@ -1,6 +1,6 @@
-// kernel_cases.h - for tests: small graphs that between them make every kind of kernel, fused and
-// with their kernels written in a dialect. The elementwise ones walk lang/ops.def: a new row is
-// tested by being there.
+// kernel_cases.h - for tests: small graphs that together cover every kind of kernel, fused and
+// with their kernels generated in a dialect. The elementwise ones iterate over lang/ops.def, so a
+// new row is tested without further work.
 #ifndef GAN_TEST_KERNEL_CASES_H
 #define GAN_TEST_KERNEL_CASES_H
 

@@ -1,6 +1,6 @@
-// kernel_runs.h - for tests: runs the regions of a kernel case on made-up slots, each by a function
-// that is given its operands, and compares results and written slots with the graph evaluated node
-// by node. What differs fails the test.
+// kernel_runs.h - for tests: runs the regions of a kernel case on generated slots, each by a
+// function that gets its operands, and compares results and written slots with the graph evaluated
+// node by node. A difference fails the test.
 #ifndef GAN_TEST_KERNEL_RUNS_H
 #define GAN_TEST_KERNEL_RUNS_H
 

@@ -1,4 +1,4 @@
-// laps.h - a model whose blocks leave their ends to what follows, in every way there is.
+// laps.h - a model whose blocks defer their tails to what follows, in every possible way.
 #ifndef GAN_LAPS_H
 #define GAN_LAPS_H
 

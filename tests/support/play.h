@@ -1,6 +1,6 @@
-// play.h - for tests: a plan played through without computing anything. Memory remembers which
-// value it holds, byte for byte, and each launch must find its inputs there, whole, and must not
-// write over what a neighbour in the same launch reads.
+// play.h - for tests: simulates a plan without computing values. Memory remembers which value it
+// holds, byte for byte; each launch must find its inputs intact, and must not overwrite what
+// another kernel of the same launch reads.
 #ifndef GAN_TEST_PLAY_H
 #define GAN_TEST_PLAY_H
 

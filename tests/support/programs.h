@@ -1,9 +1,9 @@
-// programs.h - for tests: made-up models, and what they compute.
+// programs.h - for tests: random programs, and their results.
 //
 // A program is a Module whose `step` reads and writes a few slots through a random graph: every
 // class of operation, values kept for later blocks, slots swapped, updated and read again, a
-// `repeat`. It contains no operation whose value jumps, so that float and double stay close. The
-// oracle runs it in double, node by node, with nothing planned.
+// `repeat`. It contains no discontinuous operation, so that float and double stay close. The
+// oracle runs it in double, node by node, unplanned.
 #ifndef GAN_TEST_PROGRAMS_H
 #define GAN_TEST_PROGRAMS_H
 

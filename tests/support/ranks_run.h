@@ -1,8 +1,8 @@
 // ranks_run.h - for tests: a model trained on several ranks inside one process.
 //
 // Each rank is a thread with its own compilation, device and executor; the loop-back communicator
-// joins them. Weights, data and draws follow from the global sample, so runs on any number of ranks
-// may be compared. A mistake in the text fails the test; what goes wrong in a rank too.
+// joins them. Weights, data and random draws follow from the global sample, so runs on any number
+// of ranks are comparable. An error in the text or in a rank fails the test.
 #ifndef GAN_TEST_RANKS_H
 #define GAN_TEST_RANKS_H
 

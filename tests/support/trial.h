@@ -1,5 +1,5 @@
-// trial.h - for tests: a model's text, compiled and opened on the reference device, with
-// made-up data. A mistake in the text, or anything that goes wrong, fails the test.
+// trial.h - for tests: a model's text, compiled and opened on the reference device, with synthetic
+// data. Any error fails the test.
 #ifndef GAN_TRIAL_H
 #define GAN_TRIAL_H
 

@@ -1,5 +1,5 @@
-// walks.h - test programs that walk tables themselves, without cmocka: the same shape as cases.h
-// gives.
+// walks.h - test programs that iterate over tables themselves, without cmocka: the same interface
+// as cases.h.
 #ifndef GAN_WALKS_H
 #define GAN_WALKS_H
 

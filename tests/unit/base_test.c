@@ -1,5 +1,5 @@
-// base_test.c - the floor under both programs: text, containers, files; and how each behaves
-// when memory or the disk says no at its n-th request, for every n.
+// base_test.c - the base library of both programs: text, containers, files; and their behaviour
+// when the n-th allocation or disk request fails, for every n.
 #define _GNU_SOURCE
 #include "base.h"
 

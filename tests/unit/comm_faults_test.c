@@ -1,8 +1,8 @@
-// comm_faults_test.c - ranks that do not come, end, or ask for something else, over the loop-back
-// link.
+// comm_faults_test.c - ranks that do not start, that end, or that request another operation, over
+// the loop-back link.
 //
-// What is held: the others end with a sentence that says who and where, all of them and soon; what
-// is broken stays so.
+// Required: all other ranks end soon, with a message that names the rank and the cause; a broken
+// communicator stays broken.
 #define _GNU_SOURCE
 #include "comm_ranks.h"
 #include "cases.h"

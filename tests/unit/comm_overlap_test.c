@@ -1,7 +1,7 @@
-// comm_overlap_test.c - collectives under way while the caller goes on, over the loop-back link.
+// comm_overlap_test.c - collectives in flight while the caller continues, over the loop-back link.
 //
-// What is held: data started early and waited for late, in any order; the wire model takes its time
-// and not the caller's; what is small overtakes what is large.
+// Required: data started early and waited for late, in any order; the wire model delays transfers,
+// not the caller; small reductions overtake large ones.
 #include "comm_ranks.h"
 #include "cases.h"
 

@@ -1,9 +1,10 @@
-// comm_test.c - what collectives give, over the loop-back link: ranks are threads of this program.
-// With `--mpi PLUGIN`, under mpirun: this process is one rank, and the same bodies run over MPI.
+// comm_test.c - results of collectives, over the loop-back link: ranks are threads of this
+// program. With `--mpi PLUGIN`, under mpirun: this process is one rank, and the same tests run
+// over MPI.
 //
-// What is held: sums, greatest and gathered are what one rank would compute from everyone's parts,
-// the same bits on all ranks and, for trees, on every number of ranks; nothing is lost by a narrow
-// wire in the long run.
+// Required: sums, maxima and gathers equal what one rank would compute from all parts, with the
+// same bits on all ranks and, for trees, on every number of ranks; compression loses nothing in
+// the long run.
 #define _GNU_SOURCE
 #include "link_mpi.h"
 

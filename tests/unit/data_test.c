@@ -1,7 +1,8 @@
-// data_test.c - pictures, fits, arrays and packs: what is right is exact, what is wrong is named.
+// data_test.c - images, resizing, arrays and packs: correct data is read exactly, errors are
+// named.
 //
-// Pictures of known pixels lie in fuzz/corpus/image; everything else is made here, in a folder of
-// the test's own.
+// Images of known pixels are in fuzz/corpus/image; everything else is created here, in a temporary
+// folder.
 #define _GNU_SOURCE
 #include "data_place.h"
 #include "cases.h"

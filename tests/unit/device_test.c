@@ -1,10 +1,10 @@
 // device_test.c - the conformance suite of devices: every device runs the same programs and must
 // agree with the oracle.
 //
-// A device passes when memory comes zeroed and aligned, a step over random programs leaves in every
+// A device passes when memory is zeroed and aligned, a step over random programs leaves in every
 // slot and report what the oracle computes in double (to its precision), running twice gives the
-// same bits, the number of threads changes nothing, and whatever it does not support is refused
-// with a message.
+// same bits, the number of threads changes nothing, and unsupported programs are refused with a
+// message.
 #define _GNU_SOURCE
 #include "gen.h"
 #include "prelude.h"

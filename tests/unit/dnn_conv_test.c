@@ -1,5 +1,5 @@
-// dnn_conv_test.c - our ways of making convolutions of the library's products against the direct
-// sums in f64. Winograd's points: every form, stride and direction, extents that are no multiple of
+// dnn_conv_test.c - our convolution algorithms on top of the library's products, against the
+// direct sums in f64. Winograd: every tile, stride and direction, extents that are no multiple of
 // a tile, one round and many. A product for each kernel element: every direction, f32 and bf16.
 #include "winograd.h"
 

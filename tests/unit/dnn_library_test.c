@@ -1,5 +1,5 @@
-// dnn_library_test.c - what the library itself makes of convolutions it is trusted with, against
-// the direct sums in f64: random small shapes, where its versions have erred (dnn_api.c), of every
+// dnn_library_test.c - the library's own convolutions, where we rely on them, against the direct
+// sums in f64: random small shapes, where its versions have had bugs (dnn_api.c), of every
 // direction, one to three axes, f32 and bf16. Elements are eighths, so f32 sums are exact.
 #include "dnn.h"
 #include "prelude.h"

@@ -1,5 +1,5 @@
-// events_test.c - event files as TensorBoard reads them: frames with their checksums, and in them
-// what the log says.
+// events_test.c - event files as TensorBoard reads them: frames with their checksums, with the
+// contents of the log.
 #define _GNU_SOURCE
 #include "data_place.h"
 #include "cases.h"

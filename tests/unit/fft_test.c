@@ -1,6 +1,6 @@
-// fft_test.c - transforms of lines against the sum that defines them: every kind, lengths of small
-// and large factors, both ways of lying in memory, every level of instructions; that a line's
-// result is its own; and what happens where memory is refused.
+// fft_test.c - Fourier transforms of lines against the defining sum: every kind, lengths of small
+// and large factors, both memory layouts, every level of instructions; results that do not depend
+// on other lines; refused memory.
 #include "device.h"
 #include "prelude.h"
 

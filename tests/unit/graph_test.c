@@ -1,5 +1,5 @@
-// graph_test.c - the graph without numbers: types and their layouts, interning, sharing between
-// blocks, spans, the shape rules' words, and gradients whose types fit for every structural op.
+// graph_test.c - graph structure: types and their layouts, interning, sharing between blocks,
+// spans, messages of shape rules, and types of gradients for every structural op.
 #include "op.h"
 
 #include <setjmp.h>

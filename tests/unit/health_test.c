@@ -1,5 +1,5 @@
-// health_test.c - the health word on losses and pictures as real runs have them: silent
-// on those that go well, however odd their numbers, and right about those that do not.
+// health_test.c - the health verdict on losses and samples of typical runs: `ok` for those that go
+// well, however unusual their losses, and correct for those that do not.
 #include "health.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-// json_test.c - JSON: what is read, what is refused and where, and that what is written reads back.
+// json_test.c - JSON: what is accepted, what is refused and where, and that written text reads
+// back.
 #include "base.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-// measure_test.c - the numbers of `ganrun eval` against answers worked out by hand, and the sets of
-// `ganrun data synth` against the statistics they promise.
+// measure_test.c - the metrics of `ganrun eval` against results worked out by hand, and the sets
+// of `ganrun data synth` against their specified statistics.
 #define _GNU_SOURCE
 #include "measure.h"
 #include "data_place.h"

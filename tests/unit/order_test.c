@@ -1,6 +1,6 @@
-// order_test.c - orders of lines against their definition: how many numbers come before one says
-// where it stands. Every length up to the longest of one form and some of the other, lines that lie
-// apart, ties, both zeros, infinities and NaN.
+// order_test.c - sorting of lines against the definition: an element's position is the number of
+// elements that come before it. Every length up to the longest of one algorithm and some of the
+// other, strided lines, ties, both zeros, infinities and NaN.
 #include "device.h"
 #include "order_line.h"
 

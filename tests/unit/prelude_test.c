@@ -1,6 +1,6 @@
-// prelude_test.c - the functions kernels share: float mathematics within the ulp its comments
-// promise, bfloat16 against exact rounding, Philox against its authors' known answers, draws inside
-// their ranges.
+// prelude_test.c - functions shared by kernels: float mathematics within the ulp its comments
+// promise, bfloat16 against exact rounding, Philox against its authors' known answers, random
+// draws inside their ranges.
 #include "prelude.h"
 #include "walks.h"
 

@@ -1,4 +1,5 @@
-// ranks_test.c - what ranks find out about each other: before anything begins, and who came late.
+// ranks_test.c - what ranks exchange about each other: placement before the start, and straggler
+// waits.
 #define _GNU_SOURCE
 #include "ranks.h"
 

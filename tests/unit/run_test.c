@@ -1,5 +1,5 @@
-// run_test.c - what a run is made of: the command line, the job, the log, checkpoints on a failing
-// disk, and which batch comes when.
+// run_test.c - parts of a run: the command line, the job, the log, checkpoints on a failing disk,
+// and the order of batches.
 #define _GNU_SOURCE
 #include "checkpoint.h"
 #include "commands.h"

@@ -1,5 +1,6 @@
-// scale_test.c - the simulator against time lines that can be worked out by hand, and its bound:
-// reached where nothing can be hidden, and never above what any order of the calls takes.
+// scale_test.c - the communication simulator against timelines worked out by hand, and its lower
+// bound: reached where nothing can be overlapped, and never above the time of any order of the
+// calls.
 #include "scale.h"
 #include "driver.h"
 

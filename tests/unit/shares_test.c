@@ -1,5 +1,5 @@
-// shares_test.c - whose work is whose: rows are counted in GFLOP and held against the same step
-// without its penalty, which says what the other rows must be.
+// shares_test.c - attribution of a step's work to nets and penalties: rows are counted in GFLOP
+// and compared with the same step without its penalty.
 #include "driver.h"
 #include "shares.h"
 

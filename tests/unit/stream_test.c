@@ -1,5 +1,5 @@
-// stream_test.c - from packs to batches: order, streams, sounds, the distance between sets, made
-// sets, the command line, and refused memory.
+// stream_test.c - from packs to batches: order, streams, audio, the distance between sets,
+// synthetic sets, the command line, and refused memory.
 #define _GNU_SOURCE
 #include "data_place.h"
 #include "cases.h"

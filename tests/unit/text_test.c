@@ -1,6 +1,6 @@
-// text_test.c - the text form, the verifier and the hash: what is printed reads back to the same
-// bytes; what is wrong is refused with its line; what does not belong to a graph's identity does
-// not change its hash.
+// text_test.c - the text form, the verifier and the hash: printed text reads back to the same
+// bytes; errors are reported with their line; what is not part of a graph's identity does not
+// change its hash.
 #include "program.h"
 #include "walks.h"
 
