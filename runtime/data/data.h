@@ -1,7 +1,7 @@
 // data.h - the data pipeline, from images, sounds and arrays to training batches; grids, plots and
 // distances of samples.
 //
-//   folder, zip, tar, npy, IDX, HDF5  ->  items  ->  fit  ->  pack file  ->  stream  ->  f32
+//   folder, zip, tar, LMDB, npy, IDX, HDF5  ->  items  ->  fit  ->  pack file  ->  stream  ->  f32
 //   batches
 //
 // A pack is one file of equal-sized records that is memory-mapped: it opens in O(1) and processes

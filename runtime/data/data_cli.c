@@ -256,7 +256,7 @@ static GanStatus run_preview(Arena *arena, DataArgs *a) {
                     "%.*s: a pack is shown as it is; --size, --channels, --channels-last, --fit "
                     "and --ground are for `ganrun data pack`",
                     SARG(a->path));
-    if (!a->pack.w && (kind == SourceFolder || kind == SourceArchive))
+    if (!a->pack.w && source_has_members(kind))
         a->pack.implied = true, a->pack.w = a->pack.h = 64;
     a->pack.limit = a->count;
     a->pack.bad = tell_bad;

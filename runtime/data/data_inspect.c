@@ -369,6 +369,7 @@ static GanStatus look(Survey *s, Str path, Str dataset, Pack *pack, ArrayFile *a
         return look_at_array(s, array);
     case SourceFolder:
     case SourceArchive:
+    case SourceLmdb:
         return look_at_images(s, path);
     }
     bug("inspect: source %d", (int)s->kind);

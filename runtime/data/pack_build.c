@@ -1,6 +1,6 @@
 // pack_build.c - from any source to a pack: decode, resize, label, write.
 //
-// In: a folder, archive or array file. Out: a pack, the same bytes for every number of threads. A
+// In: a folder, archive, LMDB or array file. Out: a pack, the same bytes for every number of threads. A
 // sample that cannot be used is reported with its reason; with skip_bad it is left out, else no
 // pack is written.
 #include "pack_build.h"
@@ -185,7 +185,7 @@ static GanStatus finish(Build *b) {
 
 static GanStatus run_build(void *user) {
     Build *b = user;
-    if (b->kind != SourceFolder && b->kind != SourceArchive) {
+    if (!source_has_members(b->kind)) {
         TRY(build_array(b));
         return finish(b);
     }

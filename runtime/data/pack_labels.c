@@ -343,7 +343,7 @@ GanStatus build_labels(Build *b, size_t samples) {
                                    ".tsv or .txt");
     if (!b->labels.on)
         return GAN_OK;
-    if (b->kind == SourceFolder || b->kind == SourceArchive)
+    if (source_has_members(b->kind))
         return labels_of_members(b);
     if (str_eq(asked, STR("folders")) || str_eq(asked, STR("cls")) || is_table(asked)) {
         return fail(GAN_ERR_USAGE, "an array has no folders and names of files; give its labels as "

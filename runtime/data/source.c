@@ -1,9 +1,9 @@
-// source.c - where samples come from: what a path is, by its content, and the members of folders
-// and archives in order.
+// source.c - where samples come from: what a path is, by its content, and the members of folders,
+// archives and LMDB files in order.
 //
 // A member that cannot be read is an item with a reason, so that the reader may continue; so is the
-// missing end of an archive. Names are UTF-8, live in the source's arena and are valid until
-// source_close.
+// missing end of an archive or LMDB file. Names are UTF-8, live in the source's arena and are valid
+// until source_close.
 #define _GNU_SOURCE // uselocale
 #include "library.h"
 #include "sources.h"
@@ -256,6 +256,8 @@ static GanStatus guess_bytes(Str path, const uint8_t *data, size_t n, SourceKind
         return *out = SourceNpy, GAN_OK;
     if (begins(data, n, "\0\0\x08", 3))
         return *out = SourceIdx, GAN_OK;
+    if (lmdb_is(data, n))
+        return *out = SourceLmdb, GAN_OK;
     if (begins(data, n, "PK", 2)) {
         bool is_archive, is_npz;
         TRY(guess_archive(path, &is_archive, &is_npz));
@@ -273,11 +275,28 @@ static GanStatus guess_bytes(Str path, const uint8_t *data, size_t n, SourceKind
     return GAN_OK;
 }
 
+bool source_has_members(SourceKind kind) {
+    return kind == SourceFolder || kind == SourceArchive || kind == SourceLmdb;
+}
+
 GanStatus source_holds(Str path, SourceKind kind, Str dataset) {
     if (dataset.len && kind != SourceHdf5 && kind != SourceNpz)
         return fail(GAN_ERR_USAGE, "%.*s: only HDF5 and npz files have named data sets",
                     SARG(path));
     return GAN_OK;
+}
+
+// An LMDB environment is a folder, of this file and one of locks.
+static bool is_lmdb(Str dir) {
+    char path[4096];
+    int n = snprintf(path, sizeof path, "%.*s/%s", SARG(dir), LMDB_FILE);
+    FileMap map = {0};
+    if (n >= (int)sizeof path || !file_exists((Str){path, (size_t)n}) ||
+        file_map((Str){path, (size_t)n}, &map) != GAN_OK)
+        return false;
+    bool is = lmdb_is(map.ptr, map.n);
+    file_unmap(&map);
+    return is;
 }
 
 // The images in a run's folder are grids of its samples, not samples.
@@ -296,6 +315,8 @@ static GanStatus refuse_run(Str dir) {
 }
 
 GanStatus source_guess(Str path, SourceKind *out) {
+    if (file_is_dir(path) && is_lmdb(path))
+        return *out = SourceLmdb, GAN_OK;
     if (file_is_dir(path))
         return *out = SourceFolder, refuse_run(path);
     if (!file_exists(path))
@@ -323,9 +344,10 @@ GanStatus source_guess(Str path, SourceKind *out) {
     }
     if (str_ends(path, STR(".bin")))
         return *out = SourceCifar, GAN_OK; // damaged, as reading it says
-    return fail(GAN_ERR_INPUT,
-                "%.*s: not a folder, zip, tar, npy, npz, IDX, CIFAR (.bin), HDF5 or pack file",
-                SARG(path));
+    return fail(
+        GAN_ERR_INPUT,
+        "%.*s: not a folder, zip, tar, LMDB, npy, npz, IDX, CIFAR (.bin), HDF5 or pack file",
+        SARG(path));
 }
 
 // --- members -------------------------------------------------------------------------------------
@@ -339,7 +361,9 @@ struct Source {
     locale_t utf8;           // of its members' names
     uint64_t index;          // items given
     uint32_t at;             // folder: next of list
-    bool ended;              // archive: nothing follows
+    FileMap map;             // LMDB: owned
+    Lmdb lmdb;               // LMDB: in map
+    bool ended;              // archive, LMDB: nothing follows
     bool names_only;         // archive: members are not unpacked
     Str ending;              // not empty: texts whose names end so, instead of samples
 };
@@ -372,15 +396,24 @@ static bool is_left_out(const Source *s, Str name) {
     return is_hidden(name) || (s->ending.len ? !str_ends(name, s->ending) : is_notes(name));
 }
 
+static GanStatus open_lmdb(Source *s) {
+    Str file = file_is_dir(s->path) ? path_join(&s->arena, s->path, STR(LMDB_FILE)) : s->path;
+    TRY(file_map(file, &s->map));
+    GanStatus st = lmdb_open(s->map.ptr, s->map.n, &s->lmdb);
+    return st == GAN_OK ? st : fail_in(st, "%.*s", SARG(file));
+}
+
 static GanStatus open_members(void *user) {
     Source *s = user;
     s->path = str_copy(&s->arena, s->path);
+    if (s->kind == SourceLmdb)
+        return open_lmdb(s);
     return s->kind == SourceFolder ? dir_walk(&s->arena, s->path, true, &s->list)
                                    : archive_open(s->path, &s->archive);
 }
 
 GanStatus source_open(Str path, SourceKind kind, Source **out) {
-    assert(kind == SourceFolder || kind == SourceArchive);
+    assert(source_has_members(kind));
     Source *s = mem_alloc(sizeof *s);
     if (!s)
         return fail(GAN_ERR_MEMORY, "no memory to open %.*s", SARG(path));
@@ -403,6 +436,7 @@ void source_close(Source *s) {
         return;
     if (s->archive)
         archive_read_free(s->archive);
+    file_unmap(&s->map);
     utf8_free(s->utf8);
     arena_release(&s->arena);
     mem_free(s);
@@ -436,7 +470,7 @@ static bool lacks_its_end(struct archive *a) {
            archive_filter_bytes(a, 0) == archive_read_header_position(a);
 }
 
-static void end_archive(Source *s, Item *out, const char *why) {
+static void end_early(Source *s, Item *out, const char *why) {
     s->ended = true;
     out->name = path_base(s->path);
     set_reason(out, GAN_ERR_INPUT, why);
@@ -451,9 +485,9 @@ static void next_of_archive(Source *s, Item *out, bool *end) {
         if (*end)
             return;
         if (cut || r < ARCHIVE_WARN) { // or libarchive cannot find the next member
-            end_archive(s, out,
-                        cut ? "the zeros at the tar's end are missing: it was cut short"
-                            : archive_error_string(s->archive));
+            end_early(s, out,
+                      cut ? "the zeros at the tar's end are missing: it was cut short"
+                          : archive_error_string(s->archive));
             return;
         }
         out->name = str_copy(&s->arena, member_name(entry));
@@ -468,9 +502,42 @@ static void next_of_archive(Source *s, Item *out, bool *end) {
         set_reason(out, st, gan_error());
 }
 
+// Keys are any bytes, a name is text: others are named by their hexadecimal digits.
+static Str key_name(Arena *a, Str key) {
+    bool text = key.len && str_utf8_valid(key, &(size_t){0});
+    for (size_t i = 0; text && i < key.len; i++)
+        text = (unsigned char)key.ptr[i] >= ' ' && key.ptr[i] != 0x7f;
+    if (text)
+        return str_copy(a, key);
+    Text t = {.arena = a};
+    for (size_t i = 0; i < key.len; i++)
+        text_fmt(&t, "%02x", (unsigned char)key.ptr[i]);
+    return text_str(&t);
+}
+
+static void next_of_lmdb(Source *s, Item *out, bool *end) {
+    LmdbEntry e;
+    *end = s->ended;
+    do {
+        if (*end)
+            return;
+        if (lmdb_next(&s->lmdb, &e, end) != GAN_OK) {
+            end_early(s, out, gan_error());
+            return;
+        }
+        out->name = *end ? (Str){0} : key_name(&s->arena, e.key);
+    } while (*end || is_left_out(s, out->name));
+    out->bytes = e.value;
+    out->n = e.n;
+    if (e.why)
+        set_reason(out, GAN_ERR_INPUT, e.why);
+}
+
 static GanStatus next_member(void *user) {
     Next *n = user;
-    if (n->s->archive)
+    if (n->s->kind == SourceLmdb)
+        next_of_lmdb(n->s, n->out, n->end);
+    else if (n->s->archive)
         next_of_archive(n->s, n->out, n->end);
     else
         next_of_folder(n->s, n->out, n->end);
@@ -544,7 +611,8 @@ GanStatus item_load(Item *item) {
         TRY(file_map(item->path, &item->map));
         item->n = item->map.n;
     }
-    item->bytes = item->path.len ? item->map.ptr : item->heap;
+    if (!item->bytes)
+        item->bytes = item->path.len ? item->map.ptr : item->heap;
     return GAN_OK;
 }
 

@@ -26,11 +26,38 @@ GanStatus cifar_parse(const uint8_t *data, size_t n, Array *out, size_t *head);
 double array_at(const Array *a, size_t i);    // element i of row-major order, as a number
 size_t array_place(const Array *a, size_t i); // where it is stored, in elements
 
+// --- lmdb.c: entries of an LMDB file -------------------------------------------------------------
+
+#define LMDB_FILE "data.mdb" // in an environment's folder
+#define LMDB_DEPTH 32        // of a tree; mdb.c's own limit
+typedef struct LmdbPlace {
+    uint64_t page;
+    uint32_t node; // to be read next
+} LmdbPlace;
+typedef struct Lmdb {
+    const uint8_t *data; // borrowed
+    size_t n, page;      // bytes of all, and of a page
+    uint64_t pages, visited;
+    LmdbPlace at[LMDB_DEPTH]; // from the root to the current leaf
+    uint32_t depth;
+} Lmdb;
+typedef struct LmdbEntry { // borrowed from the file
+    Str key;               // any bytes
+    const uint8_t *value;  // NULL: it cannot be read
+    size_t n;
+    const char *why; // NULL, or why it cannot be read
+} LmdbEntry;
+bool lmdb_is(const uint8_t *data, size_t n); // by its first page
+GanStatus lmdb_open(const uint8_t *data, size_t n, Lmdb *out);
+// The next entry by the order of keys. GAN_ERR_INPUT: the tree is damaged, nothing can follow.
+GanStatus lmdb_next(Lmdb *l, LmdbEntry *out, bool *end);
+
 // --- source.c: where samples come from -----------------------------------------------------------
 
 #define SOURCE_KINDS(X)                                                                            \
     X(SourceFolder, "folder")                                                                      \
     X(SourceArchive, "archive")                                                                    \
+    X(SourceLmdb, "lmdb")                                                                          \
     X(SourceNpy, "npy")                                                                            \
     X(SourceNpz, "npz")                                                                            \
     X(SourceIdx, "idx") X(SourceCifar, "cifar") X(SourceHdf5, "hdf5") X(SourcePack, "pack")
@@ -45,15 +72,18 @@ const char *source_kind_name(SourceKind kind);
 // read.
 GanStatus source_guess(Str path, SourceKind *out);
 
+// Folders, archives and LMDB have members, with names and bytes; the others are arrays or packs.
+bool source_has_members(SourceKind kind);
+
 // Refuses the name of a data set (empty: none given) for sources that have no named data sets.
 GanStatus source_holds(Str path, SourceKind kind, Str dataset);
 
-// One member of a folder or archive: a name, and its bytes or the reason why there are none.
+// One member of a folder, archive or LMDB: a name, and its bytes or the reason why there are none.
 typedef struct Item {
     uint64_t index;       // in the source's order
     Str name;             // relative; borrowed from the source
     Str path;             // of a folder's member, which item_load maps; else ""
-    const uint8_t *bytes; // borrowed from heap or map below; NULL before item_load
+    const uint8_t *bytes; // borrowed from heap or map below, or the source; NULL before item_load
     size_t n;
     uint8_t *heap; // owned
     FileMap map;   // owned
@@ -61,8 +91,8 @@ typedef struct Item {
     char reason[200];
 } Item;
 
-// Members in order: folders sorted bytewise, archives as stored; without hidden files and text
-// files (by extension).
+// Members in order: folders sorted bytewise, archives as stored, LMDB by its keys; without hidden
+// files and text files (by extension).
 typedef struct Source Source;
 GanStatus source_open(Str path, SourceKind kind, Source **out);
 // A damaged member, or end of an archive, is an item with a reason.

@@ -115,7 +115,7 @@ static PackOptions pack_options(DataStream *s, const DataField *f, bool with_lab
                      .threads = s->o.threads,
                      .bad = tell_bad,
                      .user = s};
-    bool files = kind == SourceFolder || kind == SourceArchive;
+    bool files = source_has_members(kind);
     bool image = f->kind == DataImage && f->rank == 3 && (f->dim[0] == 1 || f->dim[0] == 3);
     if (image) {
         o.channels = (uint32_t)f->dim[0];
