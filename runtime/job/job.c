@@ -266,6 +266,7 @@ GanStatus job_resume(Arena *perm, Str dir, Job *job, const Options *o) {
                 "%s is fixed once a run has begun: a run of its own, from this one's weights, is "
                 "`ganrun train %.*s --from %.*s`",
                 option_word(fixed[i]), SARG(job->origin), SARG(dir));
+    TRY(ranks_comm_fits(o, str_eq(job->device, STR("cuda"))));
     TRY(change_precision(job, o));
     return change(perm, job, o);
 }

@@ -232,21 +232,24 @@ LinkModel wire_link(double us, double gbit) {
     return (LinkModel){.latency = us * 1e-6, .bandwidth = gbit * 1e9 / 8, .small = us * 1e-6};
 }
 
+GanStatus ranks_comm_fits(const Options *o, bool cuda) {
+    Str how = option_text(o, OptComm, STR("null"));
+    if (!cuda && (str_eq(how, STR("nccl")) || str_eq(how, STR("staged"))))
+        return fail(GAN_ERR_USAGE, "--comm %.*s is for --device cuda: mpi or null", SARG(how));
+    if (cuda && str_eq(how, STR("mpi")))
+        return fail(GAN_ERR_USAGE,
+                    "--comm mpi adds up in the host's memory: of ranks on cards it is "
+                    "nccl, staged or null");
+    return GAN_OK;
+}
+
 GanStatus ranks_comm_options(const Options *o, CommOptions *out) {
     Str how = option_text(o, OptComm, STR("mpi"));
     *out = (CommOptions){.deadline = (double)option_number(o, OptDeadline, DEADLINE),
                          .null = str_eq(how, STR("null")),
                          .wait = str_eq(option_text(o, OptOverlap, STR("on")), STR("off"))};
-    bool cuda = str_starts(option_text(o, OptDevice, (Str){0}), STR("cuda"));
-    bool known =
-        o->at[OptDevice].given || !o->file.n || !file_is_dir(o->file.at[0]); // else a run's
-    bool cards = str_eq(how, STR("nccl")) || str_eq(how, STR("staged"));
-    if (known && !cuda && cards)
-        return fail(GAN_ERR_USAGE, "--comm %.*s is for --device cuda: mpi or null", SARG(how));
-    if (known && cuda && o->at[OptComm].given && str_eq(how, STR("mpi")))
-        return fail(GAN_ERR_USAGE,
-                    "--comm mpi adds up in the host's memory: of ranks on cards it is "
-                    "nccl, staged or null");
+    if (o->at[OptDevice].given || !o->file.n || !file_is_dir(o->file.at[0])) // else a run's
+        TRY(ranks_comm_fits(o, str_eq(option_text(o, OptDevice, (Str){0}), STR("cuda"))));
     if (o->at[OptWire].given)
         TRY(wire_read(option_word(OptWire), o->at[OptWire].text, &out->wire_us, &out->wire_gbit));
     return GAN_OK;

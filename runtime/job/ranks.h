@@ -47,6 +47,8 @@ GanStatus ranks_preflight(Arena scratch, Comm *c, const Console *console, int64_
 // "US,GBIT", as `word` was given it: a wire; and what a link over it is.
 GanStatus wire_read(const char *word, Str text, double *us, double *gbit);
 LinkModel wire_link(double us, double gbit);
+// Whether --comm is for ranks that compute so.
+GanStatus ranks_comm_fits(const Options *o, bool cuda);
 // What the words of a command line ask of a communicator: --deadline --wire --comm --overlap.
 GanStatus ranks_comm_options(const Options *o, CommOptions *out);
 CardRoute ranks_route(const Options *o); // the same of ranks on cards

@@ -59,6 +59,7 @@ changed ckpt/00000006.json 's/"model": "./"model": "-/'
 refused 1 'the checkpoint of step 6 is of another model: its hash is -.*, that of resolved.gan [0-9a-f]*$' ganrun sample run
 copy; rm run/resolved.gan;          refused 1 'no file run/resolved.gan' ganrun train run --steps 9
 copy; echo 'model' >run/resolved.gan; refused 1 'run/resolved.gan' ganrun train run --steps 9
+copy; refused 2 '--comm nccl is for --device cuda' ganrun train run --steps 9 --comm nccl
 copy; mv s.pack t.pack;             refused 1 's.pack is no longer there; --data x=PATH' ganrun train run --steps 9
 mv t.pack s.pack
 expect 0 train run --steps 7;       says 'resumed from step 6'
