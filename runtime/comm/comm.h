@@ -108,9 +108,9 @@ typedef struct LinkApi LinkApi; // link.h
 GanStatus comm_open(const LinkApi *link, void *arg, const CommOptions *o, Comm **out);
 // Collective, after success on every rank. Accepts NULL.
 void comm_close(Comm *c);
-// This rank ends, with `why` as the reason: the others fail with "another rank ended" at their next
-// collective. True when every rank left with the same reason: then one reports for all. Print the
-// reason, then call comm_part. Accepts NULL: true.
+// This rank ends, with `why` as the reason: the others fail with the same status and "another rank
+// ended" at their next collective. True when every rank left with the same reason: then one reports
+// for all. Print the reason, then call comm_part. Accepts NULL: true.
 bool comm_leave(Comm *c, GanStatus why);
 // After comm_leave: releases the link once the others have reported, too, as launchers kill all
 // ranks when one exits. Waits for seconds at most. Where comm_leave returned false the process must

@@ -44,12 +44,13 @@ bool job_rides(const CommJob *j) {
 }
 
 // Equal tasks have equal tags, which are below all others; then come LAST_TAG and those of ranks
-// that leave, each with its reason.
+// that leave, LEAVE_TAG and the reason.
 static const uint64_t LAST_TAG = (UINT64_MAX >> 1) + 1;
+static const uint64_t LEAVE_TAG = UINT64_MAX - (uint64_t)GAN_STOPPED;
 
 static uint64_t task_tag(const Task *task) {
     if (task->kind == TaskLeave)
-        return UINT64_MAX - (uint64_t)GAN_STOPPED + (uint64_t)task->why;
+        return LEAVE_TAG + (uint64_t)task->why;
     uint64_t what[] = {task->kind,   task->bytes,    (uint64_t)task->root,
                        task->job.id, task->job.kind, task->job.dtype,
                        task->job.n,  task->job.wire, task->job.unit};
@@ -75,11 +76,17 @@ static void lane_come_to(Comm *c, uint32_t lane, Task *task) {
     c->lane[lane].last = *m;
 }
 
+// What those who go on end with, so that the launcher sees one exit code. None of them has saved
+// and stopped.
+static GanStatus status_of_leaver(uint64_t tag) {
+    return tag > LEAVE_TAG && tag < UINT64_MAX ? (GanStatus)(tag - LEAVE_TAG) : GAN_ERR_DEVICE;
+}
+
 static GanStatus tags_agree(const Task *task, const uint64_t tags[2]) {
     if (tags[0] == tags[1])
         return GAN_OK;
     if (tags[1] >= LAST_TAG)
-        return fail(GAN_ERR_DEVICE, "another rank ended");
+        return fail(status_of_leaver(tags[1]), "another rank ended");
     return fail(GAN_ERR_BUG, "the ranks are not at the same place of the same plan (%s)",
                 task->kind == TaskJob ? "a collective" : "a control message");
 }
