@@ -108,6 +108,7 @@ typedef struct Graph {
     VEC(Attr) attr;            // [0] is none
     VEC(SpanLink) span;        // [0] is none
     Map types, attrs, nodes;   // interning
+    const struct Rules *rules; // lang/rules.def, compiled (rules.c); NULL: not yet
     const uint8_t *block_open; // [block] blocks whose nodes may be shared here (they dominate);
                                // NULL: all. borrowed
     uint32_t next_unique;      // for Pin ids and Read versions

@@ -1,8 +1,8 @@
 // rules.c - matches the rows of lang/rules.def against a node that is about to be added.
 //
-// In: a Draft whose operands are in simplest form. Out: the node to use instead, or 0. The terms
-// are read as they are matched and built; they are a few words long and there is nothing to
-// prepare. Why rewriting ends: see the top of lang/rules.def.
+// In: a Draft whose operands are in simplest form. Out: the node to use instead, or 0. The patterns
+// are compiled once a graph, when its first node is simplified; a replacement is read as it is
+// built. Why rewriting ends: see the top of lang/rules.def.
 #include "op.h"
 
 #include <string.h>
@@ -36,8 +36,7 @@ static bool is_letter(char c) {
     return c >= 'a' && c <= 'z';
 }
 
-// The next word: an op's name, a letter or a number. Moves *p behind it. Words are short: a loop
-// ends before strcspn has begun.
+// The next word: an op's name, a letter or a number. Moves *p behind it.
 static Str word(const char **p) {
     while (**p == ' ' || **p == ',')
         ++*p;
@@ -53,10 +52,6 @@ static bool is_variable(Str w) {
     return w.len == 1 && is_letter(w.ptr[0]);
 }
 
-static bool is_op(Str w, Op op) {
-    return str_eq(w, str_c(op_info[op].text));
-}
-
 static double number(Str w) {
     double x = 0;
     if (!str_to_double(w, &x))
@@ -64,50 +59,98 @@ static double number(Str w) {
     return x;
 }
 
+// --- compiling -----------------------------------------------------------------------------------
+
+// A word of a pattern. Patterns are stored in prefix order: an op, then the terms of its operands.
+typedef struct Term {
+    Op op;         // OpNone: a letter or a number
+    uint8_t var;   // of a letter: 0 .. 25; NUMBER: a number
+    bool constant; // the letters c and d match constants only
+    double number;
+} Term;
+enum { NUMBER = 255, MAX_TERMS = 8 };
+
+typedef struct Pattern {
+    const Rule *rule;
+    Term term[MAX_TERMS]; // of its operands; of a FOLD row none
+} Pattern;
+
+struct Rules {
+    VEC(Pattern) of[OpCount]; // [op] the rows that may apply to it, in the order of the table
+};
+
+static void compile_terms(const Rule *r, Pattern *out) {
+    uint32_t n = 0;
+    for (const char *p = r->from + 1; *p;) {
+        Str w = word(&p);
+        if (n == MAX_TERMS)
+            bug("rules.def: %s is longer than %d words", r->name, MAX_TERMS);
+        Term *t = &out->term[n++];
+        if (*p == '(')
+            *t = (Term){.op = op_find(w)};
+        else if (is_variable(w))
+            *t = (Term){.var = (uint8_t)(w.ptr[0] - 'a'),
+                        .constant = w.ptr[0] == 'c' || w.ptr[0] == 'd'};
+        else
+            *t = (Term){.var = NUMBER, .number = number(w)};
+        while (*p == '(' || *p == ')')
+            p++;
+    }
+}
+
+static const struct Rules *compile(Arena *a) {
+    struct Rules *all = arena_new(a, struct Rules);
+    for (uint32_t i = 0; i < rule_count; i++) {
+        Pattern p = {.rule = &rule_table[i]};
+        if (p.rule->from)
+            compile_terms(p.rule, &p);
+        for (uint32_t op = OpNone + 1; op < OpCount; op++)
+            if (p.rule->op == OpNone || p.rule->op == (Op)op)
+                vec_push(a, &all->of[op], p);
+    }
+    return all;
+}
+
 // --- matching ------------------------------------------------------------------------------------
 
 typedef struct Match {
     const Graph *g;
-    const char *p;             // the rest of the pattern
+    const Term *next;          // the rest of the pattern
     uint32_t *var;             // [26]
     uint32_t swaps, commuting; // bit k: the k-th commuting op met is tried with swapped operands
 } Match;
 
 static bool match_term(Match *m, uint32_t id);
 
-// After the op's name: "(" terms ")".
 static bool match_operands(Match *m, Op op, const uint32_t *in, uint32_t nin) {
     bool swap = op_info[op].commutes && m->swaps >> m->commuting++ & 1;
-    m->p++;
     for (uint32_t k = 0; k < nin; k++)
         if (!match_term(m, in[swap ? nin - 1 - k : k]))
             return false;
-    m->p++;
     return true;
 }
 
 static bool match_term(Match *m, uint32_t id) {
-    Str w = word(&m->p);
+    const Term *t = m->next++;
     double x;
-    if (*m->p == '(') {
-        Op op = op_seen(m->g, id);
+    if (t->op != OpNone) {
         const Node *n = graph_node(m->g, id);
-        return op != OpNone && is_op(w, op) && match_operands(m, op, &m->g->edge.at[n->in], n->nin);
+        return op_seen(m->g, id) == t->op &&
+               match_operands(m, t->op, &m->g->edge.at[n->in], n->nin);
     }
-    if (!is_variable(w))
-        return const_seen(m->g, id, &x) && x == number(w);
-    bool constant = w.ptr[0] == 'c' || w.ptr[0] == 'd';
-    uint32_t *bound = &m->var[w.ptr[0] - 'a'];
-    if ((*bound && *bound != id) || (constant && !const_seen(m->g, id, &x)))
+    if (t->var == NUMBER)
+        return const_seen(m->g, id, &x) && x == t->number;
+    uint32_t *bound = &m->var[t->var];
+    if ((*bound && *bound != id) || (t->constant && !const_seen(m->g, id, &x)))
         return false;
     *bound = id;
     return true;
 }
 
 // Tries every order of the operands of the commuting ops that the match meets.
-static bool match(const Graph *g, const char *operands, const Draft *d, uint32_t var[26]) {
+static bool match(const Graph *g, const Pattern *p, const Draft *d, uint32_t var[26]) {
     for (uint32_t swaps = 0, orders = 1; swaps < orders; swaps++) {
-        Match m = {.g = g, .p = operands, .var = var, .swaps = swaps};
+        Match m = {.g = g, .next = p->term, .var = var, .swaps = swaps};
         memset(var, 0, 26 * sizeof *var);
         if (match_operands(&m, d->op, d->in, d->nin))
             return true;
@@ -146,17 +189,20 @@ uint32_t rule_build(Graph *g, const char *term, const Binding *b) {
     return build_term(g, &term, b);
 }
 
-uint32_t simplify(Graph *g, const Draft *d) {
+static uint32_t replacement(Graph *g, const Rule *r, const Draft *d, const uint32_t var[26]) {
     Binding b = {.root = d->op, .attr = d->attr, .type = d->type};
-    for (uint32_t i = 0; i < rule_count; i++) {
-        const Rule *r = &rule_table[i];
-        uint32_t id = 0;
-        if (r->op != OpNone && r->op != d->op)
-            continue;
-        if (r->fold)
-            id = r->fold(g, d);
-        else if (match(g, r->from, d, b.var))
-            id = rule_build(g, r->to, &b);
+    memcpy(b.var, var, sizeof b.var);
+    return rule_build(g, r->to, &b);
+}
+
+uint32_t simplify(Graph *g, const Draft *d) {
+    if (!g->rules)
+        g->rules = compile(g->perm);
+    for (uint32_t i = 0; i < g->rules->of[d->op].n; i++) {
+        const Pattern *p = &g->rules->of[d->op].at[i];
+        uint32_t var[26], id = p->rule->fold         ? p->rule->fold(g, d)
+                               : match(g, p, d, var) ? replacement(g, p->rule, d, var)
+                                                     : 0;
         if (id)
             return Expand((Val){g, id}, d->type).id;
     }
