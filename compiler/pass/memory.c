@@ -40,6 +40,8 @@ typedef struct Memory {
     uint32_t *left;        // [region] the tail it is of, NONE
     VEC(TailTime) span;    // when tails run, by time
     uint32_t wrapped;      // when all that a step leaves to the next has run there
+    uint32_t *depends;     // [node] the last question of one_to_one that it depends on
+    uint32_t asked;        // their number
 } Memory;
 
 // --- ownership -----------------------------------------------------------------------------------
@@ -275,18 +277,22 @@ static void find_lifetimes(Memory *m) {
 
 // Is every member that depends on `in` elementwise over in's own elements? Then the region reads
 // element i of it only to make element i of what it stores.
-static bool one_to_one(const Memory *m, const Region *r, uint32_t in) {
+static bool one_to_one(Memory *m, const Region *r, uint32_t in) {
     const Graph *g = &m->p->func->g;
     const Type *t = node_type(g, in);
-    uint8_t *depends = arena_array(m->a, uint8_t, g->node.n);
-    depends[in] = 1;
+    uint32_t number = ++m->asked;
+    m->depends[in] = number;
     for (uint32_t i = 0; i < r->node.n; i++) {
         uint32_t id = r->node.at[i];
+        bool depends = false;
         for (uint32_t k = 0; k < graph_node(g, id)->nin; k++)
-            depends[id] |= depends[node_in(g, id, k)];
+            depends |= m->depends[node_in(g, id, k)] == number;
+        if (!depends)
+            continue;
+        m->depends[id] = number;
         bool same = type_same_shape(node_type(g, id), t);
         Op op = (Op)graph_node(g, id)->op;
-        if (depends[id] && !(same && (op_info[op].cls == ClassEW || op == OpWrite)))
+        if (!same || (op_info[op].cls != ClassEW && op != OpWrite))
             return false;
     }
     return true;
@@ -298,12 +304,11 @@ static bool read_again(const Memory *m, const Region *r, uint32_t id) {
 }
 
 // Does another region of the same launch read the value? They run side by side.
-static bool read_beside(const Memory *m, uint32_t region, uint32_t id) {
+static bool read_beside(const Memory *m, const Launch *l, uint32_t region, uint32_t id) {
     const Plan *p = m->p;
-    for (uint32_t r = 0; r < p->region.n; r++) {
-        if (r == region || m->time[r] != m->time[region])
-            continue;
-        for (uint32_t i = 0; i < p->region.at[r].in.n; i++)
+    for (uint32_t k = 0; k < l->instances; k++) {
+        uint32_t r = p->merge.at[l->first + k];
+        for (uint32_t i = 0; r != region && i < p->region.at[r].in.n; i++)
             if (p->region.at[r].in.at[i] == id)
                 return true;
     }
@@ -365,7 +370,7 @@ static bool is_taken(const Memory *m, const Region *r, uint32_t buffer) {
 }
 
 // Gives the outputs of a loop region the buffers of inputs that die there.
-static void reuse_inputs(Memory *m, uint32_t region) {
+static void reuse_inputs(Memory *m, const Launch *l, uint32_t region) {
     const Plan *p = m->p;
     const Region *r = &p->region.at[region];
     for (uint32_t o = 0; o < r->out.n; o++) {
@@ -384,11 +389,7 @@ static void reuse_inputs(Memory *m, uint32_t region) {
             if (!theirs || from->last != m->time[region] || from->first == m->time[region] ||
                 to->bytes != from->bytes || !same_elements(&p->func->g, in, out))
                 continue;
-            Arena checkpoint = *m->a;
-            bool fits =
-                one_to_one(m, r, in) && !read_again(m, r, in) && !read_beside(m, region, in);
-            *m->a = checkpoint;
-            if (fits) {
+            if (one_to_one(m, r, in) && !read_again(m, r, in) && !read_beside(m, l, region, in)) {
                 from->last = to->last;
                 from->from = to->from;
                 from->again = to->again;
@@ -402,12 +403,14 @@ static void reuse_inputs(Memory *m, uint32_t region) {
 
 static void reuse_all(Memory *m) {
     const Plan *p = m->p;
-    for (uint32_t l = 0; l < p->launch.n; l++)
-        for (uint32_t k = 0; k < p->launch.at[l].instances; k++) {
-            uint32_t r = p->merge.at[p->launch.at[l].first + k];
+    for (uint32_t i = 0; i < p->launch.n; i++) {
+        const Launch *l = &p->launch.at[i];
+        for (uint32_t k = 0; k < l->instances; k++) {
+            uint32_t r = p->merge.at[l->first + k];
             if (p->region.at[r].kind == RegionLoop)
-                reuse_inputs(m, r);
+                reuse_inputs(m, l, r);
         }
+    }
 }
 
 // --- results -------------------------------------------------------------------------------------
@@ -450,6 +453,7 @@ static void memory_init(Memory *m) {
     m->of = arena_array(m->a, uint32_t, f->g.node.n);
     m->within = arena_array(m->a, size_t, f->g.node.n);
     m->part = arena_array(m->a, uint8_t, f->g.node.n);
+    m->depends = arena_array(m->a, uint32_t, f->g.node.n);
     m->time = arena_array(m->a, uint32_t, p->region.n);
     m->begin = arena_array(m->a, uint32_t, f->blocks);
     m->end = arena_array(m->a, uint32_t, f->blocks);
