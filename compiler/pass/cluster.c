@@ -22,6 +22,8 @@ void clusters_init(Fuse *z) {
     z->mark = arena_array(z->arena, uint32_t, n);
     z->seen = arena_array(z->arena, uint32_t, 2 * n);
     z->asked = arena_array(z->arena, Asked, n);
+    z->stack.at = arena_array(z->arena, uint32_t, n);
+    z->stack.cap = n;
     for (uint32_t id = 1; id < n; id++) { // index order is a topological order
         bool read = z->live[id] && z->g->node.at[id].op == OpRead; // may become a unit: a copy
         if (z->unit[id] || read) {
@@ -39,24 +41,22 @@ static bool is_marked(const Fuse *z, uint32_t cluster) {
     return z->mark[cluster] == z->walks;
 }
 
-static void visit(Fuse *z, uint32_t cluster, uint32_t limit) {
-    if (z->pos[cluster] <= limit && !is_marked(z, cluster)) {
-        z->mark[cluster] = z->walks;
-        vec_push(z->arena, &z->stack, cluster);
+// Marks the clusters of these units and puts them on the stack, which has room for all clusters.
+static void visit(Fuse *z, const NodeVec *units, uint32_t limit, uint32_t except) {
+    for (uint32_t k = 0; k < units->n; k++) {
+        uint32_t to = z->cluster[units->at[k]];
+        if (z->mark[to] != z->walks && z->pos[to] <= limit && to != except) {
+            z->mark[to] = z->walks;
+            z->stack.at[z->stack.n++] = to;
+        }
     }
 }
 
 static void visit_successors(Fuse *z, uint32_t cluster, uint32_t limit, uint32_t except) {
-    for (uint32_t i = 0; i < z->member[cluster].n; i++) {
-        uint32_t id = z->member[cluster].at[i];
-        const NodeVec *lists[2] = {&z->users[id], &z->later[id]};
-        for (uint32_t l = 0; l < 2; l++) {
-            for (uint32_t k = 0; k < lists[l]->n; k++) {
-                uint32_t to = z->cluster[lists[l]->at[k]];
-                if (to != cluster && to != except)
-                    visit(z, to, limit);
-            }
-        }
+    const NodeVec *member = &z->member[cluster];
+    for (uint32_t i = 0; i < member->n; i++) {
+        visit(z, &z->users[member->at[i]], limit, except);
+        visit(z, &z->later[member->at[i]], limit, except);
     }
 }
 
@@ -75,17 +75,21 @@ static bool walk(Fuse *z, uint32_t start, uint32_t target, bool indirect) {
 
 // Moves what the last walk marked behind the rest of positions lo..hi; both parts keep their order.
 static void settle(Fuse *z, uint32_t lo, uint32_t hi) {
-    Arena scratch = *z->arena;
-    uint32_t *copy = arena_array(&scratch, uint32_t, hi - lo + 1), at = lo;
-    memcpy(copy, z->order + lo, (hi - lo + 1) * sizeof *copy);
-    memset(z->order + lo, 0, (hi - lo + 1) * sizeof *copy);
-    for (uint32_t marked = 0; marked < 2; marked++) {
-        for (uint32_t i = 0; i <= hi - lo; i++) {
-            if (copy[i] && is_marked(z, copy[i]) == marked) {
-                z->order[at] = copy[i];
-                z->pos[copy[i]] = at++;
-            }
+    uint32_t at = lo;
+    z->stack.n = 0;
+    for (uint32_t i = lo; i <= hi; i++) {
+        uint32_t cluster = z->order[i];
+        z->order[i] = 0;
+        if (cluster && is_marked(z, cluster)) {
+            z->stack.at[z->stack.n++] = cluster;
+        } else if (cluster) {
+            z->order[at] = cluster;
+            z->pos[cluster] = at++;
         }
+    }
+    for (uint32_t i = 0; i < z->stack.n; i++) {
+        z->order[at] = z->stack.at[i];
+        z->pos[z->stack.at[i]] = at++;
     }
 }
 
