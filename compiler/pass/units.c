@@ -4,6 +4,8 @@
 // In: the graph. Out: Fuse.live, unit, fixed, reads, users.
 #include "fuse.h"
 
+#include <string.h>
+
 enum { ShortTerms = 8 }; // a sum of this many terms is written out
 
 // --- roles ---------------------------------------------------------------------------------------
@@ -288,11 +290,18 @@ static void keep_compared(Fuse *z) {
 
 // --- what units read -----------------------------------------------------------------------------
 
+typedef struct Loop { // over the elements of a type; units of one space share it
+    Indices ix;
+    Coords at;
+    Ix own;         // number of the element
+    uint64_t place; // its hash
+    bool known;
+} Loop;
+
 typedef struct Reader {
     Fuse *z;
-    Indices ix;
+    Loop *loop;
     uint32_t unit;
-    Ix own;         // the unit's element number
     uint32_t times; // elements of an operand that are asked for
     bool loose;     // not by where the unit's own lies
 } Reader;
@@ -319,8 +328,9 @@ static void read_move(Reader *r, uint32_t id, const Coords *at, double share) {
     for (uint32_t k = 0; k < g->node.at[id].nin; k++) {
         Coords from = {0};
         Bounds bounds = {0};
-        bool some = coords_move(&r->ix, g, id, k, at, &from, &bounds);
-        read_value(r, node_in(g, id, k), &from, some ? share * share_within(&r->ix, &bounds) : 0);
+        Indices *ix = &r->loop->ix;
+        bool some = coords_move(ix, g, id, k, at, &from, &bounds);
+        read_value(r, node_in(g, id, k), &from, some ? share * share_within(ix, &bounds) : 0);
     }
 }
 
@@ -333,12 +343,14 @@ static void read_value(Reader *r, uint32_t id, const Coords *at, double share) {
     }
     if (g->node.at[id].op == OpConst || (!z->unit[id] && node_class(g, id) == ClassLEAF))
         return;
-    const Type *t = node_type(g, id);
-    Ix place = coords_address(&r->ix, t, at);
-    bool aligned = !r->loose && share == 1 && place == r->own &&
-                   type_elements(g, t) == type_elements(g, fuse_space(g, r->unit));
+    Loop *l = r->loop;
+    const Type *t = node_type(g, id), *space = fuse_space(g, r->unit);
+    bool same = type_same_shape(t, space) && memcmp(at, &l->at, sizeof *at) == 0;
+    Ix place = same ? l->own : coords_address(&l->ix, t, at);
+    bool aligned = !r->loose && share == 1 && place == l->own &&
+                   type_elements(g, t) == type_elements(g, space);
     double part = share > 0.5 ? 1 : share; // layers of all sizes are cut alike
-    Reads now = {id, aligned, r->times * part, ix_hash(&r->ix, place)};
+    Reads now = {id, aligned, r->times * part, same ? l->place : ix_hash(&l->ix, place)};
     bool known = false; // as an operand, at some place
     for (uint32_t i = 0; i < z->reads[r->unit].n; i++) {
         Reads *seen = &z->reads[r->unit].at[i];
@@ -368,28 +380,40 @@ static void read_whole(Fuse *z, uint32_t unit) {
     }
 }
 
-static void find_reads(Fuse *z, uint32_t unit, Arena scratch) {
+static Loop *loop_over(Loop *loops, const Graph *g, uint32_t type, Arena *a) {
+    Loop *l = &loops[type];
+    const Type *t = &g->type.at[type];
+    if (!l->known) {
+        indices_init(&l->ix, a);
+        coords_identity(&l->ix, g, t, &l->at);
+        l->own = coords_address(&l->ix, t, &l->at);
+        l->place = ix_hash(&l->ix, l->own);
+        l->known = true;
+    }
+    return l;
+}
+
+static void find_reads(Fuse *z, uint32_t unit, Loop *loops, Arena *scratch) {
     const Graph *g = z->g;
     OpClass c = node_class(g, unit);
     if (z->o->no_fuse || c == ClassANCHOR || c == ClassCOMM) {
         read_whole(z, unit);
         return;
     }
-    Reader r = {.z = z, .unit = unit, .times = 1};
-    Coords at, from;
-    indices_init(&r.ix, &scratch);
-    coords_identity(&r.ix, g, fuse_space(g, unit), &at);
-    r.own = coords_address(&r.ix, fuse_space(g, unit), &at);
+    uint32_t space = (uint32_t)(fuse_space(g, unit) - g->type.at);
+    Reader r = {.z = z, .unit = unit, .times = 1, .loop = loop_over(loops, g, space, scratch)};
+    const Coords *at = &r.loop->at;
     if (z->unit[unit] && fuse_is_view(g, unit)) { // a stored move copies element by element
-        read_move(&r, unit, &at, 1);
+        read_move(&r, unit, at, 1);
         return;
     }
     r.loose = fuse_is_short(g, unit) && reduced_terms(g, unit) > 1;
     r.loose |= g->node.at[unit].op == OpGather || g->node.at[unit].op == OpScatter;
     r.times = fuse_is_short(g, unit) ? (uint32_t)reduced_terms(g, unit) : 1;
     for (uint32_t k = 0; k < g->node.at[unit].nin; k++) {
+        Coords from;
         bool table = k == 0 && g->node.at[unit].op == OpGather; // read anywhere
-        coords_broadcast(node_type(g, node_in(g, unit, k)), table ? &(Coords){0} : &at, &from);
+        coords_broadcast(node_type(g, node_in(g, unit, k)), table ? &(Coords){0} : at, &from);
         read_value(&r, node_in(g, unit, k), &from, 1);
     }
 }
@@ -397,9 +421,10 @@ static void find_reads(Fuse *z, uint32_t unit, Arena scratch) {
 static void find_all_reads(Fuse *z) {
     Arena scratch;
     arena_need(&scratch);
+    Loop *loops = arena_array(&scratch, Loop, z->g->type.n); // [type]
     for (uint32_t id = 1; id < z->g->node.n; id++)
         if (z->unit[id])
-            find_reads(z, id, scratch);
+            find_reads(z, id, loops, &scratch);
     arena_release(&scratch);
 }
 
