@@ -81,7 +81,7 @@ static Val spread(const Spread *s, uint32_t id, uint32_t most) {
     if (op == OpNeg)
         return Neg(a);
     Val b = spread(s, node_in(g, id, 1), most - 1);
-    if (op == OpSub && a.id == b.id) // deviations from the terms' own mean
+    if (op == OpSub && a.id == b.id) // deviations from the terms' own mean: 0 (lang/rules.def)
         return Expand(Num(a, 0), val_type(a));
     return op == OpAdd ? Add(a, b) : Sub(a, b);
 }
