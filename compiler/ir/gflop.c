@@ -1,7 +1,7 @@
-// gflop.c - arithmetic of convolutions and matrix products: two operations per multiply-add,
-// counted on shapes alone; and of Fourier transforms, as every paper counts them.
+// gflop.c - operation counts of convolutions, matrix products and Fourier transforms, from shapes.
 //
-// Nominal: multiplications by padding count, as every paper counts them. Other operations do not.
+// Two operations per multiply-add, those with padding included, as papers count them; 5 n log2 n
+// for a transform of n complex numbers. Other operations count as 0.
 #include "ir.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ static double conv_gflop(const Graph *g, uint32_t id) {
     return 2e-9 * taps * (double)type_elements(g, node_type(g, y));
 }
 
-// The product of all extents: each label once, the batch where any of the three has it.
+// The product of all extents: each label once, the batch where an operand or the result has it.
 static double dot_gflop(const Graph *g, uint32_t id) {
     const int64_t *at = node_attr(g, id)->i;
     const uint32_t side[2] = {node_in(g, id, 0), node_in(g, id, 1)};

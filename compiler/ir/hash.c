@@ -1,7 +1,13 @@
-// hash.c - the identity of a module's graphs. In: a module. Out: 128 bits that depend on what is
-// computed and on nothing else: live nodes in canonical numbering, control, effects, what is
-// reported; not on source positions, names of slots, dead nodes, the order of dead work, how Pins
-// and versions happened to be numbered, or what a skipped update would leave (Commit).
+// hash.c - a structural hash of a module's graphs.
+//
+// In: a module. Out: 128 bits of what is computed: live nodes in canonical numbering, control flow,
+// effects, reports. Source positions, names of slots, dead nodes, the numbers of Pins and versions,
+// and what a skipped update keeps (Commit) do not count.
+//
+// Everything is written as one row of integers, which is then hashed. A node's row says neither how
+// many operands nor how many attributes it has: its operation and types do. Of Concat, which takes
+// any number of operands, as many follow as fill its extent along the axis: a prefix of them has a
+// smaller extent there, and along another axis two parts have twice the extent of the result.
 #include "program.h"
 
 #include <string.h>

@@ -1,9 +1,10 @@
-// op_state.c - shape rules and gradients of what enters, leaves or names: Const, Iota, Read, Write,
-// Rand, Pin, Commit, Grad; and of what belongs to the communicator: ReduceStart, ReduceWait.
+// op_state.c - shape rules and gradients of the operations that are not computed from operands
+// alone: leaves (Const, Iota, Read, Rand), effects (Write), markers that a pass expands or removes
+// (Pin, Commit, Grad), and the two halves of a collective (ReduceStart, ReduceWait).
 #include "op.h"
 
-// Leaves have no operands to differentiate to; Grad is expanded, Write and Commit are reached by no
-// loss, and collectives are made behind differentiation, by pass/shard.c.
+// Never called: leaves have no operands, Grad is expanded before, no loss depends on Write or
+// Commit, and pass/shard.c inserts collectives after differentiation.
 #define NO_GRAD(Name)                                                                              \
     Val grad_##Name(Val y, Val g, uint32_t k) {                                                    \
         bug("gradient of %s (node %u) to operand %u, incoming %u", op_info[Op##Name].text, y.id,   \

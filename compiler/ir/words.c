@@ -1,5 +1,5 @@
-// words.c - words, numbers and types of one line of the text form. In: any bytes. Out: values
-// within the bounds asked for, or the first mistake's words.
+// words.c - tokens, numbers and types of a line of the text form. In: any bytes. Out: values within
+// the given bounds, or an error message.
 #include "words.h"
 
 bool words_refuse(Words *w, const char *format, ...) {

@@ -1,6 +1,7 @@
-// words.h - the words of one line of a text form, shared by the readers of modules and of plans.
-// Nothing is trusted: every number is bounded here. What is refused says "line N: ..." once; a
-// reader stops there. A `#` outside quotes begins a remark, which readers pass over.
+// words.h - the tokenizer of the text forms of modules and plans, a line at a time.
+//
+// The text is untrusted: every number is checked against bounds. A function that returns false has
+// set *error to "line N: ...", and the reader stops. A `#` outside quotes begins a comment.
 #ifndef GAN_WORDS_H
 #define GAN_WORDS_H
 
@@ -13,17 +14,17 @@ typedef struct Words {
     Str line;        // being read
     size_t at;       // in line
     uint32_t number; // of the line, from 1
-    Str *error;      // where the first mistake's words go
+    Str *error;      // set on the first mistake
 } Words;
 
 bool words_line(Words *w, Str *text); // takes the next line off `text`; false at its end
 bool words_refuse(Words *w, const char *format, ...); // sets *error; false
 char words_peek(Words *w);                            // next character behind blanks, 0 at the end
-bool words_end(Words *w);                             // nothing but a remark follows
+bool words_end(Words *w);                             // only a comment follows, or nothing
 Str words_next(Words *w);                             // letters, digits, _; may be empty
 
 bool words_try(Words *w, char c);
-// These refuse where the text does not have what is wanted.
+// These fail where the text has something else.
 bool words_char(Words *w, char c);
 bool words_word(Words *w, const char *text);
 bool words_one_of(Words *w, const char *const *text, uint32_t n, uint32_t *out); // its index

@@ -1,32 +1,31 @@
-// dtype.c - the precision of every value. In: a function in one precision, without Grad, Pin or
-// Stop. Out: the same function in the precision asked for, which slots have already
-// (arena.c).
+// dtype.c - mixed precision: decides the dtype of every value and inserts casts.
+//
+// In: a function in one precision, without Grad, Pin or Stop. Out: the same function in the
+// requested precision, which slots have already (arena.c).
 //
 //   f64, f32   every value has it.
-//   bf16, f16  every value is computed in f32 as before, and three rules move the bulk to half the
-//              bytes:
-//              1. Large products (Conv, ConvDx, ConvDw, Dot with a per-sample operand) read halves.
-//                 What they make per sample is stored in halves; what they sum over the batch,
-//                 weight gradients, is f32. (With half_grads those are rounded to halves as they
-//                 are made.)
-//              2. A per-sample value with two axes or more that such a product reads is kept in
-//                 halves for all its readers, so that it is stored once. (They widen it as they
-//                 load it: those casts fuse.)
-//              3. Everything else stays f32: weights, data, draws, shared values, reductions,
-//                 losses, optimizers, and products with few numbers per sample, where rounding
-//                 would show and no time is lost.
+//   bf16, f16  arithmetic stays in f32, and four rules decide what is stored in 16 bits:
+//              1. Large products (Conv, ConvDx, ConvDw, Dot with a per-sample operand) read 16-bit
+//                 operands. Their per-sample results are stored in 16 bits; weight gradients, which
+//                 they sum over the batch, in f32. (With half_grads those are rounded as well.)
+//              2. A per-sample value of two axes or more that such a product reads is stored in 16
+//                 bits for all its readers, so that it is stored once. (Their casts back fuse.)
+//              3. Everything else stays f32: weights, data, random draws, shared values,
+//                 reductions, losses, optimizers, and products with few elements per sample, where
+//                 rounding would show and no time is gained.
 //              4. Indices of Gather, Scatter and Arrange, and what they are computed from, stay
-//                 f32: bf16 counts to 256 only.
-//              Where no library multiplies f16 (wide_f16) its products read and make rounded f32.
+//                 f32: bf16 has exact integers up to 256 only.
+//              Where no library multiplies f16 (wide_f16), products read and return f32 values that
+//              were rounded to f16.
 #include "pass.h"
 
 enum { SMALL_PRODUCT = 64 }; // elements per sample below which a product stays f32 (Policy.least)
 
 typedef struct Policy {
-    uint8_t half; // BF16 or F16; else no product is narrow
+    uint8_t half; // BF16 or F16; 0: no product is narrowed
     bool half_grads, wide;
     uint8_t real;  // F64 or F32
-    int64_t least; // elements per sample of a product that is narrow, and of its operands
+    int64_t least; // elements per sample of a narrowed product and of its operands, at least
     uint8_t *kept; // [old nodes] rule 2
 } Policy;
 
@@ -54,7 +53,7 @@ static void mark_kept(const Policy *p, const Graph *g) {
     }
 }
 
-// Rule 4: places, and what they are computed from, up to what is not elementwise.
+// Rule 4: indices, and what they are computed from by elementwise operations and moves.
 static void mark_places(Arena scratch, const Graph *g, uint8_t *kept) {
     uint8_t *place = arena_array(&scratch, uint8_t, g->node.n);
     for (uint32_t id = g->node.n; id-- > 1;) { // users come first
@@ -122,7 +121,7 @@ static uint32_t in_precision(void *user, Graph *to, const Graph *from, uint32_t 
     return p->kept[id] ? rounded(to, made, p->half) : made;
 }
 
-// Is there nothing to do, as in the f32 that models are built in?
+// Does every value have the precision already? Models are elaborated in f32.
 static bool has_precision(const Policy *p, const Graph *g) {
     bool same = !p->half;
     for (uint32_t id = 1; id < g->node.n && same; id++)

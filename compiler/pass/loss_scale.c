@@ -1,19 +1,22 @@
 // loss_scale.c - losses scaled so that their gradients stay in f16's range (Micikevicius et al.
 // 2018, "Mixed precision training", section 3.2), all of it in the graph.
 //
-// In: a function with Grad nodes and Commits; a module with slots of scales (loss_scale_slots),
-// else nothing changes. Out: the same without Commits, where
-//   grad(y, x)            is grad(y * scale, x) / scale, the quotient in f32. An inner gradient, of
-//                         a penalty, goes by the scale of the first update whose loss it reaches.
-//   commit(made, was)     is `made` where all of the update's gradients are finite, else `was`: the
-//                         update is skipped, its optimizer's state with it.
-//   write(slot, x)        of a state that is no optimizer's (running statistics, a moving average)
-//                         keeps an element as it was where x is not finite: a pass, or an inner
-//                         gradient at a scale yet too large, may overflow once in a run.
-// A scale is state: halved by a skipped update, doubled after GROWTH that were not. It is a power
-// of two, so nothing is rounded by it, and finiteness is asked of the gradients that the optimizer
-// reads, so ranks agree without another word. Nothing of it is ever looked at by the host but as
-// reports: the scale an update used, and how many were skipped before it.
+// In: a function with Grad and Commit nodes, and a module with slots for scales (loss_scale_slots);
+// without them nothing changes. Out: the same function without Commits, where
+//   grad(y, x)            becomes grad(y * scale, x) / scale, the quotient in f32. A gradient
+//   inside
+//                         a loss (a penalty's) uses the scale of the first update that needs it.
+//   commit(made, was)     becomes `made` where all gradients of the update are finite, else `was`:
+//                         the update is skipped, and its optimizer's state does not change.
+//   write(slot, x)        of state that is not an optimizer's (running statistics, a moving
+//   average)
+//                         keeps the old element where x is not finite: the forward pass, or an
+//                         inner gradient while the scale is too large, may overflow.
+// A scale is state of the step: a skipped update halves it, and Growth updates in a row that were
+// not skipped double it. It is a power of two, so scaling does not round. Finiteness is tested on
+// the gradients that the optimizer reads, which are equal on all ranks, so ranks agree without
+// communication. The host reads only reports: the scale an update used, and how many were skipped
+// before it.
 #include "pass.h"
 
 #include <float.h>
@@ -25,8 +28,8 @@ enum { ScaleOf, GoodOf, SkippedOf, SLOTS }; // of a scale, in this order
 
 // --- slots ---------------------------------------------------------------------------------------
 
-// Are blocks `a` and `b` outcomes of one choice? So they are where the tape, from the one to the
-// other, has the else of a scope that is around both.
+// Are blocks `a` and `b` in different branches of one `if` or `every`? They are where the tape
+// between them has the else of a scope that encloses both.
 static bool blocks_exclude(const Func *f, uint32_t a, uint32_t b) {
     enum { NOWHERE = 1 };
     int depth = 0, around = 0, other = NOWHERE; // scopes, counted from the first block's: the
@@ -46,8 +49,8 @@ static bool blocks_exclude(const Func *f, uint32_t a, uint32_t b) {
     return other != NOWHERE;
 }
 
-// Updates of one statement that never run in one round, for they are outcomes of a choice, share a
-// scale: update -> the first that has it.
+// Updates of one statement in mutually exclusive branches share a scale: [update] the first one
+// that has it.
 static uint32_t *scale_owners(Arena *a, const Func *f) {
     uint32_t *owner = arena_array(a, uint32_t, f->update.n);
     for (uint32_t i = 0; i < f->update.n; i++) {
@@ -109,7 +112,7 @@ void loss_scale_slots(Arena *perm, Module *m) {
 // --- the pass ------------------------------------------------------------------------------------
 
 typedef struct Gate { // of an update
-    Val finite;       // 1 where its gradients are, 0 else; id 0: not asked yet
+    Val finite;       // 1 where its gradients are, 0 else; id 0: not built yet
     uint32_t write[SLOTS];
 } Gate;
 
@@ -127,7 +130,7 @@ static Val read_slot(const Scaler *s, Graph *to, uint32_t update, uint32_t which
     return Read(to, s->slot[update] + which, to->block, type_make(false, 0, NULL));
 }
 
-// The Grads that are added up to one weight's gradient.
+// Marks the Grad nodes whose sum is one weight's gradient.
 static void mark_gradient(Scaler *s, const Graph *g, uint32_t id, uint32_t update) {
     if (graph_node(g, id)->op == OpGrad)
         s->scaled[id] = update + 1;
@@ -152,11 +155,11 @@ static Val not_finite(Val g) {
     return Reshape(bad, 0, NULL);
 }
 
-// In the block of the update, whichever block of its optimizer is the first to ask.
+// Builds the gate in the block of the update, from whichever block of its optimizer comes first.
 static void open_gate(Scaler *s, Graph *to, uint32_t update, const uint32_t *map) {
     const Update *u = &s->f->update.at[update];
     Gate *gate = &s->gate[update];
-    uint32_t asking = to->block;
+    uint32_t from_block = to->block;
     to->block = u->block;
     to->block_open = s->open[u->block];
     Val bad = Number(to, 0), scale = read_slot(s, to, update, ScaleOf);
@@ -173,11 +176,11 @@ static void open_gate(Scaler *s, Graph *to, uint32_t update, const uint32_t *map
     };
     for (uint32_t k = 0; k < SLOTS; k++)
         gate->write[k] = Write(s->slot[update] + k, next[k]).id;
-    to->block = asking;
-    to->block_open = s->open[asking];
+    to->block = from_block;
+    to->block_open = s->open[from_block];
 }
 
-// The text reads no such version, and this block has one write of the slot.
+// The version is a new one: the model reads none of it, and this block writes the slot once.
 static Val write_finite(const Scaler *s, Graph *to, uint32_t slot, Val made) {
     Val was = Read(to, slot, s->version + to->block, val_type(made));
     return Write(slot, Where(is_finite(made), made, was));
@@ -204,17 +207,17 @@ static uint32_t scale_node(void *user, Graph *to, const Graph *from, uint32_t id
     return Stop(Where(s->gate[update].finite, made, was)).id;
 }
 
-// What the gate writes, and what is told of it: the values before.
+// Adds the writes of a gate, and reports of the values before the update.
 static void add_effects(Arena *perm, const Module *m, Func *f, const Scaler *s, uint32_t update) {
-    static const uint32_t told[] = {ScaleOf, SkippedOf};
+    static const uint32_t reported[] = {ScaleOf, SkippedOf};
     uint32_t block = f->update.at[update].block;
     for (uint32_t k = 0; k < SLOTS; k++)
         vec_push(perm, &f->effect, s->gate[update].write[k]);
     f->g.block = block;
-    for (uint32_t k = 0; k < sizeof told / sizeof *told; k++)
+    for (uint32_t k = 0; k < sizeof reported / sizeof *reported; k++)
         vec_push(perm, &f->report,
-                 ((Named){m->slot.at[s->slot[update] + told[k]].name,
-                          read_slot(s, &f->g, update, told[k]).id, block}));
+                 ((Named){m->slot.at[s->slot[update] + reported[k]].name,
+                          read_slot(s, &f->g, update, reported[k]).id, block}));
     f->g.block = 0;
 }
 
@@ -245,7 +248,7 @@ void pass_loss_scale(Arena *perm, const Module *m, Func *f, const PassOptions *o
         return;
     if (f == &m->init)
         begin_scales(perm, m, f);
-    if (!has_commit(&f->g)) // no updates, or those of a text that has been through this
+    if (!has_commit(&f->g)) // no updates, or a text printed after this pass
         return;
     Scaler s = {.f = f,
                 .m = m,

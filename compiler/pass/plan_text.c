@@ -1,4 +1,4 @@
-// plan_text.c - plans as text: the fields of each kind of line, and writing them (plan_text.h).
+// plan_text.c - prints plans (plan_text.h), and prints and parses the fields of each kind of line.
 #include "plan_text.h"
 
 const char *const plan_level_text[] = {"fused", "schedule", "plan"};

@@ -1,24 +1,22 @@
-// plan_text.h - the lines of a plan's text, shared by who writes it (plan_text.c) and who reads it
+// plan_text.h - the grammar of a plan's text, shared by its printer (plan_text.c) and its parser
 // (plan_read.c):
 //
-//   module ...                        the module's own form (ir/text.h), its graphs as the passes
-//                                     left them
-//   plans plan f32                    the level: fused, schedule or plan; the precision; "unfused"
-//                                     where regions are of a node each
-//     rank 0 of 2 batch 16            of several ranks: whose plans these are, the whole batch
-//     slot 3 at 4096                  plan: where slots lie
+//   module ...                        the module's own form (ir/text.h), graphs after all passes
+//   plans plan f32                    level: fused, schedule or plan; precision; "unfused" where
+//                                     each region is one node
+//     rank 0 of 2 batch 16            with several ranks: this one, and the global batch
+//     slot 3 at 4096                  plan: offset of a slot
 //   func 1 model 0.25                 init, step, entries; GFLOP of the published step
-//     region 0                        fused: which values are stored together is all that fusion
-//                                     decides
-//       store %12 at 64               plan: with its place, unless it lies in a slot
-//     block 0                         schedule: a line for every block, its launches behind it
-//       launch 0 3                    regions side by side
-//     rest 0                          what else the block does, behind the tail of this number
-//     tail 0                          behind the lines of its block: what that leaves to others
+//     region 0                        fused: a region is the set of values it stores
+//       store %12 at 64               plan: with its offset, unless it lies in a slot
+//     block 0                         schedule: each block, followed by its launches
+//       launch 0 3                    one launch of these regions
+//     rest 0                          the rest of the block, which runs after tail 0
+//     tail 0                          after the lines of its block: the end it defers (Tail)
 //
-// Everything else a plan holds follows from these lines and is derived when they are read; what a
-// reader of the text wants to see of it stands in remarks (#). A field is written and read by one
-// function, its row's. The text is a function of the plans alone.
+// These lines are decisions. The rest of a plan is derived from them when they are read, and
+// printed as comments (#). The same function prints and parses a line's fields. The text depends on
+// the plans only.
 #ifndef GAN_PLAN_TEXT_H
 #define GAN_PLAN_TEXT_H
 
@@ -34,17 +32,17 @@ typedef struct Form {
     Words *w; // read from
 } Form;
 
-typedef struct Line { // what any kind of line can say
+typedef struct Line { // fields of all kinds of lines
     uint32_t index;   // of a slot, rank, function, region, block, tail
     uint32_t ranks;   // rank
     int64_t batch;    // rank: of all
     uint32_t node;    // store
-    size_t at;        // slot, store: NO_PLACE when it has none of its own
+    size_t at;        // slot, store: NO_PLACE when it has no offset of its own
     double model;     // func
     NodeList regions; // launch
 } Line;
 #define NO_PLACE SIZE_MAX
-// Of one value, and of all slots or of all values of a function: no sum of sizes can wrap.
+// Bounds of one value's bytes, and of a function's or all slots': no sum of sizes can overflow.
 static const double MostBytes = 1e14, MostBytesTogether = 1e18;
 
 typedef enum LineId {
