@@ -19,7 +19,7 @@ if [ ! -x "$build/emoji_extract" ]; then
     echo "emoji: $build/emoji_extract is missing; it is built where FreeType is (libfreetype-dev)" >&2
     exit 3
 fi
-rm -rf "$here/pictures"
-"$build/emoji_extract" "$font" "$here/pictures"
-"$build/ganrun" data pack "$here/pictures" -o "$pack" --size 64 --ground white
+rm -rf "$here/images"
+"$build/emoji_extract" "$font" "$here/images"
+"$build/ganrun" data pack "$here/images" -o "$pack" --size 64 --ground white
 "$build/ganrun" data preview "$pack" -o "$here/preview.png" --count 256 --columns 16

@@ -1,7 +1,7 @@
 #!/bin/sh
-# tests/bench/cpu.sh [MODEL...]: every CPU figure that has a level, against its level: ganrun against PyTorch in alternation,
+# tests/bench/cpu.sh [MODEL...]: every CPU figure that has a requirement, against it: ganrun against PyTorch, interleaved;
 # roofline, starts, memory, threads, the cost of a penalty. Needs PyTorch in the python3 named by $PYTHON (without it the
-# figures that compare are left out). Run it on a quiet machine. What fails is said, and the rest goes on. See
+# comparisons are skipped). Run it on a quiet machine. Failures are reported, and the rest continues. See
 # docs/performance.md. ROUNDS=3 STEPS=5 PRECISIONS="f32 bf16" COMPILED=1 (compile takes PyTorch up to minutes).
 set -eu
 cd "$(dirname -- "$0")/../.."

@@ -1,17 +1,17 @@
 #!/bin/sh
-# tests/bench/gpu.sh [STAGE...] [--only WORD] [--out FILE] [--minutes N] [--again]: what a machine with a card is asked, in
-# sittings. Stages, all in this order where none is named:
+# tests/bench/gpu.sh [STAGE...] [--only WORD] [--out FILE] [--minutes N] [--again]: measures a machine with a card, in
+# several sessions. Stages, all in this order by default:
 #   look     ganrun doctor
 #   devices  the conformance suite that ref and cpu pass
 #   verify   every reference case in f32, TF32 off; one that fails again launch by launch, which names the kernel
-#   memory   compute-sanitizer on a short run, where there is one
+#   memory   compute-sanitizer on a short run, if installed
 #   race     ganrun against PyTorch: every model at its published batch and at $LARGEST, f32 (TF32) and bf16, PyTorch eager,
 #            compiled and compiled with CUDA graphs
-# Results are appended to FILE (docs/measurements/gpu.tsv), one line an item, as they come; all that was said goes to FILE.log.
-# Nothing that fails ends it. An item that has a line is not done again (--again: where it failed), and nothing is begun after
-# N minutes (9): the same command goes on where the last one stopped, and ends with 0 when nothing is left. --only takes a model
-# or a case. It runs in a checkout and in the folder of the portable archive (cmake --preset portable).
-# GANRUN, DEVICE_TEST name the programs, PYTHON the python3 that has PyTorch. STEPS=20 LARGEST=256 TIMEOUT=300 (s, an item).
+# Results are appended to FILE (docs/measurements/gpu.tsv), one line an item, as they come; all output goes to FILE.log.
+# Failures do not end it. An item that has a line is not repeated (--again: unless it failed), and nothing starts after N
+# minutes (9): the same command continues where the last one stopped, and ends with 0 when nothing is left. --only takes a
+# model or a case. It runs in a checkout and in the folder of the portable archive (cmake --preset portable). GANRUN,
+# DEVICE_TEST name the programs, PYTHON the python3 that has PyTorch. STEPS=20 LARGEST=256 TIMEOUT=300 (s, an item).
 set -eu
 here=$(CDPATH="" cd -- "$(dirname -- "$0")" && pwd)
 if [ -x "$here/../ganrun" ]; then # the archive

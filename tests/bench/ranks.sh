@@ -1,10 +1,10 @@
 #!/bin/sh
-# tests/bench/ranks.sh: ranks of one thread on this machine. Two against PyTorch's DistributedDataParallel; what of
-# communication is left exposed on links of 1, 10 and 100 Gbit/s, against the bound of any order; what the simulator says; weak
-# scaling, beside two processes that know nothing of each other; how long two ranks take to begin; whether the number of ranks
-# shows in losses and bits (in gradients: the tests `verify.ranks.*`). Rows that have a target end with `held` or `missed`. Needs
-# mpirun, and PyTorch in the python3 named by $PYTHON for the first. Run it on a quiet machine: the published sizes take some
-# hours. See docs/performance.md.
+# tests/bench/ranks.sh: ranks of one thread on this machine. Two against PyTorch's DistributedDataParallel; exposed
+# communication on links of 1, 10 and 100 Gbit/s, against the lower bound of any order; simulated against measured steps;
+# weak scaling, beside two independent processes; start-up time of two ranks; whether losses and bits depend on the number
+# of ranks (gradients: the tests `verify.ranks.*`). Rows that have a requirement end with `held` or `missed`. Needs
+# mpirun, and PyTorch in the python3 named by $PYTHON for the first. Run it on a quiet machine: the published sizes take
+# some hours. See docs/performance.md.
 # PARTS="ddp exposed replay weak start same" ROUNDS=5 STEPS=6 WEAK="16 128" GBITS="1 10 100" RANKS="2 4 8"
 # MODELS="dcgan:32 wgan_gp:32 cosmogan:16", or small: MODELS="dcgan:8 wgan_gp:4 cosmogan:8" SET_cosmogan="-s size=64"
 set -eu

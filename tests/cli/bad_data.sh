@@ -1,5 +1,5 @@
 #!/bin/sh
-# bad_data.sh - data that cannot be used: one error that names the file and the sample, before the first step.
+# bad_data.sh - unusable data: one error that names the file and the sample, before the first step.
 . "$(dirname -- "$0")/lib.sh"
 pack
 cat >numbers.gan <<'MODEL'

@@ -1,6 +1,6 @@
 #!/bin/sh
-# bad_model.sh - models that are none: one error with file and line each, and no run is begun. What people get wrong in
-# a sound text is in tests/golden/err.
+# bad_model.sh - files that are not models: one error each with file and line, and no run is created. Errors in otherwise
+# valid models are in tests/golden/err.
 . "$(dirname -- "$0")/lib.sh"
 pack
 

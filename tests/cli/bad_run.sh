@@ -1,5 +1,5 @@
 #!/bin/sh
-# bad_run.sh - a machine that refuses and folders that are damaged or shared: one error, and what was saved stays.
+# bad_run.sh - failing machines, and run folders that are damaged or in use: one error, and saved files stay intact.
 . "$(dirname -- "$0")/lib.sh"
 pack
 data="--data x=s.pack --batch 8"

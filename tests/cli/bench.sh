@@ -1,5 +1,5 @@
 #!/bin/sh
-# bench.sh - every field of the benchmark's object, and that none of them is nonsense.
+# bench.sh - every field of `ganrun bench --json`, with plausible values.
 . "$(dirname -- "$0")/lib.sh"
 expect 0 bench tiny.gan --batch 8 --steps 3 --warmup 1 --json
 for field in model batch device precision ranks threads steps step_ms step_ms_min step_ms_p90 samples_per_s \

@@ -1,5 +1,5 @@
 #!/bin/sh
-# card.sh - tests/bench/gpu.sh with programs that pretend: it goes on past what fails, does nothing twice, and stops in time.
+# card.sh - tests/bench/gpu.sh with mock programs: it continues after failures, repeats nothing, and stops in time.
 . "$(dirname -- "$0")/lib.sh"
 cat >ganrun <<'END'
 #!/bin/sh

@@ -1,5 +1,5 @@
 #!/bin/sh
-# choices.sh - run-time control: a choice in a `sample`, `each sample` on a batch of any size.
+# choices.sh - run-time control flow: an `if` in a `sample`, `each sample` on a batch of any size.
 . "$(dirname -- "$0")/lib.sh"
 cat >m.gan <<'END'
 model choices "samples that depend on the state; a pool that meets a batch larger than itself"

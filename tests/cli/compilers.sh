@@ -1,6 +1,6 @@
 #!/bin/sh
-# compilers.sh - kernels and the C compilers they are made with: one that does not work, a wrapper whose compiler changes
-# while it stays the same file, a /tmp that cannot be written.
+# compilers.sh - the C compiler of kernels: one that does not work, a wrapper whose compiler changes while its file stays
+# the same, a /tmp that is not writable.
 . "$(dirname -- "$0")/lib.sh"
 cc=$(command -v gcc || command -v clang || command -v cc)
 mkdir bin

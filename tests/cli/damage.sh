@@ -1,5 +1,5 @@
 #!/bin/sh
-# damage.sh - torn files, a full disk, losses that blow up: what was saved before stays, and the message says what to do.
+# damage.sh - truncated files, a full disk, diverging losses: earlier saves stay intact, and the message says what to do.
 . "$(dirname -- "$0")/lib.sh"
 pack
 options="--data x=s.pack --batch 8"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# eval.sh - what a run's samples are held against, and what is said of it.
+# eval.sh - `ganrun eval`: which metrics compare which samples, and what it prints.
 . "$(dirname -- "$0")/lib.sh"
 pack
 "$ganrun" data synth shapes --out t.pack --count 40 --size 8 --seed 1 >/dev/null

@@ -1,6 +1,6 @@
 #!/bin/sh
-# examples.sh GANRUN NAME... - each example's script, from data to its evaluation, with two steps of training; the second
-# time it trains nothing.
+# examples.sh GANRUN NAME... - each example's script, from data to evaluation, with two steps of training; the second run
+# trains nothing.
 . "$(dirname -- "$0")/lib.sh"
 shift
 for name in "$@"; do

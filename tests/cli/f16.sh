@@ -1,6 +1,6 @@
 #!/bin/sh
-# f16.sh - runs in f16: their scales are in the log and in checkpoints, so that they go on with the same bits; precisions
-# that keep their weights in f32 take each other's checkpoints; what does not fit f16 ends with the reason.
+# f16.sh - runs in f16: loss scales are in the log and in checkpoints, so resumed runs have the same bits; precisions that
+# keep weights in f32 resume each other's checkpoints; a loss that cannot be scaled ends the run with the reason.
 . "$(dirname -- "$0")/lib.sh"
 pack
 options="--data x=s.pack --batch 8 --seed 3 --save-every 3"

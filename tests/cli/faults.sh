@@ -1,5 +1,5 @@
 #!/bin/sh
-# faults.sh - odd numbers and lost files: a run's folder stays one that can be gone on with.
+# faults.sh - unusual numbers and missing files: a run's folder can still be resumed.
 . "$(dirname -- "$0")/lib.sh"
 pack
 train="train tiny.gan --data x=s.pack --batch 8 --threads 1"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# from.sh - a run that begins with another's weights: those of the same name and shape, and on from there to the same bits.
+# from.sh - a run that starts from another's weights (--from): those of the same name and shape, with reproducible bits.
 . "$(dirname -- "$0")/lib.sh"
 pack
 go() { expect 0 train "$@"; }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# gauge.sh - what is measured while a run trains, and the checkpoint that is kept for it.
+# gauge.sh - metrics during training, and the best checkpoint they keep.
 . "$(dirname -- "$0")/lib.sh"
 pack
 cp "$here/seen.gan" .

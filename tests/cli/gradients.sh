@@ -1,5 +1,5 @@
 #!/bin/sh
-# Input gradients that the cpu device makes of forward convolutions are the reference device's. Usage: gradients.sh GANRUN
+# gradients.sh GANRUN - input gradients that the cpu device computes as forward convolutions equal the reference device's.
 . "$(dirname -- "$0")/lib.sh" "$1"
 cp "$here/gradients.gan" .
 for device in ref cpu; do

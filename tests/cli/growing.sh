@@ -1,5 +1,6 @@
 #!/bin/sh
-# growing.sh - a run through stages: the same bits as a chain of runs with --from, wherever it is stopped, on any number of ranks.
+# growing.sh - a run with stages: the same bits as a chain of runs with --from, wherever it is stopped, on any number of
+# ranks.
 . "$(dirname -- "$0")/lib.sh"
 "$ganrun" data synth shapes --out s.pack --count 40 --size 16 >/dev/null
 cat >grows.gan <<'M'

@@ -1,5 +1,5 @@
 #!/bin/sh
-# inputs.sh - inputs of a `sample`: class after class, draws of its own, or what --input says.
+# inputs.sh - inputs of a `sample`: class after class and random noise by default, or values of --input.
 . "$(dirname -- "$0")/lib.sh"
 cat >m.gan <<'END'
 model inputs "a sample that is told what to draw"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# install.sh - `cmake --install`: programs that run from there, manual pages, completion in shells.
+# install.sh - `cmake --install`: programs that run from there, manual pages, shell completion.
 . "$(dirname -- "$0")/lib.sh"
 command -v cmake >/dev/null || { echo 'SKIPPED: no cmake'; exit 0; }
 cmake --install "$(dirname -- "$ganrun")" --prefix "$work/there" >out 2>err || fail 'cmake --install'

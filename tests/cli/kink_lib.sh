@@ -1,8 +1,8 @@
-# kink_lib.sh - a reference case of two weights, beside a kink. Sourced.
+# kink_lib.sh - a reference case of two weights with an activation at a kink. Sourced.
 #
-# kink_model CONDITION: kink.gan, an activation that f32 cannot tell from the kink of a leaky ReLU, in a step that makes
-# one update where CONDITION holds and two where it does not; z is 1 for every sample.
-# kink NEAR FAR: kink.json, what the case says the gradients are; 1 and 1 are right.
+# kink_model CONDITION: kink.gan, an activation that f32 cannot distinguish from the kink of a leaky ReLU, in a step with
+# one update where CONDITION holds and two where it does not; z is 1 for every sample. kink NEAR FAR: kink.json, the
+# gradients that the case states; 1 and 1 are right.
 kink_model() {
     cat >kink.gan <<EOT
 model kink

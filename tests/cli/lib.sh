@@ -1,4 +1,5 @@
-# lib.sh - for the scripts beside it. Sourced with $1: ganrun. Each works in a folder of its own and leaves nothing.
+# lib.sh - functions for the scripts beside it. Sourced with $1: ganrun. Each script works in a temporary folder and
+# leaves nothing.
 set -eu
 ganrun=$1
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# look.sh - the commands that look at a run: interp, film, export, report, diff.
+# look.sh - commands that inspect a run: interp, film, export, report, diff.
 . "$(dirname -- "$0")/lib.sh"
 pack
 begin() { expect 0 train tiny.gan --data x=s.pack --batch 4 --steps 6 --save-every 2 --threads 1 "$@"; }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# new.sh - a model of one's own begins as a copy of a published one.
+# new.sh - `ganc new`: your own model starts as a copy of a published one.
 . "$(dirname -- "$0")/lib.sh"
 ganc=$(dirname -- "$ganrun")/ganc
 models=$here/../../models

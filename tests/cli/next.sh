@@ -1,6 +1,6 @@
 #!/bin/sh
-# next.sh - `next` takes one batch where it stands: in steps that leave a branch out too, and once before a loop that reads
-# it; whole, in pieces and compiled.
+# next.sh - `next` takes one batch at that statement: also in steps that skip a branch, and once before a loop that reads
+# it; uninterrupted, resumed and compiled.
 . "$(dirname -- "$0")/lib.sh"
 ganc=$(dirname -- "$ganrun")/ganc
 pack

@@ -1,6 +1,6 @@
 #!/bin/sh
-# nonfinite.sh - a run whose loss or weights stop being numbers names the operation, the line and the samples, and keeps
-# what was found; numbers that are broken and never used are nobody's mistake.
+# nonfinite.sh - a run with a non-finite loss or weight names the operation, the line and the samples, and keeps the
+# report; non-finite values that are masked are not reported.
 . "$(dirname -- "$0")/lib.sh"
 cp "$here/burst.gan" .
 # Four samples of two floats; the third has a negative number. NPY 1.0: magic, header of 118 bytes, little-endian floats.

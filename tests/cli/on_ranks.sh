@@ -1,5 +1,5 @@
 #!/bin/sh
-# on_ranks.sh N PROGRAM WORD... - a program of the tests on N ranks.
+# on_ranks.sh N PROGRAM OPTION... - runs a test program on N ranks.
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -1,5 +1,5 @@
 #!/bin/sh
-# onnx.sh - `ganrun export -o NAME.onnx`: a sample of the model for other programs, and what is refused.
+# onnx.sh - `ganrun export -o NAME.onnx`: a sample of the model as ONNX, and what is refused.
 . "$(dirname -- "$0")/lib.sh"
 pack
 cp "$here/onnx.gan" .

@@ -1,5 +1,6 @@
 #!/bin/sh
-# onnx_runtime.sh - exported samples give in ONNX Runtime what they give here. Skipped where $PYTHON (python3) has none.
+# onnx_runtime.sh - exported samples give the same values in ONNX Runtime. Skipped where $PYTHON (python3) does not have
+# it.
 . "$(dirname -- "$0")/lib.sh"
 python=${PYTHON:-python3}
 if ! "$python" -c 'import numpy, onnxruntime' 2>/dev/null; then

@@ -1,5 +1,5 @@
 #!/bin/sh
-# options.sh - mistakes on the command line: one clear line and the right exit code each.
+# options.sh - command-line errors: one clear line and the right exit code each.
 . "$(dirname -- "$0")/lib.sh"
 pack
 

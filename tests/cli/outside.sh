@@ -1,6 +1,6 @@
 #!/bin/sh
-# outside.sh - pretrained nets: a file's weights, found by name, never trained, in no checkpoint; and what is said where
-# the file is another, has other names or shapes, or is not there.
+# outside.sh - pretrained nets: a file's weights, found by name, never trained, in no checkpoint; and the errors where the
+# file is another, has other names or shapes, or is missing.
 . "$(dirname -- "$0")/lib.sh"
 pack
 go() { expect 0 train "$@"; }

@@ -1,5 +1,6 @@
 #!/bin/sh
-# plan.sh - `ganc plan`: the rows of a net's layers add up to the net, and the peak is slots and the largest work memory.
+# plan.sh - `ganc plan`: the rows of a net's layers add up to the net, and peak memory is slots plus the largest work
+# memory.
 . "$(dirname -- "$0")/lib.sh"
 ganc=$(dirname -- "$ganrun")/ganc
 "$ganc" plan tiny.gan --batch 4 >text || fail 'ganc plan'

@@ -1,6 +1,7 @@
 #!/bin/sh
-# products.sh - one value read by two products with its equal axes exchanged, forward and back: the library's copies of it are
-# two, and the device agrees with the reference. The third axis lies innermost, so none of the products reads it in place.
+# products.sh - one value read by two products with its equal axes exchanged, forward and backward: the library makes two
+# copies of it, and the device agrees with the reference. The third axis is innermost, so none of the products reads it in
+# place.
 . "$(dirname -- "$0")/lib.sh"
 cat >turned.gan <<'GAN'
 model turned "products that read one value both ways"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# ranks.sh - one job on many ranks: what is said, what is refused, and that the number of ranks changes nothing. Where there
-# is no mpirun it says so.
+# ranks.sh - one job on many ranks: its messages, what is refused, and results that do not depend on the number of ranks.
+# Skipped visibly without mpirun.
 . "$(dirname -- "$0")/lib.sh"
 . "$here/ranks_lib.sh"
 pack

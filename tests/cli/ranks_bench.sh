@@ -1,5 +1,5 @@
 #!/bin/sh
-# ranks_bench.sh - what the benchmark says of communication: on real ranks, and on more than there are cores, in replay.
+# ranks_bench.sh - communication figures of `ganrun bench`: on real ranks and, in replay, on more ranks than cores.
 . "$(dirname -- "$0")/lib.sh"
 . "$here/ranks_lib.sh"
 need_mpirun

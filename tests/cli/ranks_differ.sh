@@ -1,5 +1,5 @@
 #!/bin/sh
-# ranks_differ.sh - what differs between ranks is named, and nothing is begun.
+# ranks_differ.sh - differences between ranks are named, and nothing starts.
 . "$(dirname -- "$0")/lib.sh"
 . "$here/ranks_lib.sh"
 need_mpirun

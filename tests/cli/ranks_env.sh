@@ -1,4 +1,4 @@
-# ranks_env.sh - what mpirun is told in tests; sourced. $work: a folder of this test's.
+# ranks_env.sh - mpirun's settings in tests; sourced. $work: this test's folder.
 OMPI_ALLOW_RUN_AS_ROOT=1                # tests may run as root, in a container
 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 OMPI_MCA_rmaps_base_oversubscribe=1     # more ranks than cores

@@ -1,5 +1,6 @@
 #!/bin/sh
-# ranks_faults.sh - a rank is killed, held still, told to stop: the others end in time, say why, and what was saved is whole.
+# ranks_faults.sh - a rank is killed, hangs, or is signalled to stop: the others end in time, say why, and saved files are
+# intact.
 . "$(dirname -- "$0")/lib.sh"
 . "$here/ranks_lib.sh"
 need_mpirun

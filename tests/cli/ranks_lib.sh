@@ -1,4 +1,4 @@
-# ranks_lib.sh - for the scripts that start ranks; sourced behind lib.sh.
+# ranks_lib.sh - functions for the scripts that start ranks; sourced after lib.sh.
 . "$here/ranks_env.sh"
 
 can_mpirun() { command -v mpirun >/dev/null && [ -e "$(dirname -- "$ganrun")/libgan_mpi.so" ]; }

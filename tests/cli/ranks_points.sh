@@ -1,6 +1,6 @@
 #!/bin/sh
-# ranks_points.sh - a rank is killed and held still at set points: before MPI begins, before a collective, behind it, and while
-# the others are inside a large one. The others end in time and say who; what was saved is whole and goes on.
+# ranks_points.sh - a rank is killed or hangs at set points: before MPI starts, before a collective, after it, and while
+# the others are inside a large one. The others end in time and name it; saved files are intact and can be resumed.
 . "$(dirname -- "$0")/lib.sh"
 . "$here/ranks_lib.sh"
 need_mpirun

@@ -1,6 +1,7 @@
 #!/bin/sh
-# ranks_slurm.sh - the scripts of examples/slurm under a real Slurm, started here for the test: a run that is asked to stop,
-# comes back by itself and goes on; tasks that MPI does not see are refused. Skipped, visibly, where Slurm cannot be started.
+# ranks_slurm.sh - the scripts of examples/slurm under a real Slurm, started here for the test: a run that is signalled to
+# stop, requeues itself and resumes; tasks that MPI does not see are refused. Skipped visibly where Slurm cannot be
+# started.
 . "$(dirname -- "$0")/lib.sh"
 . "$here/ranks_lib.sh"
 skip() { echo "SKIPPED: $*"; exit 77; }

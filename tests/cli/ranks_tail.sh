@@ -1,6 +1,6 @@
 #!/bin/sh
-# ranks_tail.sh - a rank is killed or told to stop at points all through a step, also while the last sums of the step before are
-# under way: the run that goes on ends with the bits of one that nobody disturbed.
+# ranks_tail.sh - a rank is killed or signalled to stop at points throughout a step, also while the last all-reduces of
+# the step before are in flight: the resumed run has the bits of an uninterrupted one.
 . "$(dirname -- "$0")/lib.sh"
 . "$here/ranks_lib.sh"
 need_mpirun

@@ -1,5 +1,5 @@
 #!/bin/sh
-# ranks_verify.sh - a reference case on ranks is judged by sums that really went between them.
+# ranks_verify.sh - a reference case on ranks is checked with sums that really were reduced between them.
 . "$(dirname -- "$0")/lib.sh"
 . "$here/ranks_lib.sh"
 . "$here/kink_lib.sh"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# resume.sh - killed at any moment and resumed, a run makes the bits of one that was left alone.
+# resume.sh - a run that is killed at any moment and resumed has the bits of an uninterrupted one.
 . "$(dirname -- "$0")/lib.sh"
 pack
 options="--data x=s.pack --batch 8 --seed 3"

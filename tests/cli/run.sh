@@ -1,5 +1,5 @@
 #!/bin/sh
-# run.sh - what a run leaves behind, and what can be done with it.
+# run.sh - the files of a run, and the commands that use them.
 . "$(dirname -- "$0")/lib.sh"
 pack
 expect 0 train tiny.gan --data x=s.pack --batch 8 --steps 10 --save-every 2 --seed 5 --no-graph -s nz=6 --out run

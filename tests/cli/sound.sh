@@ -1,5 +1,5 @@
 #!/bin/sh
-# sound.sh - WAV files as data, of every kind there is, and samples as WAV.
+# sound.sh - WAV files of every format as data, and samples as WAV.
 . "$(dirname -- "$0")/lib.sh"
 corpus=$here/../fuzz/corpus/sound
 mkdir -p s/low s/high

@@ -1,5 +1,6 @@
 #!/bin/sh
-# stages.sh - the text of a later stage reads back and leads to the same plan; a damaged one is refused with its line.
+# stages.sh - the text of every compiler stage reads back and leads to the same plan; a damaged one is refused with its
+# line.
 . "$(dirname -- "$0")/lib.sh"
 ganc=$(dirname -- "$ganrun")/ganc
 emit() { "$ganc" emit "$@" || fail "ganc emit $*"; }

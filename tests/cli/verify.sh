@@ -1,6 +1,6 @@
 #!/bin/sh
-# verify.sh - a published model recomputed from its reference, and what a wrong reference gives: every number a case
-# states is looked at.
+# verify.sh - a published model recomputed from its reference case, and the failure of a wrong case: every number that a
+# case states is checked.
 . "$(dirname -- "$0")/lib.sh"
 . "$here/kink_lib.sh"
 reference=$here/../reference/d2gan_ring.json

@@ -1,5 +1,5 @@
-// case_fuzz.c - a reference case from any bytes: it is refused with words, or its model is opened
-// with its options, fed and checked as far as it goes.
+// case_fuzz.c - a reference case from any bytes: it is refused with a message, or its model is
+// opened with its options, fed and checked as far as possible.
 #define _GNU_SOURCE
 #include "folder.h"
 

@@ -1,10 +1,10 @@
 // driver.c - runs a fuzz target over files, so that fuzzers are plain tests too.
 //
 //   x_fuzz [-mutate N] [-dict FILE] PATH...   each file, and each file of each folder; with -mutate
-//                                             also N damaged copies of each, some with words of
+//                                             also N mutated copies of each, some with words of
 //                                             the dictionary in them
 //
-// A crash is the failure; damaged copies are made from a counter, so that a run can be repeated.
+// A crash is the failure; mutated copies are derived from a counter, so that a run can be repeated.
 #include "fuzz.h"
 
 #include "base.h"

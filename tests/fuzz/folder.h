@@ -1,5 +1,5 @@
-// folder.h - for fuzz targets of readers that open files by name: a folder of this process's own,
-// gone when it ends.
+// folder.h - for fuzz targets of readers that open files by name: a temporary folder of this
+// process, removed when it ends.
 #ifndef GAN_FUZZ_FOLDER_H
 #define GAN_FUZZ_FOLDER_H
 

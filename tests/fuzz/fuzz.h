@@ -1,6 +1,5 @@
-// fuzz.h - a fuzz target is one function over bytes. libFuzzer calls it with inputs of its own;
-// driver.c calls it with the files of the tree and with what a fixed sequence of random numbers
-// makes of them.
+// fuzz.h - a fuzz target is one function over bytes. libFuzzer calls it with generated inputs;
+// driver.c calls it with the files of the tree and with pseudo-random mutations of them.
 #ifndef GAN_FUZZ_H
 #define GAN_FUZZ_H
 

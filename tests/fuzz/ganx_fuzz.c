@@ -1,6 +1,5 @@
-// ganx_fuzz.c - a compiled model from any bytes: it is refused with words, or has all its parts.
-// And its kernels, whose members' names say what code is whose: a card takes code that is there, or
-// none.
+// ganx_fuzz.c - a compiled model from any bytes: it is refused with a message, or complete. Also
+// its kernels, whose members' names state the architecture: a card gets existing code or none.
 #include "fuzz.h"
 
 #include "cuda_compile.h"

@@ -1,4 +1,4 @@
-// image_fuzz.c - a PNG or JPEG from bytes, fitted to a small size.
+// image_fuzz.c - a PNG or JPEG from any bytes, resized to a small size.
 #include "data.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

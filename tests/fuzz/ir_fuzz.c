@@ -1,4 +1,4 @@
-// ir_fuzz.c - a module from any bytes: it is refused with words, or it prints, reads back and
+// ir_fuzz.c - a module from any bytes: it is refused with a message, or it prints, reads back and
 // prints the same.
 #include "fuzz.h"
 

@@ -1,4 +1,4 @@
-// json_fuzz.c - a JSON document from any bytes: it is refused with words, or what is written of it
+// json_fuzz.c - a JSON document from any bytes: it is refused with a message, or its written form
 // reads back and is written the same.
 #include "fuzz.h"
 

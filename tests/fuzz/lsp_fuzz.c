@@ -1,6 +1,5 @@
-// lsp_fuzz.c - a model, half-written or not a model at all, in an editor: it is opened as both
-// kinds of text, and everything is asked at places all over it. Then the bytes are messages
-// themselves.
+// lsp_fuzz.c - any text in an editor: it is opened as both kinds of document, with requests at
+// positions all over it. Then the bytes are used as messages themselves.
 #include "fuzz.h"
 
 #include "lsp.h"

@@ -1,8 +1,8 @@
-// pack_fuzz.c - a pack from bytes: opening, verifying and reading every sample of whatever opens.
+// pack_fuzz.c - a pack from any bytes: opening, verifying and reading every sample of whatever
+// opens.
 //
-// Hashes would turn nearly every damaged input away at the door, so each is tried a second time
-// with its lead, sizes and header hash made good: then the header's own checks are what stands
-// between the input and the reader.
+// Hashes would reject nearly every damaged input at once, so each is tried a second time with magic
+// number, sizes and header hash corrected: then the header's own checks protect the reader.
 #include "pack_format.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // parse_fuzz.c - any bytes as a .gan file: diagnostics or a tree, never a crash. What parses is
-// laid out the same twice, keeps its tree through the layout, and keeps it on the way to text and
-// back.
+// formatted to the same text twice, and keeps its tree through formatting and through printing and
+// parsing.
 #include "fuzz.h"
 
 #include "front.h"

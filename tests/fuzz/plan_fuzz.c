@@ -1,5 +1,5 @@
-// plan_fuzz.c - plans from any bytes: they are refused with words, or kernels can be made of them
-// (but of unfused ones), and they print, read back and print the same.
+// plan_fuzz.c - plans from any bytes: they are refused with a message, or kernels can be generated
+// from them (except unfused ones), and they print, read back and print the same.
 #include "fuzz.h"
 
 #include "driver.h"

@@ -1,8 +1,8 @@
-// run_fuzz.c - the folder of a run, one of whose files is any bytes: its options, its log, its
-// scores, its link, a picture, a checkpoint's json, a checkpoint's tensors. It is refused with
-// words, or looked at, resumed and loaded.
+// run_fuzz.c - a run folder in which one file is any bytes: its options, its log, its scores, its
+// link, an image, a checkpoint's json, a checkpoint's tensors. It is refused with a message, or
+// inspected, resumed and loaded.
 //
-// A tensor file's hash would turn every damaged one away at the door: its json is made to agree.
+// A tensor file's hash would reject every damaged one at once: its json is made to agree.
 #define _GNU_SOURCE
 #include "folder.h"
 

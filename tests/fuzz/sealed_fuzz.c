@@ -1,5 +1,5 @@
-// sealed_fuzz.c - a kept kernel from bytes: one without its seal is not taken, one that was sealed
-// comes back as it was, and with a bit turned it does not.
+// sealed_fuzz.c - a cached kernel from any bytes: one without a valid checksum is rejected, a
+// sealed one reads back unchanged, and one with a flipped bit is rejected.
 #define _GNU_SOURCE
 #include "folder.h"
 

@@ -1,4 +1,4 @@
-// sound_fuzz.c - a WAV file from bytes: its header, then as many numbers as a model would ask for.
+// sound_fuzz.c - a WAV file from any bytes: its header, then as many samples as a model would read.
 #include "sources.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,7 +1,7 @@
-// source_fuzz.c - a file of samples of any kind: what it is is told by its bytes, members of
-// archives are unpacked, arrays and pictures read, labels taken, and a pack made of them. But not
-// HDF5's, which its library takes apart (hdf5_test damages some): 1.10 follows a damaged list of
-// groups out of its memory.
+// source_fuzz.c - a file of samples of any kind: its format is detected from its bytes, members of
+// archives are unpacked, arrays and images read, labels taken, and a pack made of them. Except
+// HDF5, which is parsed by its library (hdf5_test damages some): 1.10 reads out of bounds on a
+// damaged group list.
 #define _GNU_SOURCE
 #include "folder.h"
 

@@ -1,4 +1,4 @@
-// tensors.h - what fuzz targets of files of tensors share: every element of every tensor is read.
+// tensors.h - shared by fuzz targets of tensor files: every element of every tensor is read.
 #ifndef GAN_FUZZ_TENSORS_H
 #define GAN_FUZZ_TENSORS_H
 

@@ -1,5 +1,5 @@
 // yaml_fuzz.c - any bytes as a YAML model: diagnostics or a tree, never a crash. A tree's own YAML
-// reads without a mistake and gives the same YAML again.
+// parses without errors and gives the same YAML again.
 #include "fuzz.h"
 
 #include "front.h"
