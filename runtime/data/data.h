@@ -171,6 +171,7 @@ typedef struct PackOptions {
     Str dataset;        // of an HDF5 or npz file; "": the only one (HDF5: of two axes or more)
     Str labels;         // "": none; else as --labels has it (data.def)
     Str label_columns;  // of a table, with commas between them; "": the only one
+    Str split;          // "": all; else which samples, as --split has it
     uint64_t limit;     // 0: all
     int threads;        // 0: one per core
     // called for each sample that cannot be used; may be NULL

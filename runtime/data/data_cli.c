@@ -130,6 +130,7 @@ static GanStatus read_values(const ArgValue *v, DataArgs *a) {
                                                        : 0;
     a->pack.labels = v[OptLabels].text;
     a->pack.label_columns = v[OptColumnNames].text;
+    a->pack.split = v[OptSplit].text;
     a->pack.dataset = v[OptDataset].text;
     a->pack.channels_last = v[OptLast].given;
     a->pack.skip_bad = v[OptSkipBad].given;

@@ -1,8 +1,8 @@
 // pack_build.c - from any source to a pack: decode, resize, label, write.
 //
-// In: a folder, archive, LMDB or array file. Out: a pack, the same bytes for every number of threads. A
-// sample that cannot be used is reported with its reason; with skip_bad it is left out, else no
-// pack is written.
+// In: a folder, archive, LMDB or array file. Out: a pack, the same bytes for every number of
+// threads. A sample that cannot be used is reported with its reason; with skip_bad it is left out,
+// else no pack is written.
 #include "pack_build.h"
 
 #include <inttypes.h>
@@ -65,9 +65,16 @@ static GanStatus probe_item(const Item *item, Probe *p) {
     return GAN_OK;
 }
 
+static GanStatus open_source(const Build *b, Source **out) {
+    TRY(source_open(b->path, b->kind, out));
+    if (b->split.on)
+        source_filter(*out, build_wants, b);
+    return GAN_OK;
+}
+
 static GanStatus probe_members(Build *b, Probe *p) {
     Source *s = NULL;
-    TRY(source_open(b->path, b->kind, &s));
+    TRY(open_source(b, &s));
     GanStatus st = GAN_OK;
     for (bool end = false; st == GAN_OK && !end && !p->first.w && !p->sound.channels;) {
         Item item;
@@ -106,7 +113,7 @@ GanStatus build_members(Build *b, ItemWork *work, ItemDone *done, size_t beside)
     TRY(build_labels(b, 0));
     build_label_field(b);
     Source *s = NULL;
-    TRY(source_open(b->path, b->kind, &s)); // before there is a pack, which may lie in the folder
+    TRY(open_source(b, &s)); // before there is a pack, which may lie in the folder
     GanStatus st = pack_writer_open(b->out_path, b->field, b->fields, &b->writer);
     if (st != GAN_OK) {
         source_close(s);
@@ -164,9 +171,10 @@ static GanStatus check_sum(const Build *b) {
 static GanStatus finish(Build *b) {
     TRY(check_sum(b));
     const FitRule *r = &b->rule;
-    Str source = str_format(b->perm, "%s %.*s%s%.*s", source_kind_name(b->kind),
+    Str source = str_format(b->perm, "%s %.*s%s%.*s%s%.*s", source_kind_name(b->kind),
                             SARG(path_base(b->path)), b->labels.words.len ? ", labels of " : "",
-                            SARG(b->labels.words)),
+                            SARG(b->labels.words), b->split.on ? ", split by " : "",
+                            SARG(b->split.words)),
         fit = {0};
     if (r->w) {
         fit = str_format(b->perm, "%s to %ux%u, %u channel%s of %u bits, ground #%02x%02x%02x",
@@ -186,10 +194,13 @@ static GanStatus finish(Build *b) {
 static GanStatus run_build(void *user) {
     Build *b = user;
     if (!source_has_members(b->kind)) {
+        const OptionCheck useless[] = {{b->o->split.len > 0, "--split", "files with names"}};
+        TRY(build_check_options(b, "arrays", 1, useless));
         TRY(build_array(b));
         return finish(b);
     }
     Probe p = {0};
+    TRY(build_split(b));
     TRY(probe_members(b, &p));
     b->sound = p.sound;
     TRY(p.sounds ? build_sounds(b) : build_images(b, &p.first));

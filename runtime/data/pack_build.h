@@ -47,6 +47,8 @@ typedef struct Build {
     FitRule rule;
     Sound sound; // rate and channels of all; channels 0: these are no sounds, or none can be read
     Labels labels;
+    Labels split; // on: of the members only those of this class are packed
+    uint32_t split_class;
     PackField field[2]; // what is asked of the writer
     uint32_t fields;
     PackWriter *writer; // owned
@@ -87,6 +89,10 @@ void labels_add_class(Arena *perm, Labels *l, Str key, uint64_t class);
 // GAN_ERR_INPUT: not as many numbers as the others have.
 GanStatus labels_add_vector(Arena *perm, Labels *l, Str key, const float *v, size_t n);
 GanStatus labels_sort(Labels *l);
+const KeyLabel *labels_find(const Labels *l, Str key); // NULL: none
+bool labels_are_table(Str path);                       // by its extension
+// Of the table at `name`, beside the members or elsewhere.
+GanStatus labels_of_file_text(Build *b, Str name, Str columns, Labels *l);
 Str member_path(Str name); // without the ./ of `tar -C`
 // Each name once, in order. Sorts the list, whose array it is.
 Str *labels_sorted_names(StrVec *names, uint32_t *n);
@@ -98,6 +104,11 @@ Str *labels_sorted_names(StrVec *names, uint32_t *n);
 // tsv, and columns between blanks.
 GanStatus labels_of_table(Arena *perm, Str text, Str path, const StrVec *members, Str columns,
                           Labels *l);
+
+// --- pack_split.c --------------------------------------------------------------------------------
+
+GanStatus build_split(Build *b);               // reads what o->split names; "" is no split
+bool build_wants(const void *build, Str name); // a SourceFilter, once there is a split
 
 // --- pack_sounds.c -------------------------------------------------------------------------------
 

@@ -176,7 +176,7 @@ static GanStatus labels_of_json(Build *b, Str name, bool *found) {
     return t.found ? read_json(b, t.text, t.path, found) : GAN_OK;
 }
 
-static GanStatus labels_of_text(Build *b, Str name) {
+GanStatus labels_of_file_text(Build *b, Str name, Str columns, Labels *l) {
     TextSearch t;
     StrVec members = {0};
     TRY(find_text(b, name, &t));
@@ -184,10 +184,10 @@ static GanStatus labels_of_text(Build *b, Str name) {
         return fail(GAN_ERR_INPUT, "%.*s: no such table, in %.*s or elsewhere", SARG(name),
                     SARG(b->path));
     TRY(source_names(b->perm, b->path, b->kind, &members));
-    return labels_of_table(b->perm, t.text, t.path, &members, b->o->label_columns, &b->labels);
+    return labels_of_table(b->perm, t.text, t.path, &members, columns, l);
 }
 
-static bool is_table(Str path) {
+bool labels_are_table(Str path) {
     Str ext = path_ext(path);
     return str_eq(ext, STR("csv")) || str_eq(ext, STR("tsv")) || str_eq(ext, STR("txt"));
 }
@@ -219,8 +219,8 @@ static GanStatus labels_of_members(Build *b) {
     bool any = str_eq(asked, STR("auto")), found = false;
     if (str_eq(asked, STR("folders")))
         return labels_of_folders(b);
-    if (is_table(asked))
-        return labels_of_text(b, asked);
+    if (labels_are_table(asked))
+        return labels_of_file_text(b, asked, b->o->label_columns, &b->labels);
     if (any || str_ends(asked, STR(".json"))) {
         TRY(labels_of_json(b, any ? STR("dataset.json") : asked, &found));
         if (!any && !found)
@@ -242,6 +242,11 @@ static GanStatus labels_of_members(Build *b) {
         SARG(asked));
 }
 
+const KeyLabel *labels_find(const Labels *l, Str key) {
+    KeyLabel wanted = {.key = key};
+    return l->of.n ? bsearch(&wanted, l->of.at, l->of.n, sizeof wanted, by_key) : NULL;
+}
+
 static uint8_t *label_in(const Build *b, uint8_t *record) {
     return record + pack_writer_field(b->writer, 1)->offset;
 }
@@ -250,9 +255,7 @@ GanStatus build_put_label_of(const Build *b, Str name, uint8_t *record) {
     const Labels *l = &b->labels;
     if (!l->on)
         return GAN_OK;
-    KeyLabel wanted = {.key = key_of(l->key, name)};
-    const KeyLabel *at =
-        l->of.n ? bsearch(&wanted, l->of.at, l->of.n, sizeof wanted, by_key) : NULL;
+    const KeyLabel *at = labels_find(l, key_of(l->key, name));
     if (!at)
         return fail(GAN_ERR_INPUT, "no label for it in %.*s", SARG(l->in));
     if (l->width)
@@ -338,14 +341,14 @@ void build_labels_of_records(Build *b, const ArrayFile *f) {
 GanStatus build_labels(Build *b, size_t samples) {
     Str asked = b->o->labels;
     b->labels.on = asked.len > 0;
-    if (b->o->label_columns.len && !is_table(asked))
+    if (b->o->label_columns.len && !labels_are_table(asked))
         return fail(GAN_ERR_USAGE, "--label-columns is for labels of a table: --labels FILE.csv, "
                                    ".tsv or .txt");
     if (!b->labels.on)
         return GAN_OK;
     if (source_has_members(b->kind))
         return labels_of_members(b);
-    if (str_eq(asked, STR("folders")) || str_eq(asked, STR("cls")) || is_table(asked)) {
+    if (str_eq(asked, STR("folders")) || str_eq(asked, STR("cls")) || labels_are_table(asked)) {
         return fail(GAN_ERR_USAGE, "an array has no folders and names of files; give its labels as "
                                    "an IDX or npy file");
     }

@@ -365,6 +365,8 @@ struct Source {
     Lmdb lmdb;               // LMDB: in map
     bool ended;              // archive, LMDB: nothing follows
     bool names_only;         // archive: members are not unpacked
+    SourceFilter *wants;     // or NULL
+    const void *user;        // of wants
     Str ending;              // not empty: texts whose names end so, instead of samples
 };
 
@@ -393,7 +395,8 @@ static bool is_hidden(Str name) {
 }
 
 static bool is_left_out(const Source *s, Str name) {
-    return is_hidden(name) || (s->ending.len ? !str_ends(name, s->ending) : is_notes(name));
+    return is_hidden(name) || (s->ending.len ? !str_ends(name, s->ending) : is_notes(name)) ||
+           (s->wants && !s->wants(s->user, name));
 }
 
 static GanStatus open_lmdb(Source *s) {
@@ -440,6 +443,11 @@ void source_close(Source *s) {
     utf8_free(s->utf8);
     arena_release(&s->arena);
     mem_free(s);
+}
+
+void source_filter(Source *s, SourceFilter *wants, const void *user) {
+    s->wants = wants;
+    s->user = user;
 }
 
 static void set_reason(Item *item, GanStatus st, const char *why) {

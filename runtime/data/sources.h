@@ -95,6 +95,10 @@ typedef struct Item {
 // files and text files (by extension).
 typedef struct Source Source;
 GanStatus source_open(Str path, SourceKind kind, Source **out);
+// Members that this does not want are passed over, as if they were not there. Set before any is
+// read.
+typedef bool SourceFilter(const void *user, Str name);
+void source_filter(Source *s, SourceFilter *wants, const void *user);
 // A damaged member, or end of an archive, is an item with a reason.
 GanStatus source_next(Source *s, Item *out, bool *end);
 void source_close(Source *s); // accepts NULL

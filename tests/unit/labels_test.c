@@ -330,6 +330,56 @@ static void a_table_that_does_not_fit_is_refused(void **state) {
     assert_refused(pack(p, "set", "t.csv", &k), "000001.png: no label for it"); // which one?
 }
 
+static void a_split_of_a_table_is_packed(void **state) {
+    static const struct {
+        const char *text, *split;
+        uint32_t count; // 0: refused
+        const char *says;
+    } cases[] = {
+        {"000001.jpg 0\n000002.jpg 2\n000003.jpg 0\n", "s.txt=0", 2, "000001.png"},
+        {"000001.jpg 0\n000002.jpg 2\n000003.jpg 0\n", "s.txt=2", 1, "000002.png"},
+        {"f a part\n000002 1 test\n000003 1 train\n", "s.txt:part=train", 1, "000003.png"},
+        {"000001 0\n000002 2\n", "s.txt=1", 0, "--split: by s.txt (2) no sample of "},
+        {"000001 0\n000002 2\n", "s.txt=x", 0, "is x"},
+        {"000001 0.5\n000002 2\n", "s.txt=2", 0, "no classes"},
+        {"000001 0\n000002 2\n", "s.txt", 0, "--split s.txt: which table"},
+        {"000001 0\n000002 2\n", "s.txt=", 0, "which table"},
+        {"000001 0\n000002 2\n", "none.txt=0", 0, "none.txt: no such table"},
+        {"000001 0\n000002 2\n", "s.txt:b=0", 0, "no column b"},
+    };
+    Place *p = *state;
+    Pack k = {0};
+    BadList bad = {0};
+    PackOptions o = pack_options(&bad);
+    make_faces(p, "");
+    write_text(p, "set/attr.csv", "f,a\n000001.png,4\n000002.png,5\n000003.png,6\n");
+    o.labels = STR("attr.csv");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_text(p, "set/s.txt", cases[i].text);
+        o.split = str_c(cases[i].split);
+        GanStatus st = pack_build(&p->arena, under(p, "set"), &o, (Str){0}, &k, NULL);
+        if (!cases[i].count) {
+            assert_message(st, cases[i].says, cases[i].split);
+            continue;
+        }
+        assert_status(st, GAN_OK, cases[i].split);
+        assert_true(k.count == cases[i].count && k.field[1].classes == 7 && bad.n == 0);
+        assert_str(pack_name(&k, 0), cases[i].says);
+        pack_close(&k);
+    }
+    make_tar(p, "set", "a.tar"); // whose names begin with ./
+    write_text(p, "s.csv", "000003,0\n000001,1\n");
+    o.split = str_format(&p->arena, "%s=0", under(p, "s.csv").ptr);
+    assert_ok(pack_build(&p->arena, under(p, "a.tar"), &o, (Str){0}, &k, NULL));
+    assert_true(k.count == 1 && label_at(&k, 0) == 6);
+    assert_str(k.source, "archive a.tar, labels of attr.csv (a), split by s.csv (2) = 0");
+    pack_close(&k);
+    assert_ok(npy_write_f32(under(p, "x.npy"), (const float[]){1, 2}, 2, (const int64_t[]){2, 1}));
+    PackOptions arrays = {.split = STR("s.txt=0")};
+    assert_refused(pack_build(&p->arena, under(p, "x.npy"), &arrays, (Str){0}, &k, NULL),
+                   "--split is for files with names");
+}
+
 static void refused_memory_of_a_table_is_an_error(void **state) {
     Place *p = *state;
     make_faces(p, "");
@@ -340,6 +390,7 @@ static void refused_memory_of_a_table_is_an_error(void **state) {
         Pack k = {0};
         PackOptions o = pack_options(&(BadList){0});
         o.labels = STR("t.csv"), o.label_columns = STR("a,b"), o.threads = 1;
+        o.split = STR("t.csv:b=2");
         mem_fail_at(nth);
         GanStatus st = pack_build(&scratch, set, &o, (Str){0}, &k, NULL);
         mem_fail_at(0);
@@ -441,6 +492,7 @@ int main(int argc, char **argv) {
         T(a_stream_reads_vectors),
         T(tables_of_every_form_are_read),
         T(a_table_that_does_not_fit_is_refused),
+        T(a_split_of_a_table_is_packed),
         T(refused_memory_of_a_table_is_an_error),
         T(an_array_s_labels_may_be_vectors),
         T(class_files_of_a_shard_are_read),
