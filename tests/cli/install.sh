@@ -31,7 +31,7 @@ if command -v fish >/dev/null; then
     fish_offers() { HOME=$work fish -c "source there/share/fish/vendor_completions.d/ganrun.fish; complete -C '$1'" 2>err | cut -f1 | tr '\n' ' '; }
     [ "$(fish_offers 'ganrun tr')" = 'train ' ] && [ "$(fish_offers 'ganrun data p')" = 'pack preview ' ] &&
         [ "$(fish_offers 'ganrun train --precision b')" = 'bf16 ' ] &&
-        [ "$(fish_offers 'ganrun data pack --s')" = '--size --split --skip-bad ' ] && [ ! -s err ] || fail 'fish'
+        [ "$(fish_offers 'ganrun data pack --s')" = '--size --skip-bad --split ' ] && [ ! -s err ] || fail 'fish'
 fi
 if command -v zsh >/dev/null; then
     [ "$(HOME=$work zsh -f -c 'autoload -Uz compinit; compinit -u -D; . there/share/zsh/site-functions/_ganrun; print $_comps[ganrun]')" = _ganrun ] ||
