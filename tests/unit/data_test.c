@@ -469,6 +469,40 @@ static void arrays_are_read_in_every_version_and_order(void **state) {
 }
 
 // As numpy.save leaves a transposed array, and pandas a table.
+static void npy_headers_that_do_not_fit_are_refused(void **state) {
+    static const struct {
+        const char *header, *says;
+    } cases[] = {
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, 1, 1, 1, 1, 1, 1, 1), }",
+         "more than 8 axes"},
+        {"{'descr': '<f1', 'fortran_order': False, 'shape': (1,), }", "npy type 'f1'"},
+        {"{'descr': '<f4', 'shape': (1,), }", "a key is missing"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 9), }",
+         "shape is too large"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "npy"}, // one number only
+    };
+    Place *p = *state;
+    Array a;
+    for (size_t i = 0; i <= sizeof cases / sizeof *cases; i++) {
+        bool fits = i == sizeof cases / sizeof *cases;
+        const char *header =
+            fits ? "{'descr': '<i4', 'fortran_order': False, 'shape': (1,), }" : cases[i].header;
+        Text t = {.arena = &p->arena};
+        text_put(&t, STR("\x93NUMPY\1\0"));
+        put_le(&t, strlen(header), 2);
+        text_put(&t, str_c(header));
+        size_t head = t.n;
+        put_le(&t, 0xfffffffd, 4);
+        const uint8_t *file = (const uint8_t *)text_str(&t).ptr;
+        GanStatus st = npy_parse(file, t.n, &a);
+        if (fits)
+            assert_true(st == GAN_OK && array_at(&a, 0) == -3);
+        else
+            assert_message(st, cases[i].says, header);
+        assert_refused(npy_parse(file, head - 10, &a), "npy");
+    }
+}
+
 static void rows_of_fortran_order_are_gathered(void **state) {
     static const size_t order[] = {2, 0, 3, 1};
     ArrayFile f;
@@ -847,6 +881,7 @@ int main(int argc, char **argv) {
         T(shrinking_averages_and_same_size_is_exact),
         T(sixteen_bits_survive_a_fit),
         T(arrays_are_read_in_every_version_and_order),
+        T(npy_headers_that_do_not_fit_are_refused),
         T(rows_of_fortran_order_are_gathered),
         T(an_array_written_reads_back),
         T(unsupported_sources_are_named),

@@ -691,6 +691,42 @@ static void refused_memory_is_an_error_wherever_it_happens(void **state) {
     fail_msg("it never succeeds");
 }
 
+// The same for archives, compressed arrays and an image that is written.
+static void refused_memory_of_other_sources_is_an_error(void **state) {
+    Place *p = *state;
+    Str png = {0};
+    Image m = {0};
+    assert_ok(file_read(&p->arena, STR(SEEDS "image/rgb8.png"), &png));
+    assert_ok(image_decode((const uint8_t *)png.ptr, png.len, &m));
+    write_zip(p, "a.zip", 2, (const Member[]){{"a/1.png", png, false}, {"b/2.png", png, false}});
+    assert_ok(npy_write_f32(under(p, "x.npy"), (const float[]){1, 2}, 2, (const int64_t[]){2, 1}));
+    const char *const gzip[] = {"gzip", str_z(&p->arena, under(p, "x.npy")), NULL};
+    Str said, source[] = {under(p, "a.zip"), under(p, "x.npy.gz")}, to = under(p, "to.png");
+    int code;
+    assert_ok(process_run(&p->arena, gzip, &said, &code));
+    for (int i = 0; i < 3; i++) {
+        GanStatus st = GAN_ERR_MEMORY;
+        for (int64_t nth = 1; st != GAN_OK; nth++) {
+            Arena scratch = p->arena;
+            BadList bad = {0};
+            PackOptions o = pack_options(&bad);
+            Pack pack = {0};
+            o.threads = 1, o.labels = STR("folders");
+            if (i == 1)
+                o = (PackOptions){.threads = 1};
+            mem_fail_at(nth);
+            st = i < 2 ? pack_build(&scratch, source[i], &o, (Str){0}, &pack, NULL)
+                       : image_write_png(to, &m);
+            mem_fail_at(0);
+            if (st == GAN_OK)
+                assert_true(nth > 2 && (i == 2 || pack.count == 2));
+            assert_true(nth < 4000 && (st == GAN_OK || st == GAN_ERR_MEMORY));
+            pack_close(&pack);
+        }
+    }
+    image_release(&m);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         T(the_order_is_a_permutation_that_never_changes),
@@ -710,6 +746,7 @@ int main(int argc, char **argv) {
         T(the_command_line_has_the_documented_exit_codes),
         T(synthesis_is_repeatable_and_the_ring_has_its_spread),
         T(refused_memory_is_an_error_wherever_it_happens),
+        T(refused_memory_of_other_sources_is_an_error),
     };
     if (CASES_LISTED(tests))
         return 0;
