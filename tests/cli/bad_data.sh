@@ -135,3 +135,25 @@ npy minus.npy '-5, 4' $o;                               bad 'minus.npy: ' minus.
                                                         bad 's.pack: x: .*expects \[4\], the data has \[3, 8, 8\]' s.pack numbers.gan
 expect 0 train numbers.gan --data x=nan.npy --batch 4 --steps 1 --out run --skip-bad
 says '^nan.npy:2: NaN'
+
+# Attributes of a table are a vector: of as many as the model has, else the error says how many.
+cat >attributes.gan <<'MODEL'
+model attributes
+config n = 2 "attributes"
+data x : image(3, 8, 8) scale(-1, 1), y : float(n)
+data target : float(n)
+net G(z: [2], y: [n]) -> [3, 8, 8] = concat(z, y) |> dense(192) |> reshape(3, 8, 8)
+net D(x: [3, 8, 8], y: [n]) -> [] = concat(flatten(x), y) |> dense(1) |> squeeze
+opt = adam(lr=1e-3)
+step {
+  fake = G(normal(2), target)
+  update D minimize mean(D(x, y)) - mean(D(fake, target)) using opt
+  update G minimize mean(D(fake, target)) using opt
+}
+MODEL
+printf '6\nMale Young Bald\n' >attr.txt
+for i in 1 2 3 4 5 6; do echo "$i.jpg  1 -1 -1" >>attr.txt; done
+expect 0 data pack few -o attr.pack --size 8 --labels attr.txt --label-columns Male,Bald
+expect 0 train attributes.gan --data x=attr.pack --data target=attr.pack --batch 4 --steps 1 --out attributes
+refused 1 'attr.pack: y: the model expects \[3\], the data has \[2\]' ganrun train attributes.gan -s n=3 \
+    --data x=attr.pack --data target=attr.pack --batch 4 --steps 1 --out more
