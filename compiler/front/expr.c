@@ -303,8 +303,12 @@ static bool eval_range(Elab *e, Env *env, const Ast *a, int64_t n, int64_t *from
 }
 
 bool want_position(Elab *e, Value v, int64_t n, int64_t *at) {
-    if (!want_int(e, v, "an index", at))
+    if (!want_int(e, v, "an index", at)) {
+        if (value_is_tensor(v))
+            diag_help(e->f, "rows at a computed index are gather(table, index), elements of a list "
+                            "gather(stack(...list), index)");
         return false;
+    }
     int64_t said = *at;
     if (*at < 0)
         *at += n;

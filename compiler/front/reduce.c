@@ -6,12 +6,13 @@
 
 // --- elementwise ---------------------------------------------------------------------------------
 
-// Of two shapes that clash from the left, whether the shorter is the longer's end: as other
-// libraries would align them.
+// Of two shapes that clash from the left, whether they fit from the right, as other libraries align
+// them.
 static bool meets_at_the_end(const Type *longer, const Type *shorter) {
     uint32_t front = (uint32_t)(longer->rank - shorter->rank);
     for (uint32_t i = 0; i < shorter->rank; i++)
-        if (longer->dim[front + i] != shorter->dim[i])
+        if (longer->dim[front + i] != shorter->dim[i] && longer->dim[front + i] != 1 &&
+            shorter->dim[i] != 1)
             return false;
     return shorter->rank > 0;
 }
@@ -26,8 +27,8 @@ static void help_clash(Elab *e, const Val *in, uint32_t n) {
     }
     Text t = {.arena = e->perm};
     for (uint32_t i = 0; i < longer.rank; i++) {
-        bool added = i < (uint32_t)(longer.rank - shorter.rank);
-        text_fmt(&t, "%s%lld", i ? ", " : "", added ? 1LL : (long long)longer.dim[i]);
+        uint32_t front = (uint32_t)(longer.rank - shorter.rank);
+        text_fmt(&t, "%s%lld", i ? ", " : "", i < front ? 1LL : (long long)shorter.dim[i - front]);
     }
     diag_help(e->f,
               "shapes are aligned at their first axes, not at their last: reshape(%.*s) gives "
