@@ -239,7 +239,7 @@ Value builtin_classes(Elab *e, const Value *in, uint32_t n) {
     diag(e->f, DiagE0305, here(e), "classes (of a label)", value_what(in[0]));
     diag_help(e->f,
               "a label of the data and categorical(10) know their classes; declare it of an input: "
-              "net G(z: [64], y: label(10))");
+              "net G(z: [64], y: label(10)), or fn class(y: label(10)) = y of a computed number");
     in_library(e);
     return POISON;
 }

@@ -275,6 +275,9 @@ static void help_operand(Elab *e, Value v) {
             "the value of a block is its last line: end it with an expression, not a binding");
     else if (v.kind == KindStr && str_to_double(v.str, &number))
         diag_help(e->f, "write the number without quotes: %.*s", SARG(v.str));
+    else if (v.kind == KindObject && !v.object->named && v.object->label.len)
+        diag_help(e->f, "its first arguments are options: x |> %.*s applies it, or %.*s()(x)",
+                  SARG(v.object->label), SARG(v.object->label));
     else if (v.kind == KindFn || v.kind == KindObject || v.kind == KindBuiltin || v.kind == KindNet)
         diag_help(e->f, "call it with its tensor: f(x)");
 }
