@@ -43,8 +43,11 @@ void bind_names(Elab *e, Env *env, uint32_t n, Ast *const *target, Value v) {
             diag(e->f, DiagE0304, here(e), n, v.list.n);
         else if (v.kind != KindPoison) {
             diag(e->f, DiagE0305, here(e), "a binding of several names", value_what(v));
-            diag_help(e->f,
-                      "give a list of as many: a, b = [1, 2], for c, k in [[64, 3], [128, 5]]");
+            const char *help =
+                value_is_tensor(v)
+                    ? "equal parts of a tensor are a, b = chunk(x, 2), its rows [x[0], x[1]]"
+                    : "give a list of as many: a, b = [1, 2], for c, k in [[64, 3], [128, 5]]";
+            diag_help(e->f, "%s", help);
         }
     }
     for (uint32_t i = 0; i < n; i++) {
