@@ -128,42 +128,36 @@ size_t mem_peak_rss(void) {
 
 // --- arenas --------------------------------------------------------------------------------------
 
+typedef struct Head {
+    char *live; // end of what may be touched
+    char *top;  // end of what was ever handed out; what is above is as the system gave it: zero
+} Head;         // kept in the range's first bytes, where all copies of the arena find it
+enum { HeadRoom = 64 };
+
+static Head *head_of(const Arena *a) {
+    return (Head *)(void *)a->base;
+}
+
 #ifdef POISON
 #include <sanitizer/asan_interface.h>
 
-typedef struct Fence {
-    char *live; // end of what may be touched
-    char *top;  // end of what was ever handed out
-} Fence;        // kept in the range's first bytes, where all copies of the arena find it
 enum { FenceGap = 16, FenceAlign = 8 };
-
-static void fence_init(Arena *a) {
-    Fence *f = (Fence *)(void *)a->base;
-    a->beg += 64;
-    f->live = f->top = a->beg;
-}
 
 // Opens the item; closes what lies between it and everything older copies handed out above.
 static void fence_item(Arena *a, char *item, size_t size) {
-    Fence *f = (Fence *)(void *)a->base;
-    if (f->live < a->beg)
-        f->live = a->beg;
-    if (f->top < a->beg)
-        f->top = a->beg;
+    Head *h = head_of(a);
+    if (h->live < a->beg)
+        h->live = a->beg;
     __asan_unpoison_memory_region(item, size);
-    __asan_poison_memory_region(item + size, (size_t)(f->live - (item + size)));
-    f->live = a->beg;
+    __asan_poison_memory_region(item + size, (size_t)(h->live - (item + size)));
+    h->live = a->beg;
 }
 
 static void fence_release(Arena *a) {
-    const Fence *f = (const Fence *)(const void *)a->base;
-    __asan_unpoison_memory_region(a->base, (size_t)(f->top - a->base));
+    __asan_unpoison_memory_region(a->base, (size_t)(head_of(a)->top - a->base));
 }
 #else
 enum { FenceGap = 0, FenceAlign = 1 };
-static void fence_init(Arena *a) {
-    (void)a;
-}
 static void fence_item(Arena *a, char *item, size_t size) {
     (void)a, (void)item, (void)size;
 }
@@ -200,8 +194,8 @@ GanStatus arena_init(Arena *a, size_t reserve) {
     }
     if (!at)
         return fail(GAN_ERR_MEMORY, "cannot reserve %zu bytes of address space", size);
-    *a = (Arena){.beg = at, .end = at + size, .base = at};
-    fence_init(a);
+    *a = (Arena){.beg = at + HeadRoom, .end = at + size, .base = at};
+    *head_of(a) = (Head){a->beg, a->beg};
     return GAN_OK;
 }
 
@@ -227,9 +221,16 @@ void *arena_try(Arena *a, size_t size, size_t align) {
     if (refused() || room < pad + FenceGap || size > room - pad - FenceGap)
         return NULL;
     char *item = a->beg + pad;
+    Head *h = head_of(a);
     a->beg = item + size + FenceGap;
     fence_item(a, item, size);
-    return memset(item, 0, size); // a scratch copy used these bytes before, perhaps
+    // A scratch copy used what is below `top` before. Clearing the rest as well was 3 % of the
+    // instructions from cyclegan's text to its kernels.
+    if (item < h->top)
+        memset(item, 0, size < (size_t)(h->top - item) ? size : (size_t)(h->top - item));
+    if (h->top < a->beg)
+        h->top = a->beg;
+    return item;
 }
 
 static _Noreturn void arena_out_of_memory(const Arena *a, size_t size) {
