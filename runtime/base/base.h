@@ -233,6 +233,11 @@ void process_restart_with(const char *name, const char *value, char **argv);
 // Runs argv (NULL-terminated; argv[0] looked up in PATH) and waits; its stdout and stderr, joined,
 // go to `output`. *exit_code is 127 when the program could not be started.
 GanStatus process_run(Arena *a, const char *const *argv, Str *output, int *exit_code);
+// The same without waiting, the output lost, with what it starts in a group of its own: its pid in
+// *pid, to be given to process_ended until that says so, or to process_kill.
+GanStatus process_start(const char *const *argv, int *pid);
+bool process_ended(int pid, bool wait, int *exit_code); // false: it still runs
+void process_kill(int pid);                             // with its group
 bool process_find(Arena *a, Str name, Str *path); // the file process_run would start for a name
 // Signals that end the program (SIGTERM, SIGINT, SIGHUP, SIGPIPE, unless they are ignored) remove
 // temporaries first. Exceeding a file size limit becomes a write error (SIGXFSZ is ignored).

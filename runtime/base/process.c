@@ -14,44 +14,49 @@
 
 #include <unistd.h>
 
-// The child reads nothing and writes both of its outputs into `out`. Returns the system's error
-// number.
-static int spawn(const char *const *argv, int out, pid_t *pid) {
+// The child reads nothing and writes both of its outputs into `out`, or nowhere (-1). Returns the
+// system's error number.
+static int spawn(const char *const *argv, int out, const posix_spawnattr_t *how, pid_t *pid) {
     posix_spawn_file_actions_t actions;
     int error = posix_spawn_file_actions_init(&actions);
     if (error)
         return error;
     error = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    if (!error)
-        error = posix_spawn_file_actions_adddup2(&actions, out, 1);
-    if (!error)
-        error = posix_spawn_file_actions_adddup2(&actions, out, 2);
+    for (int fd = 1; fd <= 2 && !error; fd++)
+        error = out < 0 ? posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_WRONLY, 0)
+                        : posix_spawn_file_actions_adddup2(&actions, out, fd);
     // posix_spawnp promises not to change the words of argv; its type predates const.
     if (!error)
-        error = posix_spawnp(pid, argv[0], &actions, NULL, (char *const *)argv, environ);
+        error = posix_spawnp(pid, argv[0], &actions, how, (char *const *)argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     return error;
 }
 
-static GanStatus wait_for(pid_t pid, const char *name, int *exit_code) {
+enum { NOT_STARTED = 127 }; // exit code, as a shell's
+
+static int exit_code_of(int how) {
+    return WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);
+}
+
+bool process_ended(int pid, bool wait, int *exit_code) {
     int how;
-    while (waitpid(pid, &how, 0) < 0) {
-        if (errno == EINTR)
-            continue;
-        return fail(GAN_ERR_DEVICE, "cannot wait for %s: %s", name, strerror(errno));
-    }
-    *exit_code = WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);
-    return GAN_OK;
+    pid_t ended = waitpid(pid, &how, wait ? 0 : WNOHANG);
+    while (ended < 0 && errno == EINTR)
+        ended = waitpid(pid, &how, wait ? 0 : WNOHANG);
+    if (ended == 0)
+        return false;
+    *exit_code = ended == pid ? exit_code_of(how) : NOT_STARTED;
+    return true;
 }
 
 GanStatus process_run(Arena *a, const char *const *argv, Str *output, int *exit_code) {
     *output = (Str){0};
-    *exit_code = 127;
+    *exit_code = NOT_STARTED;
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
         return fail(GAN_ERR_DEVICE, "cannot run %s: %s", argv[0], strerror(errno));
     pid_t pid;
-    int error = spawn(argv, ends[1], &pid);
+    int error = spawn(argv, ends[1], NULL, &pid);
     close(ends[1]);
     if (error) {
         close(ends[0]);
@@ -61,13 +66,29 @@ GanStatus process_run(Arena *a, const char *const *argv, Str *output, int *exit_
     Bytes said = {0};
     GanStatus read_status = bytes_read(&said, ends[0], str_c(argv[0]));
     close(ends[0]);
-    GanStatus st = wait_for(pid, argv[0], exit_code);
-    if (st == GAN_OK)
-        st = read_status;
-    if (st == GAN_OK)
+    process_ended(pid, true, exit_code);
+    if (read_status == GAN_OK)
         return bytes_move(&said, a, output);
     mem_free(said.at);
-    return st;
+    return read_status;
+}
+
+GanStatus process_start(const char *const *argv, int *pid) {
+    posix_spawnattr_t how;
+    int error = posix_spawnattr_init(&how);
+    if (!error) {
+        posix_spawnattr_setpgroup(&how, 0);
+        posix_spawnattr_setflags(&how, POSIX_SPAWN_SETPGROUP);
+        error = spawn(argv, -1, &how, pid);
+        posix_spawnattr_destroy(&how);
+    }
+    return error ? fail(GAN_ERR_DEVICE, "cannot run %s: %s", argv[0], strerror(error)) : GAN_OK;
+}
+
+void process_kill(int pid) {
+    int code;
+    kill(-pid, SIGTERM); // a compiler removes what it has begun
+    process_ended(pid, true, &code);
 }
 
 static bool can_start(Arena *a, Str path) {

@@ -196,6 +196,7 @@ static double step_time(const Bench *b, const double *ms) {
 
 static GanStatus time_steps(Bench *b, const Moments *replayed) {
     b->ms = arena_array(b->perm, double, b->steps);
+    TRY(exec_ready(b->session.exec));
     TRY(comm_barrier(b->comm)); // not between steps: it would wait for what one leaves to the next
     comm_trace(b->comm, true);
     for (int64_t i = 0; i < b->warmup + b->steps; i++) {

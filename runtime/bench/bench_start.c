@@ -34,7 +34,7 @@ GanStatus bench_first_launch(Bench *b) {
         return st;
     const Console *c = &b->host->console;
     c->result(c->user, str_format(b->perm, "\nfirst-launch %.3f %zu\n", s.ms, mem_peak_rss()));
-    return GAN_OK;
+    return exec_ready(b->session.exec); // so that what starts warm finds all of it
 }
 
 static void start_argv(Bench *b, Arena *a, Str cache, bool whole, CommandLine *argv) {

@@ -109,6 +109,7 @@ GanStatus sim_profile(Arena *perm, Exec *e, Comm *c, uint32_t times, Moments *ou
     *out = (Moments){.steps = sim_round(f)};
     if (!exec_launches(e))
         return fail(GAN_ERR_USAGE, "this device does not run launches one by one: use cpu");
+    TRY(exec_ready(e));
     comm_mute(c, true);
     GanStatus st = GAN_OK;
     for (uint32_t s = 0; st == GAN_OK && s < out->steps; s++) {

@@ -30,10 +30,14 @@ typedef struct Cpu {
 // free, and a scheduler's time slice where they are not.
 static const double WorthProduct = 1e5, WorthLoop = 8e3; // operations
 
-typedef struct Part { // one region inside a task
-    KernelFn *kernel;
+typedef struct Functions { // of a kernel; they may move between tasks (jit_improve)
+    KernelFn *run;
     FinishFn *finish; // may be NULL: adds the chunks' partial results
-    void **p;         // inputs, outputs, scratch
+} Functions;
+
+typedef struct Part { // one region inside a task
+    const Functions *kernel;
+    void **p; // inputs, outputs, scratch
     int64_t chunks;
     int64_t units, grain; // a chunk is `grain` units, the last one less
 } Part;
@@ -81,8 +85,7 @@ struct Loaded {
     FftCalls fft;      // owned
     OrderCalls order;  // owned
     void *scratch;     // owned; partial results of the launch that runs
-    KernelFn **kernel; // [plan->kernel.n]
-    FinishFn **finish;
+    Functions *kernel; // [plan->kernel.n]
 };
 
 // --- the device ----------------------------------------------------------------------------------
@@ -150,6 +153,22 @@ static GanStatus cpu_sync(Device *d) {
 
 // --- loading -------------------------------------------------------------------------------------
 
+static GanStatus find_functions(Loaded *l) {
+    const Plan *p = l->plan;
+    Arena scratch = l->arena;
+    for (uint32_t i = 0; i < p->kernel.n; i++) {
+        const Kernel *k = &p->kernel.at[i];
+        void *run = jit_find(l->code, i, str_z(&scratch, k->name)), *finish = NULL;
+        if (k->finish)
+            finish = jit_find(l->code, i, str_format(&scratch, "%.*s_finish", SARG(k->name)).ptr);
+        if (!run || (k->finish && !finish))
+            return fail(GAN_ERR_DEVICE, "compiled kernels lack %.*s", SARG(k->name));
+        memcpy(&l->kernel[i].run, &run, sizeof run); // ISO C has no cast to a function
+        memcpy(&l->kernel[i].finish, &finish, sizeof finish);
+    }
+    return GAN_OK;
+}
+
 static GanStatus load_kernels(Loaded *l) {
     const Plan *p = l->plan;
     uint32_t n = p->kernel.n;
@@ -159,21 +178,21 @@ static GanStatus load_kernels(Loaded *l) {
     for (uint32_t i = 0; i < n; i++)
         kernel[i] = (JitKernel){p->kernel.at[i].name, p->kernel.at[i].source};
     TRY(jit_load(l->cpu->jit, p->prelude, kernel, n, &l->code));
-    l->kernel = arena_array(&l->arena, KernelFn *, n);
-    l->finish = arena_array(&l->arena, FinishFn *, n);
-    for (uint32_t i = 0; i < n; i++) {
-        Str name = p->kernel.at[i].name;
-        void *kernel = jit_find(l->code, i, str_z(&l->arena, name));
-        void *finish = NULL;
-        if (p->kernel.at[i].finish)
-            finish = jit_find(l->code, i, str_format(&l->arena, "%.*s_finish", SARG(name)).ptr);
-        if (!kernel || (p->kernel.at[i].finish && !finish))
-            return fail(GAN_ERR_DEVICE, "compiled kernels lack %.*s", SARG(name));
-        memcpy(&l->kernel[i], &kernel,
-               sizeof kernel); // ISO C has no cast between the two kinds of pointer
-        memcpy(&l->finish[i], &finish, sizeof finish);
+    l->kernel = arena_array(&l->arena, Functions, n);
+    return find_functions(l);
+}
+
+// Takes better code where the compiler has made some meanwhile. That it could not is no reason to
+// end a run.
+static GanStatus improve(Loaded *l, bool wait) {
+    bool moved = false;
+    if (l->code && jit_improve(l->code, wait, &moved) != GAN_OK) {
+        Arena scratch = l->arena;
+        Str text = str_format(&scratch, "kernels stay as they were compiled first, slower: %s",
+                              gan_error());
+        device_notice(&l->cpu->base, text.ptr);
     }
-    return GAN_OK;
+    return moved ? find_functions(l) : GAN_OK;
 }
 
 static void *address(const Loaded *l, uint32_t node) {
@@ -195,7 +214,7 @@ static void load_part(Loaded *l, const Region *r, size_t *scratch, Part *out) {
     p[n++] = r->number.at;
     *scratch += (r->scratch + 63) & ~(size_t)63;
     int64_t chunks = (r->units + r->grain - 1) / r->grain;
-    *out = (Part){l->kernel[r->kernel], l->finish[r->kernel], p, chunks, r->units, r->grain};
+    *out = (Part){&l->kernel[r->kernel], p, chunks, r->units, r->grain};
 }
 
 // Saves a slot's old value (schedule.c): the region's one member is the read.
@@ -391,7 +410,7 @@ static void run_range(const Task *t, const Counters *c, int64_t lo, int64_t hi) 
                 b = hi - first < part->chunks ? hi - first : part->chunks;
         int64_t last = b * part->grain < part->units ? b * part->grain : part->units;
         if (a < b)
-            part->kernel(part->p, c, a * part->grain, last);
+            part->kernel->run(part->p, c, a * part->grain, last);
     }
 }
 
@@ -405,8 +424,8 @@ static double run_share(const Task *t, const Counters *c, int64_t lo, int64_t hi
 static double run_finish(const Task *t, bool counting) {
     double began = counting ? time_now() : 0;
     for (uint32_t i = 0; i < t->parts; i++)
-        if (t->part[i].finish)
-            t->part[i].finish(t->part[i].p);
+        if (t->part[i].kernel->finish)
+            t->part[i].kernel->finish(t->part[i].p);
     return counting ? time_now() - began : 0;
 }
 
@@ -474,18 +493,25 @@ static GanStatus run_task(const Loaded *l, const Task *t, const Counters *c) {
 static GanStatus cpu_run(Loaded *l, uint32_t block, const Counters *c) {
     use_threads(device_team(&l->cpu->base));
     const Block *b = &l->block[block];
-    for (uint32_t i = 0; i < b->n; i++)
+    for (uint32_t i = 0; i < b->n; i++) {
+        TRY(improve(l, false));
         TRY(run_task(l, &b->task[i], c));
+    }
     return GAN_OK;
 }
 
 static GanStatus cpu_launch(Loaded *l, uint32_t block, uint32_t launch, const Counters *c) {
     use_threads(device_team(&l->cpu->base));
     const Block *b = &l->block[block];
+    TRY(improve(l, false));
     for (uint32_t i = 0; i < b->n; i++)
         if (b->task[i].launch == launch)
             TRY(run_task(l, &b->task[i], c));
     return GAN_OK;
+}
+
+static GanStatus cpu_ready(Loaded *l) {
+    return improve(l, true);
 }
 
 static double cpu_inside(Device *d, bool count) {
@@ -509,6 +535,7 @@ const DeviceApi device_cpu = {
     .unload = cpu_unload,
     .run = cpu_run,
     .launch = cpu_launch,
+    .ready = cpu_ready,
     .sync = cpu_sync,
     .inside = cpu_inside,
     .supports = device_takes,

@@ -1,4 +1,5 @@
 // device.c - the devices there are, and the libraries they would like to have.
+#include "cc.h"
 #include "device.h"
 
 #include <string.h>
@@ -87,7 +88,7 @@ void device_libraries(Arena *a, const LibraryInfo **out, uint32_t *n) {
 #else
     bool openmp = false;
 #endif
-    Str dnn = dnn_version(a), compiler = jit_compiler(a);
+    Str dnn = dnn_version(a), compiler = cc_version(a);
     const LibraryInfo all[HOST_LIBRARIES] = {
         {"OpenMP", "", "kernels run on one core",
          "a compiler that has it (clang: apt-get install libomp-dev), and build again", openmp},

@@ -69,10 +69,13 @@ typedef struct JitKernel {
     Str source; // its functions; no two kernels define one of the same name
 } JitKernel;
 // Machine code of `n` kernels behind `prelude`: each from the cache where it is there, whatever it
-// was compiled together with, else compiled now.
+// was compiled together with, else compiled now, quickly.
 GanStatus jit_load(const Jit *j, Str prelude, const JitKernel *kernel, uint32_t n, JitCode **out);
-Str jit_compiler(Arena *a); // the machine's, as it names itself; empty: none
-void jit_free(JitCode *c);  // accepts NULL
+// Code that was compiled quickly, because the cache had none, is compiled better in the background,
+// half a second after it was loaded, and then takes its place. *moved: functions are elsewhere now.
+// `wait`: when this returns, none is left to be. On failure the code stays what it is.
+GanStatus jit_improve(JitCode *c, bool wait, bool *moved);
+void jit_free(JitCode *c); // accepts NULL
 // The function `name` of kernel[k]; NULL when it has none.
 void *jit_find(const JitCode *c, uint32_t k, const char *name);
 

@@ -67,6 +67,9 @@ typedef struct DeviceApi {
     // One launch of the block alone, Plan.launch[launch], synchronously: to find where a NaN comes
     // from. NULL: not supported.
     GanStatus (*launch)(Loaded *l, uint32_t block, uint32_t launch, const Counters *c);
+    // Waits for compilation in the background: what runs from then on is what stays, for those who
+    // measure it. Results do not depend on it. NULL: nothing is compiled behind a run.
+    GanStatus (*ready)(Loaded *l);
     GanStatus (*sync)(Device *d);
     // An asynchronous get of a scalar, as the work enqueued so far leaves it: `fetched` waits for
     // that work, and for none that came later. At most `fetches` may be outstanding; 0: neither

@@ -1,155 +1,62 @@
-// jit.c - kernel text to functions: the machine's C compiler, one translation unit per core, and a
-// cache on disk.
+// jit.c - kernel text to functions: one translation unit per core through the machine's C compiler
+// (cc.h), and a cache on disk.
 //
 // In: C functions behind a common prelude. Out: addresses. A unit is kept under everything that
 // decides its bytes: text, flags, compiler, processor (cache.h). So is a link to it for each of its
 // kernels: a program that differs a little from one that has run, or another function of the same
-// one, compiles what is new. A gcc or clang is known by its file, for asking it takes as long as
-// loading all kernels; anything else is asked. The loader ignores the seal behind an ELF image.
-// Several threads may load at once: a Jit does not change once it is open.
+// one, compiles what is new.
+//
+// What is new is compiled twice: quickly, so that a run begins, and well, in the background, once
+// the run has lasted for a while. Both give the same bits (cc.c), so functions may move whenever
+// none of them runs.
+//
+// The loader ignores the seal behind an ELF image. Several threads may load at once: a Jit does not
+// change once it is open.
 #define _GNU_SOURCE
 #include "cache.h"
+#include "cc.h"
 #include "device.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-// Of what -O3 does, some things are left out that make kernels longer and not faster: copies of a
-// loop for each side of a condition, vectors of half the width for what is left of a row, and long
-// loops written out. The compiler takes half to three quarters of the time, the kernels 0.88 to
-// 0.96 (GCC 12, dcgan, aae3d, d3gan). Nor are registers dealt out loop by loop, nor turns of outer
-// loops joined: 0.92 of what is left, the kernels 0.90 to 0.96 (aae3d, cyclegan).
-// Products and sums are not contracted: where the compiler does that depends on what else is in a
-// kernel, and ranks with shares of other sizes have other kernels around values they must agree on.
-static const char *const flags[] = {
-    "-std=c17",
-    "-O3",
-    "-fno-unswitch-loops",
-    "--param=vect-epilogues-nomask=0",
-    "--param=max-completely-peeled-insns=100",
-    "--param=ira-max-loops-num=0",
-    "--param=unroll-jam-max-unroll=1",
-    "-march=native",
-    "-ffp-contract=off",
-    "-fno-math-errno",
-    "-fno-trapping-math",
-    "-fPIC",
-    "-shared",
-    "-w",
-};
 enum {
-    FLAGS = sizeof flags / sizeof *flags,
     MOST_AT_ONCE = 16,    // units that are compiled together
     SMALL_UNIT = 1 << 13, // bytes of text that are not worth a split
-    MOST_FOUND = 64,      // units that a program's kernels may be spread over
+    MOST_FOUND = 64,      // units of a tier that a program's kernels may be spread over
+    MOST_UNITS = 2 * (MOST_FOUND + MOST_AT_ONCE),
+    NOWHERE = UINT8_MAX, // a kernel that no unit has
 };
+static_assert(MOST_UNITS <= NOWHERE, "units are numbered in a byte");
 
-typedef struct Compiler {
-    Str name;  // as it is started
-    Str build; // what tells it from its other versions
-} Compiler;
+static const double Patience = 0.5; // seconds of a run until kernels are worth a better compilation
 
 struct Jit {
     Arena arena;
-    Compiler compiler;
-    Str machine;    // processor: model and features
+    Cc cc;
     int units;      // compiled at once
     Str dir;        // cache folder, ours and private
     bool temporary; // it is removed with the Jit
 };
 
 struct JitCode {
+    Arena arena; // what is pointed to
+    const Jit *jit;
     uint32_t n;
-    void *unit[MOST_FOUND + MOST_AT_ONCE]; // the loader's handles
-    uint8_t of[];                          // [kernels] where each is
+    uint8_t *of;    // [n] the unit that has the kernel
+    uint8_t *later; // [n] the one of best[] that will have it, or NOWHERE
+    Str *link;      // [n] where the cache has it, compiled well
+    uint32_t units;
+    Str path[MOST_UNITS];
+    void *handle[MOST_UNITS]; // the loader's
+    Unit best[MOST_AT_ONCE];  // compiled in the background
+    uint32_t bests, unfinished;
+    bool started;
+    double due; // when they are to be started
 };
-
-// --- the compiler and the machine ----------------------------------------------------------------
-
-// The first line the compiler says about itself; empty when it does not work.
-static Str compiler_says(Arena *a, Str name) {
-    const char *argv[] = {str_z(a, name), "--version", NULL};
-    Str said;
-    int code;
-    if (process_run(a, argv, &said, &code) != GAN_OK || code != 0)
-        return (Str){0};
-    return str_sub(said, 0, str_find(said, '\n'));
-}
-
-// A program that goes by the name of a compiler is that compiler. A script is not known by its
-// file, nor is ccache and the like: what they start may change while they do not.
-static bool is_compiler(const char *file) {
-    static const char elf[4] = {0x7f, 'E', 'L', 'F'};
-    char magic[sizeof elf];
-    const char *name = strrchr(file, '/');
-    FILE *f = name && (strstr(name, "gcc") || strstr(name, "clang")) ? fopen(file, "rb") : NULL;
-    bool is = f && fread(magic, 1, sizeof magic, f) == sizeof magic &&
-              memcmp(magic, elf, sizeof elf) == 0;
-    if (f)
-        fclose(f);
-    return is;
-}
-
-// The file behind the links of a compiler's name, and what changes when it does; empty when that
-// does not tell.
-static Str file_identity(Arena *a, Str path) {
-    struct stat info;
-    Str identity = {0};
-    char *file = realpath(str_z(a, path), NULL);
-    if (file && is_compiler(file) && stat(file, &info) == 0)
-        identity = str_format(a, "%s %llu %lld %lld.%09ld %lld.%09ld", file,
-                              (unsigned long long)info.st_ino, (long long)info.st_size,
-                              (long long)info.st_mtim.tv_sec, info.st_mtim.tv_nsec,
-                              (long long)info.st_ctim.tv_sec, info.st_ctim.tv_nsec);
-    free(file);
-    return identity;
-}
-
-static bool probe(Arena *a, Str name, Compiler *out) {
-    Str path;
-    if (!process_find(a, name, &path))
-        return false;
-    *out = (Compiler){name, file_identity(a, path)};
-    if (!out->build.len)
-        out->build = compiler_says(a, name);
-    return out->build.len > 0;
-}
-
-static bool find_compiler(Arena *a, Str asked, Compiler *out) {
-    if (asked.len)
-        return probe(a, asked, out);
-    static const char *const usual[] = {"cc", "gcc", "clang"};
-    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
-        if (probe(a, str_c(usual[i]), out))
-            return true;
-    return false;
-}
-
-Str jit_compiler(Arena *a) {
-    Compiler c;
-    return find_compiler(a, (Str){0}, &c) ? compiler_says(a, c.name) : (Str){0};
-}
-
-// The lines of the first processor that decide what -march=native means.
-static Str machine_text(Arena *a) {
-    Str all, line;
-    Text t = {.arena = a};
-    if (file_read(a, STR("/proc/cpuinfo"), &all) != GAN_OK)
-        return (Str){0};
-    for (size_t at = 0; at < all.len; at += line.len + 1) {
-        line = str_sub(all, at, at + str_find(str_sub(all, at, all.len), '\n'));
-        if (!line.len)
-            break;
-        if (str_starts(line, STR("model name")) || str_starts(line, STR("flags")) ||
-            str_starts(line, STR("Features")))
-            text_put(&t, line);
-    }
-    return text_str(&t);
-}
 
 // --- the cache folder ----------------------------------------------------------------------------
 
@@ -183,11 +90,10 @@ GanStatus jit_open(const DeviceOptions *o, Jit **out) {
     j->units = device_threads_for(o->threads);
     if (j->units > MOST_AT_ONCE)
         j->units = MOST_AT_ONCE;
-    if (!find_compiler(&j->arena, o->compiler, &j->compiler)) {
+    if (!cc_find(&j->arena, o->compiler, &j->cc)) {
         jit_close(j);
         return GAN_OK;
     }
-    j->machine = machine_text(&j->arena);
     st = open_dir(j, o);
     if (st == GAN_OK)
         *out = j;
@@ -210,148 +116,124 @@ void jit_close(Jit *j) {
     mem_free(j);
 }
 
-// --- one unit ------------------------------------------------------------------------------------
-
-typedef struct Unit {
-    Arena arena; // its own: units are built by several threads
-    Text text;
-    Str path;
-    bool kept; // in the cache
-    GanStatus status;
-    char error[2000]; // of a failed build
-} Unit;
-
-// What decides the machine code of a text, but for that text.
-static Str common_key(Arena *a, const Jit *j, Str prelude) {
-    Text key = {.arena = a};
-    for (int i = 0; i < FLAGS; i++)
-        text_fmt(&key, "%s\n", flags[i]);
-    text_fmt(&key, "%.*s\n%.*s\n%.*s\n%.*s\n", SARG(j->compiler.name), SARG(j->compiler.build),
-             SARG(j->machine), SARG(prelude));
-    Str all = text_str(&key);
-    return hash_hex(a, hash128(all.ptr, all.len));
-}
-
-static Str key_path(Arena *a, const Jit *j, Str common, Str text, const char *ext) {
-    Str own = hash_hex(a, hash128(text.ptr, text.len));
-    return cache_path(a, j->dir, str_format(a, "%.*s %.*s", SARG(common), SARG(own)), ext);
-}
-
-// Runs the compiler from `source` to `object`.
-static GanStatus unit_compile(const Jit *j, Unit *u, Str source, Str object) {
-    const char *argv[FLAGS + 6] = {str_z(&u->arena, j->compiler.name)};
-    memcpy(argv + 1, flags, sizeof flags);
-    argv[FLAGS + 1] = str_z(&u->arena, source);
-    argv[FLAGS + 2] = "-o";
-    argv[FLAGS + 3] = str_z(&u->arena, object);
-    argv[FLAGS + 4] = "-lm";
-    Str said;
-    int code;
-    TRY(process_run(&u->arena, argv, &said, &code));
-    if (code == 0)
-        return GAN_OK;
-    Str start = str_sub(said, 0, 1200);
-    return fail(GAN_ERR_DEVICE, "%.*s could not compile %.*s (exit code %d):\n%.*s",
-                SARG(j->compiler.name), SARG(source), code, SARG(start));
-}
-
-typedef struct Making {
-    const Jit *j;
-    Unit *u;
-} Making;
-
-static GanStatus unit_make(void *user) {
-    const Jit *j = ((Making *)user)->j;
-    Unit *u = ((Making *)user)->u;
-    Arena *a = &u->arena;
-    Str stem = str_format(a, "%.*s.%ld-%zx", SARG(u->path), (long)getpid(), (size_t)(uintptr_t)u);
-    Str source = str_format(a, "%.*s.c", SARG(stem)), object = str_format(a, "%.*s.o", SARG(stem));
-    Str text = text_str(&u->text), image;
-    TRY(file_write_atomic(source, text.ptr, text.len));
-    TRY(unit_compile(j, u, source, object)); // on failure the source stays, to be looked at
-    TRY(file_read(a, object, &image));
-    TRY(file_remove(object));
-    TRY(file_remove(source));
-    return sealed_write(a, u->path, image);
-}
-
-static GanStatus unit_build(const Jit *j, Unit *u) {
-    return arena_guard(&u->arena, "to compile kernels", unit_make, &(Making){j, u});
-}
-
-// --- all kernels ---------------------------------------------------------------------------------
+// --- kernels and units ---------------------------------------------------------------------------
 
 typedef struct Loading {
-    const Jit *j;
-    Str prelude;
-    const JitKernel *kernel; // [n], borrowed
-    uint32_t n;
-    Arena arena;
-    Str common; // key
-    Str *link;  // [n] to the unit that has the kernel
-    Str *path;  // [code->n] units
-    Unit unit[MOST_AT_ONCE];
     JitCode *code;
+    Str prelude;
+    const JitKernel *kernel; // [code->n], borrowed
+    Unit quick[MOST_AT_ONCE];
 } Loading;
 
-enum { NOWHERE = UINT8_MAX }; // JitCode.of: not compiled yet
-static_assert(MOST_FOUND + MOST_AT_ONCE <= NOWHERE, "units are numbered in a byte");
-
-// Notes where the cache has a kernel.
-static void kernel_find(Loading *l, uint32_t k) {
-    JitCode *c = l->code;
-    Str path;
-    uint32_t at = 0;
-    l->link[k] = key_path(&l->arena, l->j, l->common, l->kernel[k].source, ".kernel");
-    c->of[k] = NOWHERE;
-    if (!cache_follow(&l->arena, l->link[k], &path))
-        return;
-    while (at < c->n && !str_eq(l->path[at], path))
-        at++;
-    if (at == MOST_FOUND || (at == c->n && !sealed_intact(path)))
-        return;
-    if (at == c->n)
-        l->path[c->n++] = path;
-    c->of[k] = (uint8_t)at;
+static Str key_path(Arena *a, const Jit *j, Str key, Str text, const char *ext) {
+    Str own = hash_hex(a, hash128(text.ptr, text.len));
+    return cache_path(a, j->dir, str_format(a, "%.*s %.*s", SARG(key), SARG(own)), ext);
 }
 
-// Deals the kernels that are nowhere out over *n new units whose texts are about equally long.
-static GanStatus units_fill(Loading *l, uint32_t *n) {
-    JitCode *c = l->code;
-    Unit *u = l->unit;
-    size_t length = 0;
-    for (uint32_t k = 0; k < l->n; k++)
-        length += c->of[k] == NOWHERE ? l->kernel[k].source.len : 0;
-    *n = length < SMALL_UNIT ? length > 0 : (uint32_t)l->j->units;
-    for (uint32_t i = 0; i < *n; i++) {
-        TRY(arena_init(&u[i].arena, (size_t)1 << 30));
-        u[i].arena.oom = l->arena.oom;
-        u[i].text.arena = &u[i].arena;
-        text_put(&u[i].text, l->prelude);
+// Loads a unit that the cache has, as the last.
+static GanStatus unit_add(JitCode *c, Str path) {
+    void *handle = dlopen(str_z(&c->arena, path), RTLD_NOW | RTLD_LOCAL);
+    if (!handle)
+        return fail(GAN_ERR_DEVICE,
+                    "cannot load compiled kernels: %s; where this folder may hold no programs "
+                    "(noexec), --cache DIR names another",
+                    dlerror());
+    c->path[c->units] = path;
+    c->handle[c->units++] = handle;
+    return GAN_OK;
+}
+
+// Looks for a kernel's code in the unit that `link` leads to. `first`: of the tier's units.
+static GanStatus kernel_find(JitCode *c, uint32_t k, Str link, uint32_t first) {
+    Str path;
+    uint8_t at = (uint8_t)first;
+    if (!cache_follow(&c->arena, link, &path))
+        return GAN_OK;
+    while (at < c->units && !str_eq(c->path[at], path))
+        at++;
+    if (at == c->units) {
+        if (at - first == MOST_FOUND || !sealed_intact(path))
+            return GAN_OK;
+        TRY(unit_add(c, path));
     }
-    for (uint32_t k = 0; k < l->n; k++) {
-        uint32_t least = 0;
+    c->of[k] = at;
+    return GAN_OK;
+}
+
+static GanStatus kernels_find(Loading *l, Str key, Str *link) {
+    JitCode *c = l->code;
+    uint32_t first = c->units;
+    for (uint32_t k = 0; k < c->n; k++) {
         if (c->of[k] != NOWHERE)
             continue;
-        for (uint32_t i = 1; i < *n; i++)
-            if (u[i].text.n < u[least].text.n)
-                least = i;
-        text_put(&u[least].text, l->kernel[k].source);
-        text_char(&u[least].text, '\n');
-        c->of[k] = (uint8_t)(c->n + least);
+        link[k] = key_path(&c->arena, c->jit, key, l->kernel[k].source, ".kernel");
+        TRY(kernel_find(c, k, link[k], first));
     }
     return GAN_OK;
 }
 
+static void unit_append(Unit *u, Str source) {
+    text_put(&u->text, source);
+    text_char(&u->text, '\n');
+}
+
+// Deals the kernels that are nowhere out over *n new units whose texts are about equally long:
+// to[k] is that of kernel k.
+static GanStatus kernels_deal(Loading *l, Str key, Unit *u, uint32_t *n, uint8_t *to) {
+    JitCode *c = l->code;
+    size_t length = 0;
+    for (uint32_t k = 0; k < c->n; k++)
+        length += c->of[k] == NOWHERE ? l->kernel[k].source.len : 0;
+    *n = length < SMALL_UNIT ? length > 0 : (uint32_t)c->jit->units;
+    for (uint32_t i = 0; i < *n; i++) {
+        TRY(arena_init(&u[i].arena, (size_t)1 << 30));
+        u[i].arena.oom = c->arena.oom;
+        u[i].text.arena = &u[i].arena;
+        text_put(&u[i].text, l->prelude);
+    }
+    for (uint32_t k = 0; k < c->n; k++) {
+        uint8_t least = 0;
+        to[k] = NOWHERE;
+        if (c->of[k] != NOWHERE)
+            continue;
+        for (uint8_t i = 1; i < *n; i++)
+            if (u[i].text.n < u[least].text.n)
+                least = i;
+        unit_append(&u[least], l->kernel[k].source);
+        to[k] = least;
+    }
+    for (uint32_t i = 0; i < *n; i++) {
+        u[i].path = key_path(&c->arena, c->jit, key, text_str(&u[i].text), ".so");
+        u[i].arena.oom = NULL;
+    }
+    return GAN_OK;
+}
+
+// The kernels that were dealt to a unit have it; it is in the cache.
+static GanStatus unit_adopt(JitCode *c, const Unit *u, uint8_t dealt, const uint8_t *to,
+                            const Str *link) {
+    TRY(unit_add(c, u->path));
+    for (uint32_t k = 0; k < c->n; k++) {
+        if (to[k] != dealt)
+            continue;
+        c->of[k] = (uint8_t)(c->units - 1);
+        cache_link(&c->arena, link[k], u->path);
+    }
+    return GAN_OK;
+}
+
+// --- quickly, to begin with ----------------------------------------------------------------------
+
 static GanStatus units_build(const Jit *j, Unit *u, uint32_t n) {
-    int missing = 0;
+    bool missing[MOST_AT_ONCE];
+    int misses = 0;
     for (uint32_t i = 0; i < n; i++)
-        missing += !(u[i].kept = sealed_intact(u[i].path));
-    if (!missing)
+        misses += missing[i] = !sealed_intact(u[i].path);
+    if (!misses)
         return GAN_OK; // no team is started where there is nothing to do
-#pragma omp parallel for num_threads(missing) schedule(dynamic, 1)
+#pragma omp parallel for num_threads(misses) schedule(dynamic, 1)
     for (uint32_t i = 0; i < n; i++) {
-        u[i].status = u[i].kept ? GAN_OK : unit_build(j, &u[i]);
+        u[i].status = missing[i] ? unit_build(&j->cc, TierQuick, &u[i]) : GAN_OK;
         if (u[i].status != GAN_OK)
             snprintf(u[i].error, sizeof u[i].error, "%s", gan_error());
     }
@@ -362,76 +244,132 @@ static GanStatus units_build(const Jit *j, Unit *u, uint32_t n) {
     return GAN_OK;
 }
 
-static GanStatus kernels_compile(Loading *l) {
+static GanStatus load_quick(Loading *l) {
     JitCode *c = l->code;
-    uint32_t found = c->n, n;
-    TRY(units_fill(l, &n));
-    for (uint32_t i = 0; i < n; i++) {
-        l->unit[i].path = key_path(&l->arena, l->j, l->common, text_str(&l->unit[i].text), ".so");
-        l->path[c->n++] = l->unit[i].path;
-    }
-    TRY(units_build(l->j, l->unit, n));
-    for (uint32_t k = 0; k < l->n; k++)
-        if (c->of[k] >= found)
-            cache_link(&l->arena, l->link[k], l->path[c->of[k]]);
+    Str key = cc_key(&c->arena, &c->jit->cc, TierQuick, l->prelude);
+    Str *link = arena_array(&c->arena, Str, c->n);
+    uint8_t *to = arena_array(&c->arena, uint8_t, c->n);
+    uint32_t n;
+    TRY(kernels_find(l, key, link));
+    TRY(kernels_deal(l, key, l->quick, &n, to));
+    TRY(units_build(c->jit, l->quick, n));
+    for (uint8_t i = 0; i < n; i++)
+        TRY(unit_adopt(c, &l->quick[i], i, to, link));
     return GAN_OK;
 }
 
-static GanStatus units_open(Loading *l) {
-    JitCode *c = l->code;
-    for (uint32_t i = 0; i < c->n; i++) {
-        c->unit[i] = dlopen(str_z(&l->arena, l->path[i]), RTLD_NOW | RTLD_LOCAL);
-        if (!c->unit[i])
-            return fail(GAN_ERR_DEVICE,
-                        "cannot load compiled kernels: %s; where this folder may hold no programs "
-                        "(noexec), --cache DIR names another",
-                        dlerror());
+// --- well, in the background ---------------------------------------------------------------------
+
+// A unit of best[] that has been compiled, or was there: its kernels move.
+static GanStatus best_adopt(JitCode *c, uint8_t i) {
+    TRY(unit_adopt(c, &c->best[i], i, c->later, c->link));
+    unit_release(&c->best[i]);
+    c->unfinished--;
+    return GAN_OK;
+}
+
+typedef struct Poll {
+    JitCode *code;
+    bool wait, moved;
+} Poll;
+
+static GanStatus best_start(JitCode *c) {
+    for (uint32_t i = 0; i < c->bests; i++)
+        if (c->best[i].path.len)
+            TRY(unit_start(&c->jit->cc, TierBest, &c->best[i]));
+    c->started = true;
+    return GAN_OK;
+}
+
+static GanStatus best_poll(void *user) {
+    Poll *p = user;
+    JitCode *c = p->code;
+    if (!c->started)
+        TRY(best_start(c));
+    for (uint8_t i = 0; i < c->bests; i++) {
+        Unit *u = &c->best[i];
+        if (!u->path.len || !unit_ended(&c->jit->cc, TierBest, p->wait, u))
+            continue;
+        TRY(u->status);
+        TRY(best_adopt(c, i));
+        p->moved = true;
     }
     return GAN_OK;
 }
 
-static GanStatus kernels_load(void *user) {
+static void best_stop(JitCode *c) {
+    for (uint32_t i = 0; i < c->bests; i++)
+        unit_release(&c->best[i]);
+    c->bests = c->unfinished = 0;
+}
+
+GanStatus jit_improve(JitCode *c, bool wait, bool *moved) {
+    *moved = false;
+    if (!c->unfinished || (!wait && time_now() < c->due))
+        return GAN_OK;
+    Poll p = {c, wait, false};
+    GanStatus st = arena_guard(&c->arena, "for compiled kernels", best_poll, &p);
+    *moved = p.moved;
+    if (st != GAN_OK)
+        best_stop(c);
+    return st;
+}
+
+// --- all of it -----------------------------------------------------------------------------------
+
+static GanStatus load(void *user) {
     Loading *l = user;
-    l->common = common_key(&l->arena, l->j, l->prelude);
-    l->link = arena_array(&l->arena, Str, l->n);
-    l->path = arena_array(&l->arena, Str, MOST_FOUND + MOST_AT_ONCE);
-    for (uint32_t k = 0; k < l->n; k++)
-        kernel_find(l, k);
-    TRY(kernels_compile(l));
-    return units_open(l);
+    JitCode *c = l->code;
+    Str key = cc_key(&c->arena, &c->jit->cc, TierBest, l->prelude);
+    c->of = arena_array(&c->arena, uint8_t, c->n);
+    c->later = arena_array(&c->arena, uint8_t, c->n);
+    c->link = arena_array(&c->arena, Str, c->n);
+    memset(c->of, NOWHERE, c->n);
+    TRY(kernels_find(l, key, c->link));
+    TRY(kernels_deal(l, key, c->best, &c->bests, c->later));
+    c->unfinished = c->bests;
+    for (uint8_t i = 0; i < c->bests; i++)
+        if (sealed_intact(c->best[i].path)) // where links could not be made
+            TRY(best_adopt(c, i));
+    if (c->unfinished)
+        TRY(load_quick(l));
+    c->due = time_now() + Patience;
+    return GAN_OK;
 }
 
 GanStatus jit_load(const Jit *j, Str prelude, const JitKernel *kernel, uint32_t n, JitCode **out) {
     *out = NULL;
     Loading *l = mem_alloc(sizeof *l);
-    JitCode *code = mem_alloc(sizeof *code + n);
+    JitCode *c = mem_alloc(sizeof *c);
     GanStatus st = fail(GAN_ERR_MEMORY, "no memory for compiled kernels");
-    if (l && code) {
-        *l = (Loading){.j = j, .prelude = prelude, .kernel = kernel, .n = n, .code = code};
-        st = arena_init(&l->arena, (size_t)1 << 30);
+    if (l && c) {
+        *l = (Loading){.code = c, .prelude = prelude, .kernel = kernel};
+        c->jit = j;
+        c->n = n;
+        st = arena_init(&c->arena, (size_t)1 << 30);
         if (st == GAN_OK)
-            st = arena_guard(&l->arena, "for compiled kernels", kernels_load, l);
+            st = arena_guard(&c->arena, "for compiled kernels", load, l);
         for (int i = 0; i < MOST_AT_ONCE; i++)
-            arena_release(&l->unit[i].arena);
-        arena_release(&l->arena);
+            unit_release(&l->quick[i]);
     }
     mem_free(l);
     if (st == GAN_OK)
-        *out = code;
+        *out = c;
     else
-        jit_free(code);
+        jit_free(c);
     return st;
 }
 
 void jit_free(JitCode *c) {
     if (!c)
         return;
-    for (uint32_t i = 0; i < c->n; i++)
-        if (c->unit[i])
-            dlclose(c->unit[i]);
+    best_stop(c);
+    for (uint32_t i = 0; i < c->units; i++)
+        dlclose(c->handle[i]);
+    arena_release(&c->arena);
     mem_free(c);
 }
 
 void *jit_find(const JitCode *c, uint32_t k, const char *name) {
-    return dlsym(c->unit[c->of[k]], name);
+    return dlsym(c->handle[c->of[k]], name);
 }

@@ -50,6 +50,9 @@ static GanStatus loop_peak(Device *d, double *gflops) {
         return GAN_OK;
     JitKernel kernel = {STR("gan_fma"), STR(loop_text)};
     GanStatus st = jit_load(jit, (Str){0}, &kernel, 1, &code);
+    bool moved;
+    if (st == GAN_OK)
+        st = jit_improve(code, true, &moved);
     if (st == GAN_OK) {
         FmaFn *fma;
         void *at = jit_find(code, 0, "gan_fma");

@@ -339,6 +339,13 @@ GanStatus exec_step(Exec *e, const Counters *c, const ExecHooks *hooks) {
     return hooks && hooks->whole ? run_tails(e, hooks) : GAN_OK;
 }
 
+GanStatus exec_ready(Exec *e) {
+    for (uint32_t i = 0; i < e->n && e->api->ready; i++)
+        if (e->loaded[i])
+            TRY(e->api->ready(e->loaded[i]));
+    return GAN_OK;
+}
+
 GanStatus exec_launch(Exec *e, uint32_t launch, const Counters *c) {
     const Plan *p = e->plan[FuncStep];
     uint32_t section = 0;

@@ -1,5 +1,5 @@
-// jit_test.c - the cache of compiled kernels: what is compiled, what is found, and what a damaged
-// or spread-out cache does.
+// jit_test.c - compiled kernels: what is compiled and what the cache has, damaged or spread out;
+// and better code that comes from the background.
 #define _GNU_SOURCE
 #include "cache.h"
 #include "device.h"
@@ -30,21 +30,30 @@ static JitKernel kernel_of(uint32_t k) {
                          1000 + k)};
 }
 
-// Loads kernels [from, to) and calls each.
-static void load(uint32_t from, uint32_t to) {
+static JitCode *load_code(const Jit *j, uint32_t from, uint32_t to) {
     JitKernel kernel[KERNELS] = {0};
     JitCode *code;
     for (uint32_t k = from; k < to; k++)
         kernel[k - from] = kernel_of(k);
-    assert_int_equal(jit_load(jit, STR("// prelude\n"), kernel, to - from, &code), GAN_OK);
+    assert_int_equal(jit_load(j, STR("// prelude\n"), kernel, to - from, &code), GAN_OK);
+    return code;
+}
+
+static void check_code(const JitCode *code, uint32_t from, uint32_t to) {
     for (uint32_t k = from; k < to; k++) {
         NumberFn *number;
-        void *at = jit_find(code, k - from, kernel[k - from].name.ptr);
+        void *at = jit_find(code, k - from, str_format(&arena, "kernel%u", k).ptr);
         assert_non_null(at);
         memcpy(&number, &at, sizeof number);
         assert_int_equal(number(), 1000 + k);
         assert_null(jit_find(code, k - from, "another"));
     }
+}
+
+// Loads kernels [from, to), as a run that ends at once.
+static void load(uint32_t from, uint32_t to) {
+    JitCode *code = load_code(jit, from, to);
+    check_code(code, from, to);
     jit_free(code);
 }
 
@@ -152,11 +161,95 @@ static void a_program_is_loaded_from_so_many_units_at_most(void **state) {
     assert_int_equal(kept(STR(".so")).n, 1 + KERNELS + 1);
 }
 
+// --- compiled again in the background ------------------------------------------------------------
+
+static void code_is_replaced_by_better_code(void **state) {
+    (void)state;
+    bool moved;
+    JitCode *code = load_code(jit, 0, 4);
+    void *before = jit_find(code, 1, "kernel1");
+    assert_int_equal(jit_improve(code, false, &moved), GAN_OK); // too early
+    assert_false(moved);
+    assert_int_equal(kept(STR(".so")).n, 1);
+    assert_int_equal(jit_improve(code, true, &moved), GAN_OK);
+    assert_true(moved);
+    assert_int_equal(kept(STR(".so")).n, 2);
+    assert_ptr_not_equal(jit_find(code, 1, "kernel1"), before);
+    check_code(code, 0, 4);
+    assert_int_equal(jit_improve(code, true, &moved), GAN_OK);
+    assert_false(moved); // all there is
+    jit_free(code);
+    code = load_code(jit, 0, 4);
+    assert_int_equal(jit_improve(code, true, &moved), GAN_OK);
+    assert_false(moved); // it was found
+    assert_int_equal(kept(STR(".so")).n, 2);
+    jit_free(code);
+}
+
+static void a_run_that_lasts_gets_better_code(void **state) {
+    (void)state;
+    bool moved = false;
+    JitCode *code = load_code(jit, 0, 4);
+    for (double began = time_now(); !moved && time_now() < began + 60; usleep(1000))
+        assert_int_equal(jit_improve(code, false, &moved), GAN_OK);
+    assert_true(moved);
+    check_code(code, 0, 4);
+    jit_free(code);
+}
+
+// A compiler that does `what` when asked for the better code.
+static Jit *open_with(const char *what) {
+    Jit *j;
+    Str path = path_join(&arena, str_c(folder), STR("compiler"));
+    Str text =
+        str_format(&arena, "#!/bin/sh\ncase \"$*\" in *-O3*) %s ;; esac\nexec cc \"$@\"\n", what);
+    assert_int_equal(file_write_atomic(path, text.ptr, text.len), GAN_OK);
+    assert_int_equal(chmod(path.ptr, 0700), 0);
+    assert_int_equal(
+        jit_open(&(DeviceOptions){.threads = 1, .cache_dir = str_c(folder), .compiler = path}, &j),
+        GAN_OK);
+    assert_non_null(j);
+    return j;
+}
+
+static void code_stays_where_the_compiler_fails(void **state) {
+    (void)state;
+    bool moved;
+    Jit *j = open_with("exit 3");
+    JitCode *code = load_code(j, 0, 4);
+    assert_int_equal(jit_improve(code, true, &moved), GAN_ERR_DEVICE);
+    assert_non_null(strstr(gan_error(), "exit code 3"));
+    assert_false(moved);
+    check_code(code, 0, 4);
+    assert_int_equal(jit_improve(code, true, &moved), GAN_OK); // it is not tried again
+    jit_free(code);
+    jit_close(j);
+}
+
+static void a_run_that_ends_stops_the_compiler(void **state) {
+    (void)state;
+    bool moved;
+    Jit *j = open_with("sleep 100");
+    JitCode *code = load_code(j, 0, 4);
+    usleep(600000);
+    assert_int_equal(jit_improve(code, false, &moved), GAN_OK); // begins
+    assert_int_equal(kept(STR(".c")).n, 1);
+    double began = time_now();
+    jit_free(code);
+    assert_true(time_now() - began < 50);
+    assert_int_equal(kept(STR(".c")).n, 0);
+    jit_close(j);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(only_new_kernels_are_compiled, clear_cache),
         cmocka_unit_test_teardown(a_damaged_unit_is_compiled_again_and_no_other, clear_cache),
         cmocka_unit_test_teardown(links_that_lead_astray_are_not_followed, clear_cache),
+        cmocka_unit_test_teardown(code_is_replaced_by_better_code, clear_cache),
+        cmocka_unit_test_teardown(a_run_that_lasts_gets_better_code, clear_cache),
+        cmocka_unit_test_teardown(code_stays_where_the_compiler_fails, clear_cache),
+        cmocka_unit_test_teardown(a_run_that_ends_stops_the_compiler, clear_cache),
         cmocka_unit_test_teardown(a_program_is_loaded_from_so_many_units_at_most, clear_cache),
     };
     if (CASES_LISTED(tests))

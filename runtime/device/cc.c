@@ -1,0 +1,242 @@
+// cc.c - see cc.h.
+#define _GNU_SOURCE
+#include "cc.h"
+#include "cache.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+// --- the compiler and the machine ----------------------------------------------------------------
+
+// The first line the compiler says about itself; empty when it does not work.
+static Str compiler_says(Arena *a, Str name) {
+    const char *argv[] = {str_z(a, name), "--version", NULL};
+    Str said;
+    int code;
+    if (process_run(a, argv, &said, &code) != GAN_OK || code != 0)
+        return (Str){0};
+    return str_sub(said, 0, str_find(said, '\n'));
+}
+
+// A program that goes by the name of a compiler is that compiler. A script is not known by its
+// file, nor is ccache and the like: what they start may change while they do not.
+static bool is_compiler(const char *file) {
+    static const char elf[4] = {0x7f, 'E', 'L', 'F'};
+    char magic[sizeof elf];
+    const char *name = strrchr(file, '/');
+    FILE *f = name && (strstr(name, "gcc") || strstr(name, "clang")) ? fopen(file, "rb") : NULL;
+    bool is = f && fread(magic, 1, sizeof magic, f) == sizeof magic &&
+              memcmp(magic, elf, sizeof elf) == 0;
+    if (f)
+        fclose(f);
+    return is;
+}
+
+// The file behind the links of a compiler's name, and what changes when it does; empty when that
+// does not tell.
+static Str file_identity(Arena *a, Str path) {
+    struct stat info;
+    Str identity = {0};
+    char *file = realpath(str_z(a, path), NULL);
+    if (file && is_compiler(file) && stat(file, &info) == 0)
+        identity = str_format(a, "%s %llu %lld %lld.%09ld %lld.%09ld", file,
+                              (unsigned long long)info.st_ino, (long long)info.st_size,
+                              (long long)info.st_mtim.tv_sec, info.st_mtim.tv_nsec,
+                              (long long)info.st_ctim.tv_sec, info.st_ctim.tv_nsec);
+    free(file);
+    return identity;
+}
+
+static bool probe(Arena *a, Str name, Cc *out) {
+    Str path;
+    if (!process_find(a, name, &path))
+        return false;
+    *out = (Cc){.name = name, .build = file_identity(a, path)};
+    if (!out->build.len)
+        out->build = compiler_says(a, name);
+    return out->build.len > 0;
+}
+
+// The lines of the first processor that decide what -march=native means.
+static Str machine_text(Arena *a) {
+    Str all, line;
+    Text t = {.arena = a};
+    if (file_read(a, STR("/proc/cpuinfo"), &all) != GAN_OK)
+        return (Str){0};
+    for (size_t at = 0; at < all.len; at += line.len + 1) {
+        line = str_sub(all, at, at + str_find(str_sub(all, at, all.len), '\n'));
+        if (!line.len)
+            break;
+        if (str_starts(line, STR("model name")) || str_starts(line, STR("flags")) ||
+            str_starts(line, STR("Features")))
+            text_put(&t, line);
+    }
+    return text_str(&t);
+}
+
+static bool find(Arena *a, Str asked, Cc *out) {
+    if (asked.len)
+        return probe(a, asked, out);
+    static const char *const usual[] = {"cc", "gcc", "clang"};
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        if (probe(a, str_c(usual[i]), out))
+            return true;
+    return false;
+}
+
+bool cc_find(Arena *a, Str asked, Cc *out) {
+    if (!find(a, asked, out))
+        return false;
+    out->machine = machine_text(a);
+    return true;
+}
+
+Str cc_version(Arena *a) {
+    Cc c;
+    return find(a, (Str){0}, &c) ? compiler_says(a, c.name) : (Str){0};
+}
+
+// --- options -------------------------------------------------------------------------------------
+
+// Products and sums are not contracted: where the compiler does that depends on what else is in a
+// kernel, and ranks with shares of other sizes have other kernels around values they must agree on.
+// Nothing here lets a compiler reorder sums, so the bits do not depend on the tier.
+static const char *const common[] = {"-std=c17",
+                                     "-march=native",
+                                     "-ffp-contract=off",
+                                     "-fno-math-errno",
+                                     "-fno-trapping-math",
+                                     "-fPIC",
+                                     "-shared",
+                                     "-w",
+                                     NULL};
+
+// -Og takes a fifth of the time of -O3, -O1 near half of it; kernels are scalar code, which takes
+// 0.9 to 2 times as long a step (GCC 12; dcgan, aae3d, sngan, wgan_gp).
+static const char *const quick[] = {"-Og", NULL};
+
+// Of what -O3 does, some things are left out that make kernels longer and not faster: copies of a
+// loop for each side of a condition, vectors of half the width for what is left of a row, and long
+// loops written out. The compiler takes half to three quarters of the time, the kernels 0.88 to
+// 0.96 (GCC 12, dcgan, aae3d, d3gan). Nor are registers dealt out loop by loop, nor turns of outer
+// loops joined: 0.92 of what is left, the kernels 0.90 to 0.96 (aae3d, cyclegan).
+static const char *const best[] = {"-O3",
+                                   "-fno-unswitch-loops",
+                                   "--param=vect-epilogues-nomask=0",
+                                   "--param=max-completely-peeled-insns=100",
+                                   "--param=ira-max-loops-num=0",
+                                   "--param=unroll-jam-max-unroll=1",
+                                   NULL};
+
+static const char *const *const of_tier[] = {[TierQuick] = quick, [TierBest] = best};
+
+Str cc_key(Arena *a, const Cc *c, Tier tier, Str prelude) {
+    Text key = {.arena = a};
+    const char *const *const all[] = {of_tier[tier], common};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (const char *const *flag = all[i]; *flag; flag++)
+            text_fmt(&key, "%s\n", *flag);
+    text_fmt(&key, "%.*s\n%.*s\n%.*s\n%.*s\n", SARG(c->name), SARG(c->build), SARG(c->machine),
+             SARG(prelude));
+    Str text = text_str(&key);
+    return hash_hex(a, hash128(text.ptr, text.len));
+}
+
+// --- one unit ------------------------------------------------------------------------------------
+
+typedef struct Job {
+    const Cc *cc;
+    Tier tier;
+    Unit *unit;
+} Job;
+
+static const char *const *unit_argv(const Job *job) {
+    typedef VEC(const char *) Words;
+    Unit *u = job->unit;
+    Words v = {0};
+    vec_push(&u->arena, &v, str_z(&u->arena, job->cc->name));
+    for (const char *const *flag = of_tier[job->tier]; *flag; flag++)
+        vec_push(&u->arena, &v, *flag);
+    for (const char *const *flag = common; *flag; flag++)
+        vec_push(&u->arena, &v, *flag);
+    vec_push(&u->arena, &v, str_z(&u->arena, u->source));
+    vec_push(&u->arena, &v, "-o");
+    vec_push(&u->arena, &v, str_z(&u->arena, u->object));
+    vec_push(&u->arena, &v, "-lm");
+    vec_push(&u->arena, &v, NULL);
+    return v.at;
+}
+
+static GanStatus unit_write(Unit *u) {
+    Arena *a = &u->arena;
+    Str stem = str_format(a, "%.*s.%ld-%zx", SARG(u->path), (long)getpid(), (size_t)(uintptr_t)u);
+    Str text = text_str(&u->text);
+    u->source = str_format(a, "%.*s.c", SARG(stem));
+    u->object = str_format(a, "%.*s.o", SARG(stem));
+    return file_write_atomic(u->source, text.ptr, text.len);
+}
+
+// What the compiler made; where it failed, the source stays, to be looked at.
+static GanStatus unit_take(const Job *job, int code, Str said) {
+    Unit *u = job->unit;
+    Str image, start = str_sub(said, 0, 1200);
+    if (code != 0)
+        return fail(GAN_ERR_DEVICE, "%.*s could not compile %.*s (exit code %d):\n%.*s",
+                    SARG(job->cc->name), SARG(u->source), code, SARG(start));
+    TRY(file_read(&u->arena, u->object, &image));
+    TRY(file_remove(u->object));
+    TRY(file_remove(u->source));
+    return sealed_write(&u->arena, u->path, image);
+}
+
+static GanStatus build(void *user) {
+    const Job *job = user;
+    Str said;
+    int code;
+    TRY(unit_write(job->unit));
+    TRY(process_run(&job->unit->arena, unit_argv(job), &said, &code));
+    return unit_take(job, code, said);
+}
+
+static GanStatus start(void *user) {
+    const Job *job = user;
+    if (sealed_intact(job->unit->path)) // another process was as quick
+        return GAN_OK;
+    TRY(unit_write(job->unit));
+    return process_start(unit_argv(job), &job->unit->pid);
+}
+
+static GanStatus take(void *user) {
+    return unit_take(user, ((Job *)user)->unit->code, (Str){0});
+}
+
+GanStatus unit_build(const Cc *c, Tier tier, Unit *u) {
+    return arena_guard(&u->arena, "to compile kernels", build, &(Job){c, tier, u});
+}
+
+GanStatus unit_start(const Cc *c, Tier tier, Unit *u) {
+    return arena_guard(&u->arena, "to compile kernels", start, &(Job){c, tier, u});
+}
+
+bool unit_ended(const Cc *c, Tier tier, bool wait, Unit *u) {
+    if (!u->pid)
+        return true;
+    if (!process_ended(u->pid, wait, &u->code))
+        return false;
+    u->pid = 0;
+    u->status = arena_guard(&u->arena, "to compile kernels", take, &(Job){c, tier, u});
+    return true;
+}
+
+void unit_release(Unit *u) {
+    if (u->pid) {
+        process_kill(u->pid);
+        file_remove(u->object);
+        file_remove(u->source);
+    }
+    arena_release(&u->arena);
+    *u = (Unit){0};
+}
