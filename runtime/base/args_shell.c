@@ -1,8 +1,8 @@
-// args_shell.c - completion in shells, from a program's table.
+// args_shell.c - generates completion scripts for bash, zsh and fish from a program's option table.
 //
-// All three scripts know the same: commands in the first place, those of `ganrun data` in the
-// second, a command's options where a word begins with a hyphen, the words of a choice behind its
-// option, and files everywhere else.
+// All three complete the same: commands as the first word, those of `ganrun data` as the second, a
+// command's options where a word begins with a hyphen, the values of a choice after its option, and
+// files everywhere else.
 #include "args.h"
 
 // Words of a choice with `between` instead of |.

@@ -1,5 +1,5 @@
-// path.c - paths as text: nothing here asks the system. A `/` at the end of a path names the same
-// as without it, but for a root.
+// path.c - operations on paths as text, without system calls. A trailing `/` changes nothing,
+// except in the root.
 #include "base.h"
 
 #include <string.h>

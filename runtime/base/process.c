@@ -1,4 +1,6 @@
-// process.c - runs another program to its end and captures its output; handles requests to stop.
+// process.c - runs another program and captures its output; the signal handlers of this process:
+// requests to stop (SIGTERM, SIGINT, SIGUSR1, SIGHUP), signals that end it (temporary files are
+// removed first), and SIGBUS, a mapped file that was truncated while it was read.
 #define _GNU_SOURCE
 #include "base.h"
 #include "bytes.h"

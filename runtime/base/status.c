@@ -1,6 +1,6 @@
-// status.c - errors of the world: a code that is returned and a message kept per thread; and bug(),
-// the stop for ours. The message buffer is the only state, one per thread, so every function here
-// is safe from any thread.
+// status.c - run-time errors (files, memory, devices, peers): a returned code, and a message kept
+// per thread; and bug(), which ends the program on an internal error. The message buffer is the
+// only state, one per thread, so every function here is safe from any thread.
 #include "base.h"
 
 #include <stdlib.h>

@@ -1,12 +1,12 @@
 // dnn_columns.c - convolutions over few pixels, done as matrix products over columns (im2col).
 //
-// A row is one pixel of y, a column one element of the kernel and channel of x, the channels side
-// by side as they lie in memory. The library's own convolutions lose their rate where y is small:
-// its weights' gradient in bf16 rearranges what it reads for every few pixels, and its matrix unit
-// idles. Its matrix products keep it busy.
+// A row is one pixel of y, a column one element of the kernel and channel of x, channels contiguous
+// as in memory. The library's own convolutions are slow where y is small: its weight gradient in
+// bf16 reorders its operands for every few pixels, and its matrix unit idles. Its matrix products
+// keep that unit busy.
 //   y  [rows, o]  = columns(x) . w'        w' [o, k.., c]: as the plan has it
 //   gw [o, k.., c] = y^T . columns(x)
-//   gx            = sum over the columns of y . w' that meet a pixel, in float
+//   gx            = sum over the columns of y . w' that fall on a pixel (col2im), in float
 // Measured on one core with AMX, packing included: 256 to 512 channels, k 4, stride 2, to 4x4,
 // batch 32, in bf16 forward 8.1 to 3.5 ms, input gradient 10.6 to 4.4, weights' gradient 27.3
 // to 3.5 (and at 8x8, 128 to 256 channels, 12.3 to 4.1); in f32 forward 19.5 to 13.8, weights'

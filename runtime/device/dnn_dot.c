@@ -1,6 +1,6 @@
 // dnn_dot.c - the einsum of two operands as one matrix product of oneDNN; also convolutions whose
-// kernel covers the whole input, which are products in disguise (as convolutions they run at a
-// tenth of the rate).
+// kernel covers the whole input, which are matrix products (as convolutions they run at a tenth
+// of the rate).
 //
 // Every label is of one kind: `each` (both operands and the result), `row` (a and the result),
 // `column` (b and the result), `inner` (contracted: both operands). Rows, columns and inner labels

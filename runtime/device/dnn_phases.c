@@ -1,17 +1,17 @@
-// dnn_phases.c - input gradients, done as forward convolutions of y: one for each residue ("phase")
-// of the stride.
+// dnn_phases.c - input gradients of strided convolutions, computed as forward convolutions of y:
+// one for each residue ("phase") of the stride.
 //
 // Along one axis pixel s*q + r of x receives from y only through the kernel elements t that s
 // divides r + p - t by. With t0 = (r + p) % s those are t0 + s*m, m < taps, and
 //   x[s*q + r] = sum over u of y[q - before + u] * w[t0 + s*(taps-1-u)],
 //   before = taps - 1 - (r + p)/s
-// a stride-1 convolution with a small kernel turned round. The library's forward convolutions of
-// small kernels run at its peak, its input gradients at three quarters of it. Phases are made side
-// by side in staging memory and dealt out in one pass; stride 1 has one phase and needs no pass.
+// a stride-1 convolution with a small flipped kernel. The library's forward convolutions of small
+// kernels run at its peak, its input gradients at three quarters of it. Phases are computed side by
+// side in staging memory and interleaved into x in one pass; stride 1 has one phase and needs none.
 //
 // Measured on one core, f32, weights and pass included (before, after, ms): 64 from 128 channels,
 // k 4, stride 2, to 32x32, batch 32 14.6 to 12.3; 64 from 128, k 5, stride 2, to 128x128, batch 4
-// 46.5 to 39.0; 256 from 256, k 3, to 66x66 29.3 to 27.6; to 8x8 from 4x4 nothing is won.
+// 46.5 to 39.0; 256 from 256, k 3, to 66x66 29.3 to 27.6; to 8x8 from 4x4 there is no gain.
 #include "dnn.h"
 
 #include <string.h>

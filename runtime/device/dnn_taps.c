@@ -1,17 +1,17 @@
-// dnn_taps.c - convolutions over so few pixels that much of the kernel lies beyond the image: one
-// matrix product for each kernel element, over the pixels where it meets the image.
+// dnn_taps.c - convolutions over so few pixels that much of the kernel lies in the padding: one
+// matrix product for each kernel element (tap), over the pixels where it lies within the image.
 //
-// A row is a pixel of y and the pixel of x that one kernel element joins it with; the rows of an
-// element stand together, those of all elements one after another.
+// A row is a pixel of y and the pixel of x that a kernel element connects it with; the rows of an
+// element are contiguous, those of all elements one after another.
 //   y  = sum over the rows of a pixel of   x [rows, c] . w_t'     w_t [o, c]: packed once a block
 //   gx = sum over the rows of a pixel of   y [rows, o] . w_t      in float
 //   gw_t [o, c] = y [rows, o]' . x [rows, c]                      then to the plan's [o, k.., c]
-// The library's own convolutions walk the kernel for each line of a sample, and find but a pixel or
-// two to use an element on; here all samples' use it together, and nothing is multiplied by the
-// padding. Measured on two cores with AVX-512, f32, packing of w apart: 256 to 512 channels, k 4,
-// stride 2, from 4x4 to 2x2 (9 of 16 elements meet), batch 32: forward 2.05 to 0.91 ms, input
-// gradient 1.80 to 0.86, weights' gradient 2.81 to 1.12. Where 49 of 64 meet (8x8 to 4x4) nothing
-// is won.
+// The library's own convolutions loop over the kernel for each line of a sample, and use an element
+// for only a pixel or two; here the pixels of all samples use it together, and nothing is
+// multiplied by the padding. Measured on two cores with AVX-512, f32, packing of w apart: 256 to
+// 512 channels, k 4, stride 2, from 4x4 to 2x2 (9 of 16 elements within), batch 32: forward 2.05 to
+// 0.91 ms, input gradient 1.80 to 0.86, weights' gradient 2.81 to 1.12. Where 49 of 64 are within
+// (8x8 to 4x4) there is no gain.
 #include "dnn.h"
 
 #include <string.h>

@@ -1,9 +1,9 @@
 // winograd.c - Winograd's transforms of images and weights, and their inverses.
 //
 // Along one axis, with the matrices below, y = AT (G w * BT x): `taps` weights and `points` pixels
-// give `made` outputs with `points` products. In a plane the matrices act on both axes, and the
-// products of all tiles at one point are one matrix product over channels. The transposes of the
-// same matrices make the gradients: of the image B ((A y) * (G w)), of the weights
+// give `made` outputs with `points` products. In two dimensions the matrices act on both axes, and
+// the products of all tiles at one point are one matrix product over channels. The transposes of
+// the same matrices compute the gradients: of the image B ((A y) * (G w)), of the weights
 // GT ((BT x) * (A y)).
 //
 // Points (all with infinity): 1/2, -1/2, 3/2, -3/2 and 0, 3/4, -3/4, 3/2, -3/2, which keep the
