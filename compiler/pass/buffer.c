@@ -44,6 +44,17 @@ typedef struct Placed {
     const Buffer *b;
     uint32_t begin, end; // launches from the first at which it lives to the last, inclusive
 } Placed;
+typedef VEC(Placed) PlacedVec; // sorted by offset
+
+// Buffers that have their places: all of them, and those that live in a window of time. Windows
+// overlap by half, so that a buffer that lives for half a window or less fits in one of them.
+enum { Levels = 2 };
+static const uint32_t halves_of[Levels] = {64, 8}; // half windows of the whole time
+typedef struct Layout {
+    Arena *a;
+    PlacedVec all, *window[Levels];
+    uint32_t half[Levels]; // launches of half a window
+} Layout;
 
 static Placed placed(const Buffer *b) {
     bool again = b->again > 0;
@@ -51,14 +62,33 @@ static Placed placed(const Buffer *b) {
                     again && b->again > b->last ? b->again : b->last};
 }
 
-// The smallest gap for `p` among those `before`, which are sorted by offset. Most live at other
-// times, which the two launches at hand tell.
-static size_t best_gap(const Placed *before, uint32_t n, Placed p) {
+static void layout_init(Layout *l, Arena *a, uint32_t end) {
+    *l = (Layout){.a = a};
+    for (uint32_t i = 0; i < Levels; i++) {
+        l->half[i] = end / halves_of[i] + 1;
+        l->window[i] = arena_array_(a, sizeof *l->window[i], _Alignof(PlacedVec), halves_of[i]);
+    }
+}
+
+// The smallest list that has all buffers that live together with `p`.
+static const PlacedVec *neighbours(const Layout *l, Placed p) {
+    for (uint32_t i = 0; i < Levels; i++) {
+        uint32_t first = p.begin / l->half[i];
+        if (p.end / l->half[i] <= first + 1)
+            return &l->window[i][first];
+    }
+    return &l->all;
+}
+
+// The smallest gap for `p` among those placed. Most live at other times, which the two launches at
+// hand tell.
+static size_t best_gap(const PlacedVec *before, Placed p) {
     size_t end = 0, best = SIZE_MAX, at = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        const Buffer *o = before[i].b;
-        if (before[i].begin > p.end || before[i].end < p.begin || !buffers_meet(o, p.b))
+    for (uint32_t i = 0; i < before->n; i++) {
+        const Placed *x = &before->at[i];
+        if (x->begin > p.end || x->end < p.begin || !buffers_meet(x->b, p.b))
             continue;
+        const Buffer *o = x->b;
         if (o->offset > end && o->offset - end >= p.b->bytes && o->offset - end < best) {
             best = o->offset - end;
             at = end;
@@ -68,25 +98,49 @@ static size_t best_gap(const Placed *before, uint32_t n, Placed p) {
     return best == SIZE_MAX ? end : at;
 }
 
+static void insert(Arena *a, PlacedVec *v, Placed p) {
+    uint32_t lo = 0, hi = v->n;
+    while (lo < hi) { // behind all that begin no later
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (v->at[mid].b->offset > p.b->offset)
+            hi = mid;
+        else
+            lo = mid + 1;
+    }
+    vec_push(a, v, p);
+    memmove(&v->at[lo + 1], &v->at[lo], (v->n - 1 - lo) * sizeof *v->at);
+    v->at[lo] = p;
+}
+
+static void layout_add(Layout *l, Placed p) {
+    insert(l->a, &l->all, p);
+    for (uint32_t i = 0; i < Levels; i++) {
+        uint32_t first = p.begin / l->half[i], last = p.end / l->half[i];
+        for (uint32_t w = first ? first - 1 : 0; w <= last; w++)
+            insert(l->a, &l->window[i][w], p);
+    }
+}
+
 // Places all buffers in the order of `by`; the memory they need.
 static size_t pack(Arena scratch, Buffer *buffer, uint32_t buffers, ByFn *by) {
-    uint32_t n = 0;
+    uint32_t n = 0, end = 0;
     Buffer **order = arena_array(&scratch, Buffer *, buffers);
-    Placed *before = arena_array(&scratch, Placed, buffers);
-    for (uint32_t i = 1; i < buffers; i++)
-        if (buffer[i].bytes)
-            order[n++] = &buffer[i];
+    for (uint32_t i = 1; i < buffers; i++) {
+        if (!buffer[i].bytes)
+            continue;
+        order[n++] = &buffer[i];
+        end = placed(&buffer[i]).end > end ? placed(&buffer[i]).end : end;
+    }
     qsort(order, n, sizeof *order, by);
+    Layout layout;
+    layout_init(&layout, &scratch, end);
     size_t top = 0;
     for (uint32_t i = 0; i < n; i++) {
         Buffer *b = order[i];
-        b->offset = best_gap(before, i, placed(b));
+        Placed p = placed(b);
+        b->offset = best_gap(neighbours(&layout, p), p);
         top = b->offset + b->bytes > top ? b->offset + b->bytes : top;
-        uint32_t k = i;
-        while (k > 0 && before[k - 1].b->offset > b->offset)
-            k--;
-        memmove(&before[k + 1], &before[k], (i - k) * sizeof *before);
-        before[k] = placed(b);
+        layout_add(&layout, p);
     }
     return top;
 }
