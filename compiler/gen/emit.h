@@ -1,10 +1,12 @@
-// emit.h - inside the emitter: emit_value.c writes what is computed, emit.c what is done with it,
-// emit_loops.c and emit_team.c the kernel around that, for either shape of a nest.
+// emit.h - inside the emitter: emit_value.c and emit_index.c write what is computed, emit.c what is
+// done with it, emit_loops.c and emit_team.c the kernel around that, for either shape of a nest.
 #ifndef GAN_EMIT_H
 #define GAN_EMIT_H
 
 #include "dialect.h"
 #include "nest.h"
+
+typedef struct IndexNames IndexNames;
 
 struct Emit {
     Text *t;
@@ -18,11 +20,12 @@ struct Emit {
     bool usual;         // inside the loop that runs where every bound settled before it is as usual
     const bool *named;  // [n->value.n] the values that are written by name (emit_named)
     const bool *guards; // [n->bounds.n] the bounds that a load or selection tests (emit_guards)
-    Numbers *numbers;   // borrowed
-    VEC(uint8_t) role;  // of each number
-    Dtype real;         // the widest type computed in: what real arguments are
-    const char *index;  // the type of an index
-    bool counters;      // has the text read a counter (seed, step, sample0, ...)?
+    IndexNames *index_names; // of parts of indices; NULL: none has a name
+    Numbers *numbers;        // borrowed
+    VEC(uint8_t) role;       // of each number
+    Dtype real;              // the widest type computed in: what real arguments are
+    const char *index;       // the type of an index
+    bool counters;           // has the text read a counter (seed, step, sample0, ...)?
     // Writes an accumulator of a reduction: 's' the unit's, 'x' its index (ArgMax), 'l' a lane's.
     void (*acc)(Emit *e, char name, uint32_t reduce);
 };
@@ -43,6 +46,20 @@ typedef enum Role {
     RoleExtent
 } Role; // and one more for each loop after the first
 
+// --- emit_index.c --------------------------------------------------------------------------------
+
+// A number as text: written out when small, else an argument.
+Str emit_num(Emit *e, uint32_t role, int64_t x);
+uint32_t emit_position(const Nest *n, uint32_t var); // of a variable among the loops: what names it
+void emit_ix(Emit *e, Ix x);
+// One side of a bound, lower or upper: does it need a test? The test.
+bool emit_tests(const Emit *e, const Bound *b, bool upper);
+void emit_test(Emit *e, const Bound *b, bool upper);
+// Chooses names for parts of indices; declares those that are known from this level on.
+void emit_name_indices(Emit *e);
+void emit_index_names(Emit *e, uint32_t level);
+void emit_pack_open(Emit *e, bool open); // the loop over a pack is entered, left
+
 // --- emit_value.c --------------------------------------------------------------------------------
 
 void emit_line(Emit *e); // begins a line
@@ -51,11 +68,7 @@ void emit_close(Emit *e);
 
 // Opens a call of `function`; returns what closes it. "": no call, its argument as it is.
 const char *emit_call(Emit *e, const char *function);
-// A number as text: written out when small, else an argument.
-Str emit_num(Emit *e, uint32_t role, int64_t x);
 void emit_real(Emit *e, uint32_t number, Str word);
-uint32_t emit_position(const Nest *n, uint32_t var); // of a variable among the loops: what names it
-void emit_ix(Emit *e, Ix x);
 Dtype emit_dtype(const Nest *n, uint32_t arg); // of an argument's elements
 void emit_ref(Emit *e, uint32_t value);        // a value by name
 // Which values have a name: copies do not, nor comparisons that are only asked for.

@@ -58,6 +58,7 @@ static void open_pack(Emit *e) {
     if (team(e)->pack == 1)
         return;
     open_elements(e);
+    emit_pack_open(e, true);
     emit_level(e, LevelPack);
 }
 
@@ -80,6 +81,7 @@ static void put_pack(Emit *e) {
     }
     open_pack(e);
     emit_body(e, 's');
+    emit_pack_open(e, false);
     close_pack(e);
     for (uint32_t i = 0; i < n->store.n; i++) {
         const Store *s = &n->store.at[i];
@@ -100,14 +102,18 @@ static void put_decode(Emit *e, const char *from, uint32_t first, uint32_t last)
     const Nest *n = e->n;
     Arena *a = e->t->arena;
     bool typed = *from == 'r';
-    Str left = str_c(from); // of the number: divided by the extents so far
+    Str left = str_c(from); // the number, divided by the extents so far, but for `by`
+    int64_t by = 1;
     for (uint32_t i = last; i-- > first;) {
         uint32_t v = n->order[i], pack = v == team(e)->lane ? team(e)->pack : 1;
-        Str at = left;
+        int64_t extent = (n->var[v].n + pack - 1) / pack;
+        Str at = by > 1 ? str_format(a, "%.*s / %" PRId64, SARG(left), by) : left;
         if (i > first) {
-            Str extent = emit_num(e, RoleExtent + i, (n->var[v].n + pack - 1) / pack);
-            at = str_format(a, "%.*s %% %.*s", SARG(left), SARG(extent));
-            left = str_format(a, "%.*s / %.*s", SARG(left), SARG(extent));
+            Str of = emit_num(e, RoleExtent + i, extent);
+            bool literal = *of.ptr != 'n';
+            left = literal ? left : str_format(a, "%.*s / %.*s", SARG(at), SARG(of));
+            by = literal ? by * extent : 1;
+            at = str_format(a, "%.*s %% %.*s", SARG(at), SARG(of));
         }
         emit_line(e);
         text_fmt(e->t, "const %s i%u = ", e->index, i);
@@ -263,11 +269,9 @@ static void open_blocks(Emit *e) {
     Str count = emit_num(e, RoleCount, e->n->units), pieces = {0}; // the first numbers in any form
     if (cut(e))
         pieces = emit_num(e, RolePieces, team(e)->pieces);
-    emit_line(e);
-    if (!many(e)) {
-        text_put(e->t, STR("const uint32_t b = blockIdx.x;\n"));
+    if (!many(e))
         return;
-    }
+    emit_line(e);
     text_fmt(e->t, "const uint32_t blocks = (%.*s + %u) / %u", SARG(count), units - 1, units);
     if (cut(e))
         text_fmt(e->t, " * %.*s", SARG(pieces));
@@ -279,16 +283,16 @@ static void open_blocks(Emit *e) {
 
 // The thread's unit, its variables and values.
 static void put_unit(Emit *e) {
-    const char *type = unit_type(e);
+    const char *type = unit_type(e), *block = many(e) ? "b" : "blockIdx.x";
     if (cut(e)) {
         Str pieces = emit_num(e, RolePieces, team(e)->pieces);
         emit_line(e);
-        text_fmt(e->t, "const uint32_t group = b / %.*s, piece = b %% %.*s;\n", SARG(pieces),
-                 SARG(pieces));
+        text_fmt(e->t, "const uint32_t group = %s / %.*s, piece = %s %% %.*s;\n", block,
+                 SARG(pieces), block, SARG(pieces));
     }
     emit_line(e);
     text_fmt(e->t, "const %s unit = %s%s * %u + team::unit();\n", type,
-             team(e)->wide ? "(uint64_t)" : "", cut(e) ? "group" : "b", team(e)->units);
+             team(e)->wide ? "(uint64_t)" : "", cut(e) ? "group" : block, team(e)->units);
     emit_line(e);
     text_fmt(e->t, "const bool active = unit < %.*s;\n", SARG(emit_num(e, RoleCount, e->n->units)));
     if (e->n->prefix || leaves_parts(e)) {
@@ -315,13 +319,17 @@ static void put_steps(Emit *e) {
         end = STR("end");
         begin = "begin + ";
     }
+    bool alone = n->orders == n->prefix + 1 && // then the step is the variable
+                 (n->order[n->prefix] != team(e)->lane || team(e)->pack == 1);
+    Str r = alone ? str_format(e->t->arena, "i%u", n->prefix) : STR("r");
     emit_line(e);
     text_fmt(e->t, "#pragma unroll %u\n", team(e)->unroll); // 1: not by the compiler's own guess
     emit_line(e);
-    text_fmt(e->t, "for (%s r = active ? %steam::part() : %.*s; r < %.*s; r += %u)", type, begin,
-             SARG(end), SARG(end), team(e)->size);
+    text_fmt(e->t, "for (%s %.*s = active ? %steam::part() : %.*s; %.*s < %.*s; %.*s += %u)", type,
+             SARG(r), begin, SARG(end), SARG(r), SARG(end), SARG(r), team(e)->size);
     emit_open(e);
-    put_decode(e, "r", n->prefix, n->orders);
+    if (!alone)
+        put_decode(e, "r", n->prefix, n->orders);
     emit_level(e, LevelStep);
     put_pack(e);
     emit_close(e);

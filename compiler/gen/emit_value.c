@@ -1,4 +1,4 @@
-// emit_value.c - the words of a kernel: numbers, indices, values (emit.h).
+// emit_value.c - values as text: constants, loads, value columns, bounds (emit.h).
 #include "emit.h"
 
 #include "half.h"
@@ -30,84 +30,6 @@ void emit_close(Emit *e) {
 const char *emit_call(Emit *e, const char *function) {
     text_fmt(e->t, *function ? "%s(" : "%s", function);
     return *function ? ")" : "";
-}
-
-// A number as text. Larger ones become arguments, equal ones for the same purpose the same
-// argument.
-Str emit_num(Emit *e, uint32_t role, int64_t x) {
-    bool always = role >= RoleSite && role < RoleExtent;
-    if (x < e->d->written_out && !always)
-        return str_format(e->t->arena, "%" PRId64, x);
-    uint32_t k = 0;
-    while (k < e->numbers->n && (e->numbers->at[k] != x || e->role.at[k] != role))
-        k++;
-    if (k == e->numbers->n) {
-        vec_push(e->t->arena, e->numbers, x);
-        vec_push(e->t->arena, &e->role, (uint8_t)role);
-    }
-    return str_format(e->t->arena, "n%u", k);
-}
-
-// --- indices -------------------------------------------------------------------------------------
-
-uint32_t emit_position(const Nest *n, uint32_t var) {
-    for (uint32_t i = 0; i < n->orders; i++)
-        if (n->order[i] == var)
-            return i;
-    bug("variable %u is not among the loops", var);
-}
-
-static bool is_lane(const Emit *e, const Atom *a) {
-    return e->in_pack && a->kind == AtomVar && a->var == e->n->team.lane;
-}
-
-static void put_atom(Emit *e, const Atom *a) {
-    if (a->kind == AtomVar) {
-        text_fmt(e->t, is_lane(e, a) ? "i%u + l" : "i%u", emit_position(e->n, a->var));
-        return;
-    }
-    text_put(e->t, STR("("));
-    emit_ix(e, a->of);
-    if (a->kind != AtomChoice) {
-        text_fmt(e->t, ")%c%" PRId64, a->kind == AtomDiv ? '/' : '%', a->by);
-        return;
-    }
-    text_fmt(e->t, " < %.*s ? ", SARG(emit_num(e, RoleIndex, a->by)));
-    emit_ix(e, a->yes);
-    text_put(e->t, STR(" : "));
-    emit_ix(e, a->no);
-    text_put(e->t, STR(")"));
-}
-
-// In order of falling coefficients, the number last.
-void emit_ix(Emit *e, Ix x) {
-    const IxSum *s = &e->n->ix.sum.at[x];
-    bool *done = arena_array(e->t->arena, bool, s->n), first = true;
-    for (uint32_t i = 0; i < s->n; i++) {
-        uint32_t best = NONE;
-        for (uint32_t k = 0; k < s->n; k++)
-            if (!done[k] && (best == NONE || s->term[k].coef > s->term[best].coef))
-                best = k;
-        done[best] = true;
-        const Atom *a = &e->n->ix.atom.at[s->term[best].atom];
-        int64_t coef = s->term[best].coef;
-        text_fmt(e->t, "%s", first ? (coef < 0 ? "-" : "") : coef < 0 ? " - " : " + ");
-        bool wrap = ((a->kind == AtomDiv || a->kind == AtomMod) && coef * coef != 1) ||
-                    (is_lane(e, a) && coef != 1);
-        text_put(e->t, wrap ? STR("(") : STR(""));
-        put_atom(e, a);
-        text_put(e->t, wrap ? STR(")") : STR(""));
-        if (coef * coef != 1)
-            text_fmt(e->t, "*%.*s", SARG(emit_num(e, RoleIndex, coef < 0 ? -coef : coef)));
-        first = false;
-    }
-    if (first) {
-        text_fmt(e->t, s->off < 0 ? "-%.*s" : "%.*s",
-                 SARG(emit_num(e, RoleIndex, s->off < 0 ? -s->off : s->off)));
-    } else if (s->off) {
-        text_fmt(e->t, " %c %.*s", s->off < 0 ? '-' : '+',
-                 SARG(emit_num(e, RoleIndex, s->off < 0 ? -s->off : s->off)));
-    }
 }
 
 // --- values --------------------------------------------------------------------------------------
@@ -270,18 +192,21 @@ static size_t put_division(Emit *e, const Value *v, Str c) {
     Str below = factor_of(str_sub(rest, by.len, rest.len));
     bool bare = *below.ptr != '(';
     double inverse;
-    bool exact = divides_exactly(e, v, below, &inverse);
-    text_fmt(e->t, "%s(", exact ? "" : e->d->divide);
-    put_column(e, v, above);
-    if (exact) {
+    size_t length = above.len + by.len + below.len;
+    if (divides_exactly(e, v, below, &inverse)) {
         static_assert(SmallNumber <= 16, "an eighth has three decimals, a sixteenth has four");
-        text_fmt(e->t, " * %.3ff)", inverse);
-    } else {
-        text_put(e->t, STR(", "));
-        put_column(e, v, bare ? below : str_sub(below, 1, below.len - 1));
-        text_char(e->t, ')');
+        bool whole = length == strlen(op_info[v->op].value);
+        text_put(e->t, whole ? STR("") : STR("("));
+        put_column(e, v, above);
+        text_fmt(e->t, whole ? " * %.3ff" : " * %.3ff)", inverse);
+        return length;
     }
-    return above.len + by.len + below.len;
+    text_fmt(e->t, "%s(", e->d->divide);
+    put_column(e, v, above);
+    text_put(e->t, STR(", "));
+    put_column(e, v, bare ? below : str_sub(below, 1, below.len - 1));
+    text_char(e->t, ')');
+    return length;
 }
 
 // K(...): a number of the value's type, or a comparison as one, or, where it is asked for, a
@@ -500,23 +425,18 @@ static void put_value(Emit *e, uint32_t id) {
 
 static void put_bounds(Emit *e, uint32_t id) {
     const Bounds *b = &e->n->bounds.at[id];
+    uint32_t tests = 0, written = 0;
+    for (uint32_t i = 0; i < 2 * b->n; i++)
+        tests += emit_tests(e, &b->b[i / 2], i % 2);
     emit_line(e);
-    text_fmt(e->t, "const int g%u = ", id);
-    for (uint32_t i = 0; i < b->n; i++) {
-        int64_t lo, hi;
-        ix_range(&e->n->ix, b->b[i].at, &lo, &hi);
-        text_put(e->t, i ? STR(" & ") : STR(""));
-        if (lo < b->b[i].lo) {
-            text_put(e->t, STR("("));
-            emit_ix(e, b->b[i].at);
-            text_fmt(e->t, " >= %.*s)%s", SARG(emit_num(e, RoleIndex, b->b[i].lo)),
-                     hi >= b->b[i].hi ? " & " : "");
-        }
-        if (hi >= b->b[i].hi) {
-            text_put(e->t, STR("("));
-            emit_ix(e, b->b[i].at);
-            text_fmt(e->t, " < %.*s)", SARG(emit_num(e, RoleIndex, b->b[i].hi)));
-        }
+    text_fmt(e->t, "const %s g%u = ", e->d->test, id);
+    for (uint32_t i = 0; i < 2 * b->n; i++) {
+        if (!emit_tests(e, &b->b[i / 2], i % 2))
+            continue;
+        text_put(e->t, written++ ? STR(" & ") : STR(""));
+        text_put(e->t, tests > 1 ? STR("(") : STR(""));
+        emit_test(e, &b->b[i / 2], i % 2);
+        text_put(e->t, tests > 1 ? STR(")") : STR(""));
     }
     text_put(e->t, STR(";\n"));
 }
@@ -524,6 +444,7 @@ static void put_bounds(Emit *e, uint32_t id) {
 // Everything that is known from this level on.
 void emit_level(Emit *e, uint32_t level) {
     const Nest *n = e->n;
+    emit_index_names(e, level);
     for (uint32_t i = 1; i < n->bounds.n; i++)
         if (n->bounds_level.at[i] == level && n->bounds.at[i].n && e->guards[i])
             put_bounds(e, i);

@@ -17,7 +17,7 @@
 //          scratch, the addresses of its scratch and of its tickets; then Region.number. N is
 //          Kernel.words, the same for every region of the kernel. By value: 8*N bytes, aligned
 //          to 8.
-//   c      in device memory, so that a captured graph never changes. Kernels that read no counter do
+//   c      in device memory, so that a captured graph never changes. Kernels that read none do
 //          not declare it. The driver skips a parameter that is passed and not declared.
 //   many   a kernel that some launch runs for several regions (Kernel.many): blockIdx.y is the
 //          instance, each[blockIdx.y] its words, in device memory.
