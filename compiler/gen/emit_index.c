@@ -1,7 +1,7 @@
 // emit_index.c - numbers and indices as text (emit.h).
 //
 // Where the dialect says so, some parts of indices have names, j0, j1, ... in order of first use:
-// every quotient and remainder, and every choice or sum that the kernel writes more than once. They
+// every quotient, remainder and choice, and every sum that the kernel writes more than once. They
 // are declared at the level at which their variables are known. An argument of a quotient is never
 // negative (index.h), so it is divided as an unsigned number: a shift, where it is by a power of 2.
 //
@@ -138,8 +138,7 @@ static void name_atom(Emit *e, uint32_t id, bool in_pack) {
         name_sum(e, a->yes, in_pack);
         name_sum(e, a->no, in_pack);
     }
-    if (is_quotient(a) || part->uses > 1)
-        name_part(e, true, id, lane, atom_part(e, id)->level);
+    name_part(e, true, id, lane, atom_part(e, id)->level);
 }
 
 static void name_sum(Emit *e, Ix x, bool in_pack) {
@@ -267,9 +266,10 @@ static void put_atom(Emit *e, uint32_t id, bool factor) {
     }
 }
 
-// In order of falling coefficients, `off` last.
-static void put_sum(Emit *e, Ix x, int64_t off) {
+// In order of falling coefficients, the number last.
+static void put_sum(Emit *e, Ix x) {
     const IxSum *s = &e->n->ix.sum.at[x];
+    int64_t off = s->off;
     bool *done = arena_array(e->t->arena, bool, s->n), first = true;
     for (uint32_t i = 0; i < s->n; i++) {
         uint32_t best = NONE;
@@ -295,7 +295,7 @@ void emit_ix(Emit *e, Ix x) {
     if (name != NONE)
         text_fmt(e->t, "j%u", name);
     else
-        put_sum(e, x, e->n->ix.sum.at[x].off);
+        put_sum(e, x);
 }
 
 // --- bounds --------------------------------------------------------------------------------------
@@ -307,16 +307,9 @@ bool emit_tests(const Emit *e, const Bound *b, bool upper) {
 }
 
 void emit_test(Emit *e, const Bound *b, bool upper) {
-    int64_t limit = upper ? b->hi : b->lo, off = e->n->ix.sum.at[b->at].off;
-    if (name_of(e, false, b->at) != NONE) {
-        emit_ix(e, b->at);
-        off = 0;
-    } else {
-        put_sum(e, b->at, 0);
-    }
-    limit -= off;
-    text_fmt(e->t, " %s %s%.*s", upper ? "<" : ">=", limit < 0 ? "-" : "",
-             SARG(emit_num(e, RoleIndex, limit < 0 ? -limit : limit)));
+    emit_ix(e, b->at);
+    text_fmt(e->t, upper ? " < %.*s" : " >= %.*s",
+             SARG(emit_num(e, RoleIndex, upper ? b->hi : b->lo)));
 }
 
 // --- declarations --------------------------------------------------------------------------------
@@ -332,7 +325,7 @@ void emit_index_names(Emit *e, uint32_t level) {
         if (name->atom)
             put_definition(e, &e->n->ix.atom.at[name->id], e->n->team.wide ? "ull" : "u");
         else
-            put_sum(e, name->id, e->n->ix.sum.at[name->id].off);
+            put_sum(e, name->id);
         text_put(e->t, STR(";\n"));
     }
 }

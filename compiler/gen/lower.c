@@ -68,19 +68,54 @@ static bool same_bounds(const Bounds *a, const Bounds *b) {
     return same;
 }
 
+static int64_t gcd(int64_t a, int64_t b) {
+    while (b) {
+        int64_t r = a % b;
+        a = b;
+        b = r;
+    }
+    return a < 0 ? -a : a;
+}
+
+static int64_t ceil_div(int64_t a, int64_t by) {
+    return a / by + (a % by > 0);
+}
+
+// The same bound on an index without an offset or a common factor, whose first coefficient is
+// positive: what is asked in several ways is one test.
+static Bound normal_bound(Indices *ix, Bound b) {
+    int64_t off = ix->sum.at[b.at].off, factor = 0;
+    Bound r = {ix_add(ix, b.at, ix_num(ix, -off)), b.lo - off, b.hi - off};
+    const IxSum *s = &ix->sum.at[r.at];
+    if (s->n && s->term[0].coef < 0)
+        r = (Bound){ix_mul(ix, r.at, -1), 1 - r.hi, 1 - r.lo};
+    s = &ix->sum.at[r.at];
+    for (uint32_t i = 0; i < s->n; i++)
+        factor = gcd(factor, s->term[i].coef);
+    if (factor > 1)
+        r = (Bound){ix_div(ix, r.at, factor), ceil_div(r.lo, factor), ceil_div(r.hi, factor)};
+    return r;
+}
+
+// Adds a bound, or narrows the one on the same index.
+static void bound_add(Bounds *all, Bound b) {
+    uint32_t k = 0;
+    while (k < all->n && all->b[k].at != b.at)
+        k++;
+    if (k == MAX_BOUNDS)
+        bug("more than %u bounds on one access", k);
+    if (k == all->n)
+        all->b[all->n++] = b;
+    all->b[k].lo = b.lo > all->b[k].lo ? b.lo : all->b[k].lo;
+    all->b[k].hi = b.hi < all->b[k].hi ? b.hi : all->b[k].hi;
+}
+
 // Interns the bounds `outer` and `more` together.
 static uint32_t bounds_add(Lower *l, uint32_t outer, const Bounds *more) {
     Nest *n = l->n;
     Bounds all = n->bounds.at[outer];
-    for (uint32_t i = 0; i < more->n; i++) {
-        bool known = false;
-        for (uint32_t k = 0; k < all.n && !known; k++)
-            known = same_bound(all.b[k], more->b[i]);
-        if (!known && all.n == MAX_BOUNDS)
-            bug("more than %u bounds on one access", all.n);
-        if (!known)
-            all.b[all.n++] = more->b[i];
-    }
+    for (uint32_t i = 0; i < more->n; i++)
+        bound_add(&all, normal_bound(&n->ix, more->b[i]));
     for (uint32_t i = 0; i < n->bounds.n; i++)
         if (same_bounds(&n->bounds.at[i], &all))
             return i;
