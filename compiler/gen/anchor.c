@@ -10,12 +10,12 @@
 #include <string.h>
 
 enum {
-    TERMS = 8,     // GAN_TERMS
-    THREADS = 256, // GAN_THREADS
-    RESIDENT = 2,  // blocks of a processor: asked for no more, the compiler spills no register
-    TILE = 64,     // GAN_BAND
-    HEAD = 5,      // GAN_HEAD
-    LISTS = 4,     // of axes, in the order of GAN_OF_G and the others
+    TERMS = 8,                     // GAN_TERMS
+    THREADS = 256,                 // GAN_THREADS
+    RESIDENT = 2,                  // minBlocksPerMultiprocessor: with more, ptxas would spill
+    TILE = 64,                     // GAN_BAND
+    HEAD = 5,                      // GAN_HEAD
+    LISTS = 4,                     // of axes, in the order of GAN_OF_G and the others
     AXES = 3 * (MAX_RANK + 1) / 2, // of all lists: each is in two of three operands, or in all
     FILLS = 264,      // blocks that keep a large card busy: two for each of its processors
     SHORTEST = 256,   // terms a split is worth
@@ -270,11 +270,10 @@ static void region_kernel(Arena *perm, Plan *plan, Region *r, uint32_t spaces, M
     r->kernel = plan->kernel.n - 1;
 }
 
-// The most spatial axes of a convolution of the plan. All others have as many, and products too: to
-// one text they are pictures of one row or one pixel, and kernels of their own would be a twelfth
-// of what dcgan has to compile. A model's functions share their kernels, and one may have no
-// pictures where another does; so rows alone are pictures too (of a single axis the compiler makes
-// a longer kernel).
+// The most spatial axes of a convolution of the plan. All others, and products, get as many, of
+// extent 1, so that one kernel serves all: kernels of their own would be a twelfth of what dcgan
+// has to compile. A model's functions share their kernels, and one may have images where another
+// has sequences, so sequences have two axes too (with a single one the compiler's code is longer).
 static uint32_t spaces_of(const Plan *plan) {
     const Graph *g = &plan->func->g;
     uint32_t most = 0;

@@ -21,7 +21,7 @@ typedef struct CallRegion {
     uint32_t spaces; // of all products of the plan
 } CallRegion;
 
-// How a family's kernels are made (AnchorFamily).
+// How a family's kernels are generated (AnchorFamily).
 typedef struct CallKernel {
     // What they are called, with a hash: not by an operation, for other functions of the model may
     // have the same text for another one.

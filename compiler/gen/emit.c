@@ -84,6 +84,8 @@ static void put_update(Emit *e, uint32_t i, char acc) {
 
 static void put_store(Emit *e, uint32_t i) {
     const Store *s = &e->n->store.at[i];
+    if (e->in_pack && emit_copied_pack(e, s) != NONE)
+        return;
     emit_line(e);
     if (s->pack) {
         text_fmt(e->t, "y%u.at[l]", i);
@@ -105,7 +107,7 @@ void emit_body(Emit *e, char acc) {
         put_update(e, i, acc);
 }
 
-// What squares have come to: a team's accumulator knows all it needs, a core's needs their sum.
+// The sum of squares about the mean: a team's accumulator has it, a core's needs the sum as well.
 static void put_squares(Emit *e, uint32_t i) {
     const Reduce *r = &e->n->reduce.at[i];
     bool alone = r->sum == NONE;

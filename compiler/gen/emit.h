@@ -71,17 +71,19 @@ const char *emit_call(Emit *e, const char *function);
 void emit_real(Emit *e, uint32_t number, Str word);
 Dtype emit_dtype(const Nest *n, uint32_t arg); // of an argument's elements
 void emit_ref(Emit *e, uint32_t value);        // a value by name
-// Which values have a name: copies do not, nor comparisons that are only asked for.
+// Which values have a name: copies do not, nor comparisons that are only tested.
 bool *emit_named(const Emit *e);
 bool *emit_guards(const Emit *e);
 uint32_t emit_stored(const Emit *e, const Store *s);
+// Teams: the load whose pack a store writes as it is, NONE.
+uint32_t emit_copied_pack(const Emit *e, const Store *s);
 void emit_level(Emit *e, uint32_t level); // bounds and values that are known from this level on
 
 // --- emit.c --------------------------------------------------------------------------------------
 
 // What is done with one element: stores, and reductions into accumulators named `acc`.
 void emit_body(Emit *e, char acc);
-void emit_result(Emit *e, uint32_t reduce); // stores what its accumulator has come to
+void emit_result(Emit *e, uint32_t reduce); // stores its accumulator
 const char *emit_acc_type(const Emit *e, const Reduce *r);
 const char *emit_identity(const Reduce *r);
 bool emit_adds(const Reduce *r); // are its partial results added, on a core?

@@ -72,8 +72,8 @@ static void put_simd(Emit *e) {
     text_fmt(e->t, "%s\n", e->d->simd);
 }
 
-// A loop over neighbours short enough to be written out: the three colours of a picture. The loop
-// around it is then the one made vectors of: 2.3 to 17 GB/s for a bias and tanh.
+// A loop over neighbours short enough to be unrolled: the three channels of an image. The loop
+// around it is then the one that is vectorized: 2.3 to 17 GB/s for a bias and tanh.
 static bool few(const Var *v) {
     return !v->tile && !v->reduced && (v->n == 2 || v->n == 3 || v->n == 4 || v->n == 8);
 }
@@ -88,7 +88,7 @@ static bool around_few(const Nest *n, uint32_t k) {
     return !n->reduce.n && k + 2 == n->orders && few(&n->var[n->order[k + 1]]);
 }
 
-// Is a border asked about that loop k, or that over units, comes to?
+// Does loop k, or that over units, decide a bound?
 static bool meets_border(const Nest *n, uint32_t k) {
     uint32_t level = 2 + k - n->prefix;
     for (uint32_t i = 1; i < n->bounds.n; i++)
@@ -100,8 +100,8 @@ static bool meets_border(const Nest *n, uint32_t k) {
     return false;
 }
 
-// GCC 12 asks about the first of the vectors it makes of neighbours, and takes the answer for all
-// of them: such a loop goes element by element.
+// GCC 12 tests the bound of the first of the vectors it makes of neighbours, and takes the result
+// for all of them: such a loop is not vectorized.
 static void put_around_few(Emit *e, uint32_t k) {
     if (around_few(e->n, k) && !meets_border(e->n, k))
         put_simd(e);
@@ -197,7 +197,7 @@ static void put_lane_loop(Emit *e, uint32_t k, uint32_t level) {
     }
 }
 
-// Instead of the innermost loop, k: the one row of a table that is meant, if it is of this tile.
+// Instead of the innermost loop, k: the one row of a table that is indexed, if it is in this tile.
 static void put_jump(Emit *e, uint32_t k) {
     const Nest *n = e->n;
     emit_line(e);
@@ -244,18 +244,18 @@ static void put_innermost(Emit *e, uint32_t k) {
     emit_close(e);
 }
 
-// "if (g1 & !g2 & ...)" over the settled bounds that the innermost loop asks for; false when there
-// are none.
+// "if (g1 & !g2 & ...)" over the settled bounds that the innermost loop tests; false when there are
+// none.
 static bool put_usual(Emit *e, uint32_t level) {
     const Nest *n = e->n;
-    bool *asked = arena_array(e->t->arena, bool, n->bounds.n), any = false;
+    bool *tested = arena_array(e->t->arena, bool, n->bounds.n), any = false;
     for (uint32_t i = 0; i < n->value.n; i++) {
         const Value *v = &n->value.at[i];
         if (v->level == level && e->guards[v->bounds] && nest_settled(n, v->bounds))
-            asked[v->bounds] = true;
+            tested[v->bounds] = true;
     }
     for (uint32_t i = 1; i < n->bounds.n; i++) {
-        if (asked[i]) {
+        if (tested[i]) {
             any ? (void)0 : emit_line(e);
             text_fmt(e->t, "%s%sg%u", any ? " & " : "if (", nest_usual(n, i) ? "" : "!", i);
             any = true;
@@ -265,9 +265,9 @@ static bool put_usual(Emit *e, uint32_t level) {
     return any;
 }
 
-// A border (a pad's, or of a gradient through one) is asked about at every element, and what is
-// asked keeps compilers from making vectors. Where the question is settled before the innermost
-// loop, there are two of those: one for the inside, which has nothing to ask, and one for the rest.
+// A border (a pad's, or of a gradient through one) is tested at every element, and the test keeps
+// compilers from vectorizing. Where it is loop-invariant, the innermost loop is unswitched: one
+// version for the interior, without tests, and one for the rest.
 // Measured on the gradient of a reflection pad of [256, 64, 64]: 1 to 19 GB/s.
 static void put_inner_loops(Emit *e, uint32_t k) {
     const Nest *n = e->n;

@@ -72,24 +72,31 @@ static void close_pack(Emit *e) {
 // What is done with one pack of elements.
 static void put_pack(Emit *e) {
     const Nest *n = e->n;
+    bool elements = n->reduce.n > 0; // is anything done with single elements?
     for (uint32_t i = 0; i < n->store.n; i++) {
-        if (n->store.at[i].pack) {
+        bool copied = emit_copied_pack(e, &n->store.at[i]) != NONE;
+        elements |= !copied;
+        if (n->store.at[i].pack && !copied) {
             emit_line(e);
             text_fmt(e->t, "gan_pack<%s, %u> y%u;\n",
                      e->d->words->storage[emit_dtype(n, n->store.at[i].arg)], team(e)->pack, i);
         }
     }
-    open_pack(e);
-    emit_body(e, 's');
-    emit_pack_open(e, false);
-    close_pack(e);
+    if (elements) {
+        open_pack(e);
+        emit_body(e, 's');
+        emit_pack_open(e, false);
+        close_pack(e);
+    }
     for (uint32_t i = 0; i < n->store.n; i++) {
         const Store *s = &n->store.at[i];
         if (s->pack) {
             emit_line(e);
             text_fmt(e->t, "gan_store(&a%u[", s->arg);
             emit_ix(e, s->at);
-            text_fmt(e->t, "], y%u);\n", i);
+            uint32_t copied = emit_copied_pack(e, s);
+            text_fmt(e->t, copied != NONE ? "], p%u);\n" : "], y%u);\n",
+                     copied != NONE ? copied : i);
         }
     }
 }

@@ -73,8 +73,8 @@ static const char *rounding(const Emit *e, const Value *v) {
     return function ? function : "";
 }
 
-// The value that is written where `id` is meant: a copy in the same type is what it is a copy of.
-static uint32_t meant(const Emit *e, uint32_t id) {
+// Looks through copies: the value that is written for `id`.
+static uint32_t source_of(const Emit *e, uint32_t id) {
     for (;;) {
         const Value *v = &e->n->value.at[id];
         if (v->kind != ValueEw || strcmp(op_info[v->op].value, "a") != 0 || *rounding(e, v) ||
@@ -89,7 +89,7 @@ static uint32_t meant(const Emit *e, uint32_t id) {
 uint32_t emit_stored(const Emit *e, const Store *s) {
     const Value *v = &e->n->value.at[s->value];
     bool itself = v->kind == ValueEw && *rounding(e, v) && v->dtype == emit_dtype(e->n, s->arg);
-    return meant(e, itself ? v->a : s->value);
+    return source_of(e, itself ? v->a : s->value);
 }
 
 // An element of a pack that needs no conversion has a name already.
@@ -97,8 +97,15 @@ static bool is_element(const Emit *e, const Value *v) {
     return v->kind == ValueLoad && v->pack && !*e->d->words->load[emit_dtype(e->n, v->arg)];
 }
 
+uint32_t emit_copied_pack(const Emit *e, const Store *s) {
+    uint32_t id = emit_stored(e, s);
+    const Value *v = &e->n->value.at[id];
+    bool whole = s->pack && is_element(e, v) && v->pack < LevelPack;
+    return whole && emit_dtype(e->n, v->arg) == emit_dtype(e->n, s->arg) ? id : NONE;
+}
+
 void emit_ref(Emit *e, uint32_t id) {
-    id = meant(e, id);
+    id = source_of(e, id);
     const Value *v = &e->n->value.at[id];
     if (v->kind == ValueNumber)
         put_number(e, v->dtype, v->number);
@@ -125,15 +132,15 @@ static uint32_t operand(const Value *v, char name) {
     return name == 'a' ? v->a : name == 'b' ? v->b : v->c;
 }
 
-// What a column asks of a truth value, which is a number.
-static const Str asks = {" != K(0)", sizeof " != K(0)" - 1};
+// How a column tests a truth value, which is a number.
+static const Str test = {" != K(0)", sizeof " != K(0)" - 1};
 
-static bool is_asked(Str after) {
-    return str_starts(after, asks);
+static bool is_tested(Str after) {
+    return str_starts(after, test);
 }
 
-// The column of a comparison without its K( ): what `id` is where it is asked for. Empty: it is
-// none.
+// The column of a comparison without its K( ): what stands for `id` where it is tested. Empty: it
+// is no comparison.
 static Str condition(const Emit *e, uint32_t id) {
     const Value *v = &e->n->value.at[id];
     Str c = v->kind == ValueEw ? str_c(op_info[v->op].value) : (Str){0};
@@ -174,7 +181,7 @@ static bool divides_exactly(const Emit *e, const Value *v, Str below, double *in
     int exponent;
     if (below.len != 1 || !islower((unsigned char)*below.ptr))
         return false;
-    const Value *by = &e->n->value.at[meant(e, operand(v, *below.ptr))];
+    const Value *by = &e->n->value.at[source_of(e, operand(v, *below.ptr))];
     if (by->kind != ValueNumber || !written_out(by->number) ||
         fabs(frexp(by->number, &exponent)) != 0.5)
         return false;
@@ -209,7 +216,7 @@ static size_t put_division(Emit *e, const Value *v, Str c) {
     return length;
 }
 
-// K(...): a number of the value's type, or a comparison as one, or, where it is asked for, a
+// K(...): a number of the value's type, or a comparison as one, or, where it is tested, a
 // comparison. Returns the length of what was written.
 static size_t put_k(Emit *e, const Value *v, Str c) {
     Str inner = str_sub(c, 2, str_find(c, ')'));
@@ -219,9 +226,9 @@ static size_t put_k(Emit *e, const Value *v, Str c) {
         put_number(e, v->dtype, x);
         return n;
     }
-    if (is_asked(str_sub(c, n, c.len))) {
+    if (is_tested(str_sub(c, n, c.len))) {
         put_column(e, v, inner);
-        return n + asks.len;
+        return n + test.len;
     }
     text_fmt(e->t, "(%s)(", e->d->words->compute[v->dtype]);
     put_column(e, v, inner);
@@ -229,16 +236,16 @@ static size_t put_k(Emit *e, const Value *v, Str c) {
     return n;
 }
 
-// An operand; one that is asked for and is a comparison as that. Returns as put_k does.
+// An operand; a comparison that is tested as such. Returns as put_k does.
 static size_t put_operand(Emit *e, const Value *v, Str c) {
-    uint32_t id = meant(e, operand(v, *c.ptr));
-    Str inner = is_asked(str_sub(c, 1, c.len)) ? condition(e, id) : (Str){0};
+    uint32_t id = source_of(e, operand(v, *c.ptr));
+    Str inner = is_tested(str_sub(c, 1, c.len)) ? condition(e, id) : (Str){0};
     if (!inner.len) {
         emit_ref(e, id);
         return 1;
     }
     put_column(e, &e->n->value.at[id], inner);
-    return 1 + asks.len;
+    return 1 + test.len;
 }
 
 // A value column with operands, numbers and functions put in.
@@ -265,20 +272,20 @@ static void put_column(Emit *e, const Value *v, Str c) {
     }
 }
 
-// Marks what a value's text names.
+// Marks the values that a value's text names.
 static void name_operands(const Emit *e, const Value *v, bool *named) {
     Str c = v->kind == ValueEw ? str_c(op_info[v->op].value) : STR("");
     const uint32_t in[3] = {v->a, v->b, v->c};
     uint32_t reads = v->kind == ValueSelect ? 2 : v->kind == ValueLoad || v->kind == ValueRow;
     for (uint32_t i = 0; i < reads; i++)
         if (in[i] != NONE)
-            named[meant(e, in[i])] = true;
+            named[source_of(e, in[i])] = true;
     for (Str word; c.len; c = str_sub(c, word.len, c.len)) {
         word = word_of(c);
         if (word.len != 1 || !islower((unsigned char)*word.ptr))
             continue;
-        uint32_t id = meant(e, operand(v, *word.ptr));
-        if (is_asked(str_sub(c, 1, c.len)) && condition(e, id).len)
+        uint32_t id = source_of(e, operand(v, *word.ptr));
+        if (is_tested(str_sub(c, 1, c.len)) && condition(e, id).len)
             name_operands(e, &e->n->value.at[id], named);
         else
             named[id] = true;
@@ -291,9 +298,9 @@ bool *emit_named(const Emit *e) {
     for (uint32_t i = 0; i < n->store.n; i++)
         named[emit_stored(e, &n->store.at[i])] = true;
     for (uint32_t i = 0; i < n->reduce.n; i++)
-        named[meant(e, n->reduce.at[i].value)] = true;
+        named[source_of(e, n->reduce.at[i].value)] = true;
     if (n->jumps)
-        named[meant(e, n->row)] = true;
+        named[source_of(e, n->row)] = true;
     for (uint32_t i = n->value.n; i-- > 0;) // operands come first
         if (named[i])
             name_operands(e, &n->value.at[i], named);
@@ -319,14 +326,14 @@ static void put_element(Emit *e, const Value *v) {
         text_fmt(e->t, " + (%s)v%u*%.*s", e->index, v->a, SARG(emit_num(e, RoleIndex, v->row)));
 }
 
-// Is it known here, without asking, on which side of its bounds this is?
+// Is it known here, without a test, on which side of its bounds this is?
 static bool is_known(const Emit *e, const Value *v) {
     return e->usual && v->bounds && nest_settled(e->n, v->bounds);
 }
 
 static void put_load(Emit *e, uint32_t id) {
     const Value *v = &e->n->value.at[id];
-    bool known = is_known(e, v), asks = v->bounds && !known;
+    bool known = is_known(e, v), guarded = v->bounds && !known;
     if (known && !nest_usual(e->n, v->bounds)) {
         text_put(e->t, STR("0"));
         return;
@@ -337,12 +344,12 @@ static void put_load(Emit *e, uint32_t id) {
         text_fmt(e->t, "p%u.at[l]%s", id, end);
         return;
     }
-    if (asks)
+    if (guarded)
         text_fmt(e->t, "g%u ? ", v->bounds);
     const char *end = emit_call(e, load);
     text_fmt(e->t, "a%u[", v->arg);
     put_element(e, v);
-    text_fmt(e->t, "]%s%s", end, asks ? " : 0" : "");
+    text_fmt(e->t, "]%s%s", end, guarded ? " : 0" : "");
 }
 
 // The pack that a value is one element of. The index is one sum of its own type: of a pointer moved

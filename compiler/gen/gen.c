@@ -48,7 +48,8 @@ static void set_like(Arena *perm, Region *r, const Region *like) {
         vec_push(perm, &r->number, like->number.at[i]);
 }
 
-static bool tells(const Graph *g, uint32_t id) { // does the operation say what a kernel does?
+// Is the operation part of a kernel's name? Moves and casts are not.
+static bool is_named_for(const Graph *g, uint32_t id) {
     Op op = (Op)graph_node(g, id)->op;
     uint8_t cls = op_info[op].cls;
     return op != OpCast && op != OpStop && op != OpPin &&
@@ -62,17 +63,17 @@ Str kernel_hash(Arena *a, Str anonymous) {
 
 Str kernel_name(Arena *a, const Graph *g, const Region *r, Str anonymous) {
     enum { Most = 4 };
-    Op told[Most];
+    Op named[Most];
     Text t = {.arena = a};
     uint32_t n = 0;
     for (uint32_t i = 0; i < r->node.n && n < Most; i++) {
         Op op = (Op)graph_node(g, r->node.at[i])->op;
-        bool again = !tells(g, r->node.at[i]);
+        bool again = !is_named_for(g, r->node.at[i]);
         for (uint32_t k = 0; k < n; k++)
-            again |= told[k] == op;
+            again |= named[k] == op;
         if (again)
             continue;
-        told[n++] = op;
+        named[n++] = op;
         text_fmt(&t, "%s_", op_info[op].text);
     }
     text_fmt(&t, "%s%.*s", n ? "" : "move_", SARG(kernel_hash(a, anonymous)));

@@ -15,8 +15,8 @@ typedef struct gan_counters {
 #define GAN_SIMD _Pragma("GCC ivdep")
 #endif
 
-// A loop of a few iterations over neighbours inside a longer one: written out, it leaves that one
-// to be made vectors of. GCC puts 2, 3, 4 and 8 neighbours in their places again, and no others.
+// A loop of a few iterations over neighbours inside a longer one: unrolled, it leaves the longer
+// one to be vectorized. GCC interleaves groups of 2, 3, 4 and 8 neighbours, and no others.
 #define GAN_PRAGMA(text) _Pragma(#text)
 #if defined(__clang__)
 #define GAN_FEW(n)
@@ -59,8 +59,8 @@ static inline double gan_max_lanes(double *x, int n) {
     return x[0];
 }
 
-// What runs once after all units, over few numbers, is compiled without loops made vectors of: it
-// was a fifth of the compiler's time. The part of it that may be long is the same for all kernels:
+// What runs once after all units, over few numbers, is compiled without vectorization: it was a
+// fifth of the compiler's time. The part of it that may be long is the same for all kernels:
 // the partial results of n accumulators, q[parts][n], joined first to last.
 #define GAN_SELDOM __attribute__((cold))
 #define GAN_PARTS(name, type, identity, joined)                                                    \
@@ -76,8 +76,8 @@ GAN_PARTS(gan_sum_parts, double, 0, s[k] + q[k])
 GAN_PARTS(gan_max_partsf, float, -INFINITY, gan_greater(q[k], s[k]) ? q[k] : s[k])
 GAN_PARTS(gan_max_parts, double, -INFINITY, gan_greater(q[k], s[k]) ? q[k] : s[k])
 
-// Squares are added up in double, in which those of floats are exact, beside the sum of the same n
-// terms; what is left about their mean.
+// Squares are summed in double, in which those of floats are exact, beside the sum of the same n
+// terms; the sum of squares about their mean.
 static inline void gan_square_in(double *squares, double x) {
     *squares += x * x;
 }

@@ -58,8 +58,8 @@ typedef struct gan_counters { // Counters of ir.h
 
 template <int N> struct gan_args { uint64_t at[N]; };
 
-// The compiler knows of a kernel's own parameters that they point to global memory; of what is read
-// from memory it is told.
+// The compiler knows that a kernel's own parameters point to global memory; for pointers that are
+// loaded from memory this says so.
 template <typename T> GAN_FN T *gan_global(uint64_t at) {
 #ifdef __CUDACC_RTC__
     asm("" : "+l"(at)); // or NVRTC 13.0 never ends where a unit's pieces are joined

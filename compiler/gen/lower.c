@@ -82,7 +82,7 @@ static int64_t ceil_div(int64_t a, int64_t by) {
 }
 
 // The same bound on an index without an offset or a common factor, whose first coefficient is
-// positive: what is asked in several ways is one test.
+// positive, so that equal tests written in several ways are one.
 static Bound normal_bound(Indices *ix, Bound b) {
     int64_t off = ix->sum.at[b.at].off, factor = 0;
     Bound r = {ix_add(ix, b.at, ix_num(ix, -off)), b.lo - off, b.hi - off};
@@ -502,7 +502,7 @@ static void lower_once(Lower *l) {
     }
 }
 
-// Splits the axis that a quotient asks for; false when none can be split any further.
+// Splits the axis that a quotient calls for; false when none can be split any further.
 static bool split(Lower *l) {
     uint32_t var;
     int64_t factor;

@@ -10,7 +10,7 @@ enum {
     RowElements = 512,       // loops inside a unit should have this many iterations
     LeastTile = 64,
     MostTile = 1024, // of a kept variable that is a loop
-    ManyRows = 8,    // of a table that is added into: more are not searched for the one meant
+    ManyRows = 8,    // of a table that is added into: above, the row is indexed, not searched for
 };
 
 // --- variables that walk as one ------------------------------------------------------------------
@@ -343,7 +343,7 @@ static void widen_sums(Nest *n) {
     }
 }
 
-// The sum in f64 of the value whose squares are asked for: one that is there, or one of its own.
+// The f64 sum of the value whose squares are computed: an existing reduction, or a new one.
 static uint32_t sum_beside(Nest *n, uint32_t squares) {
     Reduce sum = n->reduce.at[squares];
     for (uint32_t i = 0; i < n->reduce.n; i++) {

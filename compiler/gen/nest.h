@@ -62,7 +62,7 @@ typedef struct Store {
 typedef enum ReduceKind { ReduceSum, ReduceSquares, ReduceMax, ReduceArgMax } ReduceKind;
 typedef struct Reduce {
     ReduceKind kind;
-    uint32_t arg, value;       // arg: NONE where only `sum` of another asks for it
+    uint32_t arg, value;       // arg: NONE where only the `sum` of another reads it
     Ix at;                     // of kept variables
     Ix index;                  // ReduceArgMax: the number kept
     uint32_t greatest;         // ReduceArgMax: where the greatest itself goes too, NONE
