@@ -340,10 +340,9 @@ GanStatus exec_step(Exec *e, const Counters *c, const ExecHooks *hooks) {
 }
 
 GanStatus exec_ready(Exec *e) {
-    for (uint32_t i = 0; i < e->n && e->api->ready; i++)
-        if (e->loaded[i])
-            TRY(e->api->ready(e->loaded[i]));
-    return GAN_OK;
+    if (!e->loaded[FuncStep])
+        TRY(load(e, FuncStep));
+    return e->api->ready ? e->api->ready(e->loaded[FuncStep]) : GAN_OK;
 }
 
 GanStatus exec_launch(Exec *e, uint32_t launch, const Counters *c) {

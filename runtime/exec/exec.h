@@ -39,7 +39,8 @@ GanStatus exec_wait(Exec *e); // for all work given so far
 // For all work of the steps so far. Sums of a tail are under way until then: it comes before the
 // end, and before what is asked of the communicator about them (comm_forget).
 GanStatus exec_finish(Exec *e);
-// Waits until the functions that are loaded run the code that stays (DeviceApi.ready), to time it.
+// Loads the step, and waits until it runs the code that stays (DeviceApi.ready): to time it, or to
+// check it.
 GanStatus exec_ready(Exec *e);
 // One launch of the step alone, waited for; where exec_launches.
 GanStatus exec_launch(Exec *e, uint32_t launch, const Counters *c);

@@ -183,6 +183,7 @@ GanStatus verify_case(const VerifyOptions *o, Text *report, Text *diagnostics) {
     bool judged = false; // else it could not be run to its end, and sums may still arrive
     TRY(verify_open(&v, &s, o->device.comm, &o->split));
     TRY_OUT(session_open(&v.session, &s));
+    TRY_OUT(exec_ready(v.session.exec));
     TRY_OUT(verify_run(&v, UINT32_MAX));
     judged = true;
     st = verdict(&v);

@@ -198,6 +198,8 @@ static void check_step(Bench *b, uint64_t seed, Dtype real, double tolerance) {
     Oracle o;
     oracle_init(b->a, &b->m, &o);
     load(b);
+    if (b->api->ready)
+        assert_int_equal(b->api->ready(b->loaded), GAN_OK);
     set_slots(b, &o);
     step(b, o.counters);
     oracle_step(b->a, &o);
