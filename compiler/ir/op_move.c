@@ -152,55 +152,12 @@ bool infer_Concat(Infer *q) {
     return true;
 }
 
-// The part of a concatenation that operand `k` is.
-typedef struct PartOf {
-    Val y;
-    uint32_t axis;
-    int64_t from, count;
-} PartOf;
-
-// Elements [from, from + count) along the axis; all of what is broadcast along it.
-static Val part_slice(const PartOf *p, Val x) {
-    Type t = val_type(x);
-    int64_t from[MAX_RANK] = {0};
-    if (t.rank <= p->axis || t.dim[p->axis] == 1)
-        return x;
-    from[p->axis] = p->from;
-    t.dim[p->axis] = p->count;
-    return Slice(x, from, t.dim, NULL);
-}
-
-// That part of x where x is computed from y element by element, in up to `depth` operations: the
-// same operations on the part alone. id 0: it is not.
-static Val part_of_elementwise(const PartOf *p, Val x, uint32_t depth) {
-    Node n = *graph_node(x.g, x.id);
-    uint32_t in[3] = {0};
-    bool depends = false;
-    if (x.id == p->y.id)
-        return part_slice(p, x);
-    for (uint32_t k = 0; k < n.nin && depth && op_fold[n.op]; k++) {
-        in[k] = part_of_elementwise(p, val_in(x, k), depth - 1).id;
-        depends |= in[k] != 0;
-    }
-    if (!depends)
-        return (Val){x.g, 0};
-    for (uint32_t k = 0; k < n.nin; k++)
-        in[k] = in[k] ? in[k] : part_slice(p, val_in(x, k)).id;
-    Type t = val_type(x);
-    t.dim[p->axis] = p->count;
-    return (Val){x.g, graph_add(x.g, (Op)n.op, in, n.nin, NULL, &t)};
-}
-
-// An activation of y tests y itself. Of each part it needs that part alone: so no other part stays
-// live until the gradient of this one is computed.
 Val grad_Concat(Val y, Val g, uint32_t k) {
-    enum { Depth = 6 };
-    PartOf p = {.y = y, .axis = (uint32_t)val_attr(y).i[0]};
+    uint32_t axis = (uint32_t)val_attr(y).i[0];
+    int64_t from[MAX_RANK] = {0};
     for (uint32_t i = 0; i < k; i++)
-        p.from += val_type(val_in(y, i)).dim[p.axis];
-    p.count = val_type(val_in(y, k)).dim[p.axis];
-    Val of_part = part_of_elementwise(&p, g, Depth);
-    return of_part.id ? of_part : part_slice(&p, g);
+        from[axis] += val_type(val_in(y, i)).dim[axis];
+    return Slice(g, from, val_type(val_in(y, k)).dim, NULL);
 }
 
 // --- Gather, Scatter: each other's adjoints in the first operand ---------------------------------

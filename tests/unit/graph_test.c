@@ -357,24 +357,6 @@ static void gradients_of_structural_ops_have_their_operands_types(void **state) 
 #include "ops.def"
 }
 
-// An activation of a concatenation has a gradient that tests it: that of a part needs the part
-// alone.
-static void the_gradient_of_a_part_needs_no_other_part(void **state) {
-    (void)state;
-    static const int64_t from[2][2] = {{0, 0}, {2, 0}}, count[2][2] = {{2, 3}, {4, 3}};
-    Val part[2] = {leaf(0, SAMPLE(2, 3)), leaf(1, SAMPLE(4, 3))}, gy = leaf(2, SAMPLE(6, 3)),
-        slope = leaf(3, SHARED(1, 3)), y = Concat(part, 2, 0);
-    Val below = Mul(gy, slope), g = Mul(Where(Gt(y, Num(y, 0)), gy, below), y);
-    for (uint32_t k = 0; k < 2; k++) {
-        Val got = op_info[OpConcat].grad(y, g, k), x = part[k],
-            gx = Slice(gy, from[k], count[k], NULL), low = Slice(below, from[k], count[k], NULL);
-        const uint8_t *needed = graph_reach(&graph, &arena, &got.id, 1);
-        assert_int_equal(got.id, Mul(Where(Gt(x, Num(x, 0)), gx, low), x).id);
-        assert_false(needed[part[!k].id]);
-    }
-    assert_int_equal(op_of(op_info[OpConcat].grad(y, gy, 1)), OpSlice);
-}
-
 static void a_product_sums_what_only_one_operand_has(void **state) {
     (void)state;
     Val v = leaf(0, SAMPLE(5, 2)), m = leaf(1, SHARED(5, 3));
@@ -401,7 +383,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(operands_that_do_not_fit_are_named, graph_open),
         cmocka_unit_test_setup(ops_are_found_by_their_text, graph_open),
         cmocka_unit_test_setup(gradients_of_structural_ops_have_their_operands_types, graph_open),
-        cmocka_unit_test_setup(the_gradient_of_a_part_needs_no_other_part, graph_open),
         cmocka_unit_test_setup(a_product_sums_what_only_one_operand_has, graph_open),
     };
     if (arena_init(&arena, (size_t)1 << 30) != GAN_OK)
