@@ -8,7 +8,8 @@
 //
 // What is new is compiled twice: quickly, so that a run begins, and well, in the background, once
 // the run has lasted for a while. Both give the same bits (cc.c), so functions may move whenever
-// none of them runs.
+// none of them runs. A few kernels are compiled well at once: those of initial values run only
+// once, but draw every weight, which takes ten times as long in scalar code.
 //
 // The loader ignores the seal behind an ELF image. Several threads may load at once: a Jit does not
 // change once it is open.
@@ -24,9 +25,9 @@
 #include <unistd.h>
 
 enum {
-    MOST_AT_ONCE = 16,    // units that are compiled together
-    SMALL_UNIT = 1 << 13, // bytes of text that are not worth a split
-    MOST_FOUND = 64,      // units of a tier that a program's kernels may be spread over
+    MOST_AT_ONCE = 16, // units that are compiled together
+    SMALL = 1 << 13,   // bytes of kernels' text that are not worth a split, nor two compilations
+    MOST_FOUND = 64,   // units of a tier that a program's kernels may be spread over
     MOST_UNITS = 2 * (MOST_FOUND + MOST_AT_ONCE),
     NOWHERE = UINT8_MAX, // a kernel that no unit has
 };
@@ -177,14 +178,19 @@ static void unit_append(Unit *u, Str source) {
     text_char(&u->text, '\n');
 }
 
+static size_t missing_length(const Loading *l) {
+    size_t length = 0;
+    for (uint32_t k = 0; k < l->code->n; k++)
+        length += l->code->of[k] == NOWHERE ? l->kernel[k].source.len : 0;
+    return length;
+}
+
 // Deals the kernels that are nowhere out over *n new units whose texts are about equally long:
 // to[k] is that of kernel k.
 static GanStatus kernels_deal(Loading *l, Str key, Unit *u, uint32_t *n, uint8_t *to) {
     JitCode *c = l->code;
-    size_t length = 0;
-    for (uint32_t k = 0; k < c->n; k++)
-        length += c->of[k] == NOWHERE ? l->kernel[k].source.len : 0;
-    *n = length < SMALL_UNIT ? length > 0 : (uint32_t)c->jit->units;
+    size_t length = missing_length(l);
+    *n = length < SMALL ? length > 0 : (uint32_t)c->jit->units;
     for (uint32_t i = 0; i < *n; i++) {
         TRY(arena_init(&u[i].arena, (size_t)1 << 30));
         u[i].arena.oom = c->arena.oom;
@@ -224,7 +230,7 @@ static GanStatus unit_adopt(JitCode *c, const Unit *u, uint8_t dealt, const uint
 
 // --- quickly, to begin with ----------------------------------------------------------------------
 
-static GanStatus units_build(const Jit *j, Unit *u, uint32_t n) {
+static GanStatus units_build(const Jit *j, Tier tier, Unit *u, uint32_t n) {
     bool missing[MOST_AT_ONCE];
     int misses = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -233,7 +239,7 @@ static GanStatus units_build(const Jit *j, Unit *u, uint32_t n) {
         return GAN_OK; // no team is started where there is nothing to do
 #pragma omp parallel for num_threads(misses) schedule(dynamic, 1)
     for (uint32_t i = 0; i < n; i++) {
-        u[i].status = missing[i] ? unit_build(&j->cc, TierQuick, &u[i]) : GAN_OK;
+        u[i].status = missing[i] ? unit_build(&j->cc, tier, &u[i]) : GAN_OK;
         if (u[i].status != GAN_OK)
             snprintf(u[i].error, sizeof u[i].error, "%s", gan_error());
     }
@@ -252,7 +258,7 @@ static GanStatus load_quick(Loading *l) {
     uint32_t n;
     TRY(kernels_find(l, key, link));
     TRY(kernels_deal(l, key, l->quick, &n, to));
-    TRY(units_build(c->jit, l->quick, n));
+    TRY(units_build(c->jit, TierQuick, l->quick, n));
     for (uint8_t i = 0; i < n; i++)
         TRY(unit_adopt(c, &l->quick[i], i, to, link));
     return GAN_OK;
@@ -326,10 +332,13 @@ static GanStatus load(void *user) {
     c->link = arena_array(&c->arena, Str, c->n);
     memset(c->of, NOWHERE, c->n);
     TRY(kernels_find(l, key, c->link));
+    bool few = missing_length(l) < SMALL;
     TRY(kernels_deal(l, key, c->best, &c->bests, c->later));
     c->unfinished = c->bests;
+    if (few)
+        TRY(units_build(c->jit, TierBest, c->best, c->bests));
     for (uint8_t i = 0; i < c->bests; i++)
-        if (sealed_intact(c->best[i].path)) // where links could not be made
+        if (few || sealed_intact(c->best[i].path)) // where links could not be made
             TRY(best_adopt(c, i));
     if (c->unfinished)
         TRY(load_quick(l));

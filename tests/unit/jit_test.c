@@ -15,7 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { KERNELS = 70 }; // more than a program may have units
+enum {
+    KERNELS = 70, // more than a program may have units
+    LONG = 4000,  // a comment
+};
 
 typedef int64_t NumberFn(void);
 
@@ -23,18 +26,20 @@ static char folder[] = "/tmp/gan-jit-test-XXXXXX";
 static Arena arena;
 static Jit *jit;
 
-static JitKernel kernel_of(uint32_t k) {
-    Str name = str_format(&arena, "kernel%u", k);
-    return (JitKernel){
-        name, str_format(&arena, "#include <stdint.h>\nint64_t kernel%u(void) { return %u; }", k,
-                         1000 + k)};
+// With a comment of so many bytes: a few kernels of a short text are compiled well at once.
+static JitKernel kernel_of(uint32_t k, int comment) {
+    return (JitKernel){str_format(&arena, "kernel%u", k),
+                       str_format(&arena,
+                                  "#include <stdint.h>\n"
+                                  "int64_t kernel%u(void) { return %u; } // %*s",
+                                  k, 1000 + k, comment, "")};
 }
 
-static JitCode *load_code(const Jit *j, uint32_t from, uint32_t to) {
+static JitCode *load_code(const Jit *j, uint32_t from, uint32_t to, int comment) {
     JitKernel kernel[KERNELS] = {0};
     JitCode *code;
     for (uint32_t k = from; k < to; k++)
-        kernel[k - from] = kernel_of(k);
+        kernel[k - from] = kernel_of(k, comment);
     assert_int_equal(jit_load(j, STR("// prelude\n"), kernel, to - from, &code), GAN_OK);
     return code;
 }
@@ -52,7 +57,7 @@ static void check_code(const JitCode *code, uint32_t from, uint32_t to) {
 
 // Loads kernels [from, to), as a run that ends at once.
 static void load(uint32_t from, uint32_t to) {
-    JitCode *code = load_code(jit, from, to);
+    JitCode *code = load_code(jit, from, to, 0);
     check_code(code, from, to);
     jit_free(code);
 }
@@ -166,7 +171,7 @@ static void a_program_is_loaded_from_so_many_units_at_most(void **state) {
 static void code_is_replaced_by_better_code(void **state) {
     (void)state;
     bool moved;
-    JitCode *code = load_code(jit, 0, 4);
+    JitCode *code = load_code(jit, 0, 4, LONG);
     void *before = jit_find(code, 1, "kernel1");
     assert_int_equal(jit_improve(code, false, &moved), GAN_OK); // too early
     assert_false(moved);
@@ -179,17 +184,27 @@ static void code_is_replaced_by_better_code(void **state) {
     assert_int_equal(jit_improve(code, true, &moved), GAN_OK);
     assert_false(moved); // all there is
     jit_free(code);
-    code = load_code(jit, 0, 4);
+    code = load_code(jit, 0, 4, LONG);
     assert_int_equal(jit_improve(code, true, &moved), GAN_OK);
     assert_false(moved); // it was found
     assert_int_equal(kept(STR(".so")).n, 2);
     jit_free(code);
 }
 
+static void a_few_kernels_are_compiled_well_at_once(void **state) {
+    (void)state;
+    bool moved;
+    JitCode *code = load_code(jit, 0, 4, 0);
+    assert_int_equal(jit_improve(code, true, &moved), GAN_OK);
+    assert_false(moved);
+    assert_int_equal(kept(STR(".so")).n, 1);
+    jit_free(code);
+}
+
 static void a_run_that_lasts_gets_better_code(void **state) {
     (void)state;
     bool moved = false;
-    JitCode *code = load_code(jit, 0, 4);
+    JitCode *code = load_code(jit, 0, 4, LONG);
     for (double began = time_now(); !moved && time_now() < began + 60; usleep(1000))
         assert_int_equal(jit_improve(code, false, &moved), GAN_OK);
     assert_true(moved);
@@ -216,7 +231,7 @@ static void code_stays_where_the_compiler_fails(void **state) {
     (void)state;
     bool moved;
     Jit *j = open_with("exit 3");
-    JitCode *code = load_code(j, 0, 4);
+    JitCode *code = load_code(j, 0, 4, LONG);
     assert_int_equal(jit_improve(code, true, &moved), GAN_ERR_DEVICE);
     assert_non_null(strstr(gan_error(), "exit code 3"));
     assert_false(moved);
@@ -230,7 +245,7 @@ static void a_run_that_ends_stops_the_compiler(void **state) {
     (void)state;
     bool moved;
     Jit *j = open_with("sleep 100");
-    JitCode *code = load_code(j, 0, 4);
+    JitCode *code = load_code(j, 0, 4, LONG);
     usleep(600000);
     assert_int_equal(jit_improve(code, false, &moved), GAN_OK); // begins
     assert_int_equal(kept(STR(".c")).n, 1);
@@ -247,6 +262,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(a_damaged_unit_is_compiled_again_and_no_other, clear_cache),
         cmocka_unit_test_teardown(links_that_lead_astray_are_not_followed, clear_cache),
         cmocka_unit_test_teardown(code_is_replaced_by_better_code, clear_cache),
+        cmocka_unit_test_teardown(a_few_kernels_are_compiled_well_at_once, clear_cache),
         cmocka_unit_test_teardown(a_run_that_lasts_gets_better_code, clear_cache),
         cmocka_unit_test_teardown(code_stays_where_the_compiler_fails, clear_cache),
         cmocka_unit_test_teardown(a_run_that_ends_stops_the_compiler, clear_cache),
