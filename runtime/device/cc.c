@@ -103,9 +103,11 @@ Str cc_version(Arena *a) {
 
 // Products and sums are not contracted: where the compiler does that depends on what else is in a
 // kernel, and ranks with shares of other sizes have other kernels around values they must agree on.
-// Nothing here lets a compiler reorder sums, so the bits do not depend on the tier.
+// Nothing here lets a compiler reorder sums, so the bits do not depend on the tier. Registers are
+// not dealt out loop by loop, which takes a fifth of -Og's time and a little of -O3's, to no gain.
 static const char *const common[] = {"-std=c17",
                                      "-march=native",
+                                     "--param=ira-max-loops-num=0",
                                      "-ffp-contract=off",
                                      "-fno-math-errno",
                                      "-fno-trapping-math",
@@ -114,20 +116,19 @@ static const char *const common[] = {"-std=c17",
                                      "-w",
                                      NULL};
 
-// -Og takes a fifth of the time of -O3, -O1 near half of it; kernels are scalar code, which takes
-// 0.9 to 2 times as long a step (GCC 12; dcgan, aae3d, sngan, wgan_gp).
+// -Og takes a fifth of the time of -O3, -O1 near half of it; kernels are scalar code, and steps
+// take 0.9 to 2 times as long (GCC 12, a busy machine; dcgan, aae3d, sngan, wgan_gp).
 static const char *const quick[] = {"-Og", NULL};
 
 // Of what -O3 does, some things are left out that make kernels longer and not faster: copies of a
 // loop for each side of a condition, vectors of half the width for what is left of a row, and long
 // loops written out. The compiler takes half to three quarters of the time, the kernels 0.88 to
-// 0.96 (GCC 12, dcgan, aae3d, d3gan). Nor are registers dealt out loop by loop, nor turns of outer
-// loops joined: 0.92 of what is left, the kernels 0.90 to 0.96 (aae3d, cyclegan).
+// 0.96 (GCC 12, dcgan, aae3d, d3gan). Nor are turns of outer loops joined, nor registers dealt out
+// by loop: 0.92 of what is left, the kernels 0.90 to 0.96 (aae3d, cyclegan).
 static const char *const best[] = {"-O3",
                                    "-fno-unswitch-loops",
                                    "--param=vect-epilogues-nomask=0",
                                    "--param=max-completely-peeled-insns=100",
-                                   "--param=ira-max-loops-num=0",
                                    "--param=unroll-jam-max-unroll=1",
                                    NULL};
 
