@@ -161,7 +161,7 @@ static GanStatus take_text(void *user, Str name, Str text) {
 // A file that lies beside the samples, else one of this path.
 static GanStatus find_text(Build *b, Str name, TextSearch *out) {
     *out = (TextSearch){.b = b, .name = name};
-    TRY(source_texts(b->path, b->kind, name, take_text, out));
+    TRY(source_texts(b->perm, b->path, b->kind, name, take_text, out));
     if (out->found || !file_exists(name))
         return GAN_OK;
     out->path = name;
@@ -207,7 +207,7 @@ static GanStatus take_class(void *user, Str name, Str text) {
 
 static GanStatus labels_of_class_files(Build *b, bool *found) {
     TextSearch t = {.b = b};
-    TRY(source_texts(b->path, b->kind, STR(".cls"), take_class, &t));
+    TRY(source_texts(b->perm, b->path, b->kind, STR(".cls"), take_class, &t));
     *found = t.found;
     b->labels.key = LabelByStem;
     b->labels.in = STR("files .cls");

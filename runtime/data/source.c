@@ -593,22 +593,37 @@ GanStatus source_names(Arena *perm, Str path, SourceKind kind, StrVec *out) {
     return st;
 }
 
-GanStatus source_texts(Str path, SourceKind kind, Str ending, SourceText *take, void *user) {
-    Source *s = NULL;
-    TRY(source_open(path, kind, &s));
-    s->ending = ending;
-    GanStatus st = GAN_OK;
-    for (bool end = false; st == GAN_OK && !end;) {
-        Item item;
-        st = source_next(s, &item, &end);
-        if (st == GAN_OK && !end && str_ends(item.name, ending)) { // else the archive's own damage
-            st = item_load(&item);
-            st = st == GAN_OK ? take(user, item.name, (Str){(const char *)item.bytes, item.n})
-                              : fail_in(st, "%.*s: %.*s", SARG(path), SARG(item.name));
-        }
-        item_release(&item);
+typedef struct Texts {
+    Source *s;
+    Str path, ending;
+    SourceText *take;
+    void *user;
+    Item item; // released by who owns the source
+} Texts;
+
+static GanStatus take_texts(void *user) {
+    Texts *t = user;
+    for (bool end = false;; item_release(&t->item)) {
+        TRY(source_next(t->s, &t->item, &end));
+        if (end)
+            return GAN_OK;
+        if (!str_ends(t->item.name, t->ending)) // what damages the archive itself
+            continue;
+        GanStatus st = item_load(&t->item);
+        if (st != GAN_OK)
+            return fail_in(st, "%.*s: %.*s", SARG(t->path), SARG(t->item.name));
+        TRY(t->take(t->user, t->item.name, (Str){(const char *)t->item.bytes, t->item.n}));
     }
-    source_close(s);
+}
+
+GanStatus source_texts(Arena *perm, Str path, SourceKind kind, Str ending, SourceText *take,
+                       void *user) {
+    Texts t = {.path = path, .ending = ending, .take = take, .user = user};
+    TRY(source_open(path, kind, &t.s));
+    t.s->ending = ending;
+    GanStatus st = arena_guard(perm, "for the texts beside samples", take_texts, &t);
+    item_release(&t.item);
+    source_close(t.s);
     return st;
 }
 

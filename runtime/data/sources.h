@@ -106,7 +106,9 @@ void source_close(Source *s); // accepts NULL
 GanStatus source_names(Arena *perm, Str path, SourceKind kind, StrVec *out);
 // Calls `take` with every text file beside the samples whose name has this ending, in order.
 typedef GanStatus SourceText(void *user, Str name, Str text);
-GanStatus source_texts(Str path, SourceKind kind, Str ending, SourceText *take, void *user);
+// `perm`: what `take` allocates from.
+GanStatus source_texts(Arena *perm, Str path, SourceKind kind, Str ending, SourceText *take,
+                       void *user);
 GanStatus item_load(Item *item); // sets its bytes, or fails with its reason
 void item_release(Item *item);
 
