@@ -17,9 +17,9 @@ GanStatus sealed_write(Arena *a, Str path, Str bytes);
 bool sealed_intact(Str path); // it is there and as it was written
 // The path of what `key` names: dir/HASH.ext.
 Str cache_path(Arena *a, Str dir, Str key, const char *ext);
-// A second name for a kept file: `link`, a path of cache_path's, from then on leads to `path`, which
-// lies beside it. Where the file system refuses (it may have no links), nothing leads there, and
-// what the name stood for is made again.
+// A second name for a kept file: `link`, a path of cache_path's, from then on leads to `path`,
+// which lies beside it. Where the file system refuses (it may have no links), nothing leads there,
+// and what the name stood for is made again.
 void cache_link(Arena *a, Str link, Str path);
 bool cache_follow(Arena *a, Str link, Str *path); // false: it leads nowhere
 // The bytes kept there, copied to `a` without the seal, a 0 byte behind them. False: there are
