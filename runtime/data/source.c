@@ -279,6 +279,15 @@ bool source_has_members(SourceKind kind) {
     return kind == SourceFolder || kind == SourceArchive || kind == SourceLmdb;
 }
 
+bool source_words_have_members(Str words) {
+    Str first = str_sub(words, 0, str_find(words, ' '));
+    for (int kind = SourceFolder; kind <= SourcePack; kind++)
+        if (source_has_members((SourceKind)kind) &&
+            str_eq(first, str_c(source_kind_name((SourceKind)kind))))
+            return true;
+    return false;
+}
+
 GanStatus source_holds(Str path, SourceKind kind, Str dataset) {
     if (dataset.len && kind != SourceHdf5 && kind != SourceNpz)
         return fail(GAN_ERR_USAGE, "%.*s: only HDF5 and npz files have named data sets",

@@ -1,5 +1,5 @@
 // sources.h - private to data/: from a path to a pack. Readers of arrays and sounds, members of
-// folders and archives, an ordered parallel map over them, and the pack writer.
+// folders and archives, an ordered parallel map over them, the pack writer, pairing.
 #ifndef GAN_SOURCES_H
 #define GAN_SOURCES_H
 
@@ -74,6 +74,9 @@ GanStatus source_guess(Str path, SourceKind *out);
 
 // Folders, archives and LMDB have members, with names and bytes; the others are arrays or packs.
 bool source_has_members(SourceKind kind);
+
+// Whether a pack of this `source` was made of such members: its names are theirs.
+bool source_words_have_members(Str words);
 
 // Refuses the name of a data set (empty: none given) for sources that have no named data sets.
 GanStatus source_holds(Str path, SourceKind kind, Str dataset);
@@ -206,5 +209,22 @@ void pack_writer_abandon(PackWriter *w); // accepts NULL
 // Both free w, also on failure: write the file; or, of a pack in memory, open it.
 GanStatus pack_writer_commit(PackWriter *w, Str source, Str fit);
 GanStatus pack_writer_open_result(Arena *perm, PackWriter *w, Str source, Str fit, Pack *out);
+
+// --- pair.c: samples that belong together --------------------------------------------------------
+
+typedef struct PairSide { // one field's samples
+    Str name;             // of the field
+    const Pack *pack;     // [packs], concatenated; borrowed
+    uint32_t packs;
+    uint64_t count; // in: samples of all packs; out: joint samples
+    uint64_t *at;   // out: [count] the side's sample for each joint one; NULL: the same number
+} PairSide;
+typedef struct PairOptions {
+    bool skip_lone; // leave out samples without a partner, instead of failing
+    void (*notice)(void *user, Str field, const char *text);
+    void *user;
+} PairOptions;
+// Joins n > 1 sides. GAN_ERR_INPUT: samples without a partner, or arrays of other sizes.
+GanStatus pair_sides(Arena *perm, PairSide *side, uint32_t n, const PairOptions *o);
 
 #endif

@@ -16,7 +16,8 @@ typedef struct Feed {
     Str *path;      // [packs], copied to the stream's arena
     bool **checked; // [packs][blocks]: whether its hash was verified; NULL: packed in memory
     uint32_t packs;
-    uint64_t count; // samples of all
+    uint64_t count; // samples of all; once paired, of the stream
+    uint64_t *at;   // [count] the packs' sample for each of the stream; NULL: the same number
 } Feed;
 
 typedef struct StreamField {
@@ -59,9 +60,10 @@ struct DataStream {
 
 // --- one sample ----------------------------------------------------------------------------------
 
-// Pack of a feed that holds sample `at`, which becomes its number there.
+// Pack of a feed that holds sample `at` of the stream, which becomes its number there.
 static uint32_t find_pack(const Feed *feed, uint64_t *at) {
     uint32_t k = 0;
+    *at = feed->at ? feed->at[*at] : *at;
     while (*at >= feed->pack[k].count)
         *at -= feed->pack[k++].count;
     return k;
@@ -98,7 +100,7 @@ static GanStatus read_sample(DataStream *s, const StreamField *sf, Drawn d, bool
 
 // --- opening -------------------------------------------------------------------------------------
 
-static void tell_bad(void *user, Str name, const char *reason) {
+static void tell_field(void *user, Str name, const char *reason) {
     DataStream *s = user;
     char text[500];
     snprintf(text, sizeof text, "%.*s: %s", SARG(name), reason);
@@ -113,7 +115,7 @@ static PackOptions pack_options(DataStream *s, const DataField *f, bool with_lab
     PackOptions o = {.implied = true,
                      .skip_bad = s->o.skip_bad,
                      .threads = s->o.threads,
-                     .bad = tell_bad,
+                     .bad = tell_field,
                      .user = s};
     bool files = source_has_members(kind);
     bool image = f->kind == DataImage && f->rank == 3 && (f->dim[0] == 1 || f->dim[0] == 3);
@@ -185,6 +187,25 @@ static GanStatus open_feed(DataStream *s, uint32_t i) {
     return GAN_OK;
 }
 
+// Samples of different sources that belong together (pair.c).
+static GanStatus pair_feeds(DataStream *s) {
+    PairSide side[PACK_MAX_FIELDS] = {0};
+    PairOptions o = {.skip_lone = s->o.skip_bad, .notice = tell_field, .user = s};
+    if (s->feeds < 2)
+        return GAN_OK;
+    for (uint32_t i = s->fields; i-- > 0;) { // named after the first field of each
+        const Feed *feed = &s->feed[s->field[i].feed];
+        side[s->field[i].feed] =
+            (PairSide){s->field[i].want.name, feed->pack, feed->packs, feed->count, NULL};
+    }
+    TRY(pair_sides(&s->arena, side, s->feeds, &o));
+    for (uint32_t i = 0; i < s->feeds; i++) {
+        s->feed[i].count = side[i].count;
+        s->feed[i].at = side[i].at;
+    }
+    return GAN_OK;
+}
+
 // The pack's field of the same name, else its first of the same kind: classes for labels, and for
 // the rest the first of as many axes, as samples and labels that are vectors differ.
 static const PackField *choose_field(const Pack *p, const DataField *f) {
@@ -219,12 +240,6 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
     const Feed *feed = &s->feed[sf->feed];
     double lo = 0, hi = 0;
     uint32_t classes = 0, rate = 0;
-    if (feed->count != s->feed[0].count) {
-        return fail(GAN_ERR_INPUT,
-                    "%.*s: %llu samples, and %.*s has %llu; fields read together need as many",
-                    SARG(sf->want.name), (unsigned long long)feed->count,
-                    SARG(s->field[0].want.name), (unsigned long long)s->feed[0].count);
-    }
     for (uint32_t k = 0; k < feed->packs; k++) {
         const PackField *have = choose_field(&feed->pack[k], &sf->want);
         if (!have) {
@@ -248,8 +263,8 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
     sf->rate = rate;
     name_classes(sf, feed);
     if (sf->want.kind == DataLabel && classes == 1 && sf->want.classes > 1)
-        tell_bad(s, sf->want.name,
-                 "all samples are of one class; images of a class belong in a folder of its own");
+        tell_field(s, sf->want.name,
+                   "all samples are of one class; images of a class belong in a folder of its own");
     sf->plan = arena_array(&s->arena, XformPlan, feed->packs);
     for (uint32_t k = 0; k < feed->packs; k++) {
         const PackField *have = choose_field(&feed->pack[k], &sf->want);
@@ -345,6 +360,7 @@ static GanStatus prepare(void *user) {
         copy_field(s, &s->o.field[i], &s->field[i].want);
     for (uint32_t i = 0; i < s->fields; i++)
         TRY(open_feed(s, i));
+    TRY(pair_feeds(s));
     for (uint32_t i = 0; i < s->fields; i++)
         TRY(plan_field(s, i));
     uint64_t n = s->feed[0].count;

@@ -340,6 +340,79 @@ static void a_folder_is_packed_on_the_fly_and_sets_join(void **state) {
     stream_close(s);
 }
 
+static void keep_text(void *user, const char *text) {
+    snprintf(user, 200, "%s", text);
+}
+
+// A sample of two sources is one file name: whatever the order of either, and however many lack on
+// one side. Pixels of each picture tell its number.
+static void fields_of_two_sources_are_paired_by_file_name(void **state) {
+    Place *p = *state;
+    static const struct {
+        const char *name;
+        uint8_t number;
+    } files[] = {{"a/in/1.png", 1}, {"a/in/2.png", 2}, {"a/in/3.png", 3}, {"b/1.png", 1},
+                 {"b/2.png", 2},    {"b/3.png", 3},    {"c/2.png", 2},    {"c/3.png", 3},
+                 {"c/4.png", 4},    {"d/01_x.png", 1}, {"d/02_x.png", 2}, {"d/03_x.png", 3}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        write_picture(p, files[i].name, 8, 8, files[i].number);
+    Str tar = under(p, "b.tar"), dir = under(p, "b");
+    const char *const argv[] = {
+        "tar",     "-cf", str_z(&p->arena, tar), "-C", str_z(&p->arena, dir), "./3.png", "./1.png",
+        "./2.png", NULL};
+    Str said;
+    int code;
+    assert_ok(process_run(&p->arena, argv, &said, &code));
+    Str left = under(p, "a"), right = tar;
+    DataField field[2] = {
+        {.name = STR("a"),
+         .kind = DataImage,
+         .rank = 3,
+         .dim = {3, 8, 8},
+         .path = &left,
+         .paths = 1},
+        {.name = STR("b"),
+         .kind = DataImage,
+         .rank = 3,
+         .dim = {3, 8, 8},
+         .path = &right,
+         .paths = 1},
+    };
+    char told[200] = "";
+    DataOptions o = stream_options(field, 2, 2);
+    o.notice = keep_text, o.user = told;
+    DataStream *s = NULL;
+    const DataBatch *b = NULL;
+    assert_ok(stream_open(&o, &s)); // an archive in another order, without the folder of `a`
+    for (int k = 0; k < 3; k++) {
+        assert_ok(stream_next(s, &b));
+        for (uint32_t i = 0; i < 2; i++)
+            assert_true(b->field[0][192 * i] == b->field[1][192 * i]);
+    }
+    assert_str(stream_name(s, 1), "in/2.png");
+    assert_true(told[0] == 0);
+    stream_close(s);
+    left = dir, right = under(p, "c");
+    assert_refused(stream_open(&o, &s),
+                   "a and b are paired by file name, and these have no partner: 1 of 3 of a, such "
+                   "as 1; 1 of 3 of b, such as 4; --skip-bad leaves them out");
+    o.skip_bad = true;
+    assert_ok(stream_open(&o, &s));
+    assert_non_null(strstr(told, "b: 2 pairs with a; left out"));
+    assert_int_equal(stream_count(s), 2);
+    assert_ok(stream_next(s, &b));
+    for (uint32_t i = 0; i < 2; i++)
+        assert_true(b->field[0][192 * i] == b->field[1][192 * i] && b->field[0][192 * i] > 1);
+    assert_str(stream_name(s, 0), "2.png");
+    stream_close(s);
+    right = under(p, "d"); // no name in common: by number, and reported
+    assert_ok(stream_open(&o, &s));
+    assert_non_null(strstr(told, "paired in order, the first 1.png with 01_x.png"));
+    stream_close(s);
+    unlink(str_z(&p->arena, under(p, "d/02_x.png")));
+    assert_refused(stream_open(&o, &s), "b: 2 samples, and a has 3");
+}
+
 static void arrays_serve_as_images(void **state) {
     Place *p = *state;
     float x[2 * 12];
@@ -737,6 +810,7 @@ int main(int argc, char **argv) {
         T(maps_without_a_channel_axis_have_one_channel),
         T(transforms_match_their_definition),
         T(a_folder_is_packed_on_the_fly_and_sets_join),
+        T(fields_of_two_sources_are_paired_by_file_name),
         T(arrays_serve_as_images),
         T(streams_refuse_what_does_not_fit),
         T(a_nan_in_a_pack_names_its_sample),
