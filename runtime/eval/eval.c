@@ -202,6 +202,8 @@ static void end(Eval *v) {
         text_char(&v->text, '\n');
     }
     v->host->console.result(v->host->console.user, text_str(&v->text));
+    if (v->run.other) // its `sample`s may mean something else under the same names
+        return;
     Str file = path_join(v->perm, v->run.dir, STR("scores.jsonl"));
     if (file_append(file, text_str(&v->scores)) != GAN_OK) // the run is not ours to write into
         say(&v->host->console, "not kept for `ganrun report`: %s", gan_error());

@@ -113,6 +113,9 @@ GanStatus cmd_export(Arena *perm, const Host *h, const Options *o) {
                     "--net is for weights: ONNX has a `sample` of the model, --entry");
     if (!onnx && entry.len)
         return fail(GAN_ERR_USAGE, "--entry is for ONNX, -o NAME.onnx: weights are those of nets");
+    if (!onnx && o->at[OptModel].given)
+        return fail(GAN_ERR_USAGE,
+                    "--model is for ONNX: the run's weights are those of its own text");
     GanStatus st = trained_open(perm, h, o, &t);
     if (st == GAN_OK)
         st = onnx ? write_entry(perm, &t, entry, path) : write_tensors(perm, &t, net, path);

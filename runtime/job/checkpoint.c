@@ -291,20 +291,42 @@ static bool lacks_scales(const SafeFile *f, const Module *m) {
     return false;
 }
 
-static GanStatus load_slots(const SafeFile *f, Exec *e, uint64_t seed) {
+static bool samples_read(const Module *m, uint32_t slot) {
+    for (uint32_t i = 0; i < m->entry.n; i++)
+        if (func_reads(&m->entry.at[i], slot))
+            return true;
+    return false;
+}
+
+// Of another text than the run's only what its samples read must be there. That the text asks for
+// more is no damage, hence GAN_ERR_USAGE.
+static GanStatus check_samples(const SafeFile *f, const Module *m) {
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        const Slot *s = &m->slot.at[i];
+        const SafeTensor *t = safe_find(f, s->name);
+        if (slot_saved(m, s) && !tensor_fits(t, s) && samples_read(m, i))
+            return fail(GAN_ERR_USAGE,
+                        "a `sample` of model %.*s reads %.*s, which the checkpoint %s",
+                        SARG(m->name), SARG(s->name), t ? "has in another shape" : "does not have");
+    }
+    return GAN_OK;
+}
+
+static GanStatus load_slots(const SafeFile *f, Exec *e, const Checkpoint *want) {
     const Module *m = exec_module(e);
-    TRY(check_tensors(f, m));
-    if (lacks_scales(f, m))
-        TRY(exec_init(e, seed));
+    bool any = !want->model.len;
+    TRY(any ? check_samples(f, m) : check_tensors(f, m));
+    if (any || lacks_scales(f, m))
+        TRY(exec_init(e, want->seed));
     for (uint32_t i = 0; i < m->slot.n; i++) {
         const SafeTensor *t = safe_find(f, m->slot.at[i].name);
-        if (t && slot_saved(m, &m->slot.at[i]))
+        if (slot_saved(m, &m->slot.at[i]) && (any ? tensor_fits(t, &m->slot.at[i]) : t != NULL))
             TRY(exec_slot_load(e, i, t->data));
     }
     return GAN_OK;
 }
 
-static GanStatus load_tensors(Arena *a, Str path, Str content, Exec *e, uint64_t seed) {
+static GanStatus load_tensors(Arena *a, Str path, Str content, Exec *e, const Checkpoint *want) {
     size_t bytes;
     Str hash;
     TRY(content_of(a, path, &bytes, &hash));
@@ -312,7 +334,7 @@ static GanStatus load_tensors(Arena *a, Str path, Str content, Exec *e, uint64_t
         return fail(GAN_ERR_INPUT, "%.*s: its content does not match its hash", SARG(path));
     SafeFile f;
     TRY(safe_open(a, path, &f));
-    GanStatus st = load_slots(&f, e, seed);
+    GanStatus st = load_slots(&f, e, want);
     safe_close(&f);
     return st;
 }
@@ -324,12 +346,12 @@ bool stored_alike(Dtype a, Dtype b) {
 
 // Of another run than `want`'s.
 static GanStatus check_origin(const Checkpoint *c, const Checkpoint *want) {
-    if (!str_eq(c->model, want->model))
+    if (want->model.len && !str_eq(c->model, want->model))
         return fail(GAN_ERR_INPUT,
                     "the checkpoint of step %u is of another model: its hash is %.*s, that of "
                     "resolved.gan %.*s",
                     c->step, SARG(c->model), SARG(want->model));
-    if (c->seed != want->seed)
+    if (want->model.len && c->seed != want->seed)
         return fail(GAN_ERR_INPUT,
                     "the checkpoint of step %u is of seed %llu, the run of seed %llu", c->step,
                     (unsigned long long)c->seed, (unsigned long long)want->seed);
@@ -362,7 +384,7 @@ GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
         GanStatus st = read_json(perm, about, step, out, &content);
         if (st == GAN_OK) {
             TRY(check_origin(out, want));
-            st = load_tensors(perm, tensors, content, e, want->seed);
+            st = load_tensors(perm, tensors, content, e, want);
         }
         if (st == GAN_OK || !is_damage(st, about, tensors)) {
             *found = st == GAN_OK;

@@ -11,7 +11,7 @@ enum { CHECKPOINTS_KEPT = 3, STREAMS_MOST = 64 };
 typedef struct Checkpoint {
     uint32_t step; // steps done
     uint64_t seed;
-    Str model; // its hash
+    Str model; // its hash; of one to load empty: any, as far as its `sample`s find their weights
     Dtype real;
     uint32_t streams;
     uint64_t position[STREAMS_MOST]; // batches consumed

@@ -29,6 +29,18 @@ static bool samples_ask(const Module *m) {
     return false;
 }
 
+// The run's own text, whose weights mean nothing to an edited one; or with --model another, which
+// finds them by their names.
+static GanStatus set_model(Arena *perm, const Host *h, const Options *o, Trained *t) {
+    Str hash;
+    t->other = o->at[OptModel].given;
+    if (!t->other)
+        return job_unchanged(&t->job, &h->console, perm);
+    TRY(path_absolute(perm, o->at[OptModel].text, &t->job.model));
+    t->job.origin = t->job.model; // files of pretrained nets are beside it
+    return job_hash(&t->job, &h->console, perm, &hash);
+}
+
 static GanStatus open_run(Arena *perm, const Host *h, const Options *o, bool fed, Trained *out) {
     *out = (Trained){.dir = o->file.at[0]};
     if (!run_is(*perm, out->dir))
@@ -37,7 +49,7 @@ static GanStatus open_run(Arena *perm, const Host *h, const Options *o, bool fed
     TRY(run_read(perm, out->dir, &out->job));
     TRY(set_job(perm, o, &out->job));
     uint32_t step = (uint32_t)option_number(o, OptStep, NONE); // NONE: the newest
-    TRY(job_unchanged(&out->job, &h->console, perm)); // weights mean nothing to another text
+    TRY(set_model(perm, h, o, out));
     if (step == NONE && out->job.stage.n > 1)
         TRY(checkpoint_newest(perm, out->dir, &step));
     TRY(job_stage(&out->job, perm, step == NONE ? 0 : step, false));
@@ -70,10 +82,10 @@ static GanStatus not_there(Arena scratch, Str dir, uint32_t step) {
 }
 
 GanStatus trained_load(Arena *perm, const Host *h, Trained *t, uint32_t step) {
-    Checkpoint at,
-        want = {
-            .step = step, .seed = job_seed(&t->job), .model = t->job.now_hash, .real = t->job.real};
+    Checkpoint at, want = {.step = step, .seed = job_seed(&t->job), .real = t->job.real};
     bool found;
+    if (!t->other)
+        want.model = t->job.now_hash;
     TRY(checkpoint_load(perm, t->dir, t->session.exec, &want, &h->console, &at, &found));
     if (!found)
         return not_there(*perm, t->dir, step);

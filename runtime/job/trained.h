@@ -7,11 +7,12 @@
 typedef struct Trained {
     Str dir; // the run's folder
     Job job;
+    bool other;      // --model: its text is not the run's
     Session session; // owned; weights are those of the newest checkpoint
     Feed *feed;      // owned; NULL until trained_feed
     uint32_t step;   // steps trained
 } Trained;
-// o->file[0] is the folder; --device, --threads and --data are looked at.
+// o->file[0] is the folder; --model, --device, --threads and --data are looked at.
 GanStatus trained_open(Arena *perm, const Host *h, const Options *o, Trained *out);
 // The same; its entry points' uniform and normal draws are slots to be fed.
 GanStatus trained_open_fed(Arena *perm, const Host *h, const Options *o, Trained *out);

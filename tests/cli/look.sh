@@ -46,6 +46,23 @@ expect 0 export one --step 2 -o two.safetensors
 expect 1 sample one --step 3
 says 'one has no checkpoint of step 3; there are 2, 4, 6 (--keep N of training keeps more)'
 
+# Another text over the run's weights: the same samples, and one that the run does not have.
+sed '/^model/s/tiny/more/' one/resolved.gan >more.gan
+echo 'sample half = 0.5*G(normal(nz))' >>more.gan
+expect 0 sample one --model more.gan -o m.npy --count 5 --threads 1
+same s.npy m.npy
+expect 0 sample one --model more.gan --entry half -o h.npy --count 5 --threads 1
+floats h.npy | awk '{ for (k = 1; k <= NF; k++) if ($k > 0.5 || $k < -0.5) exit 1 }' || fail '`half` of a tanh is beyond 0.5'
+expect 0 export one --model more.gan --entry half -o half.onnx
+expect 0 interp one --model more.gan --entry half -o half.png
+expect 0 eval one --model more.gan
+absent one/scores.jsonl
+echo 'net Q(x: [3, 8, 8]) -> [] = x |> flatten |> dense(1) |> squeeze' >>more.gan
+echo 'sample other = Q(G(normal(nz)))' >>more.gan
+expect 2 sample one --model more.gan -o m.npy
+says 'a `sample` of model more reads Q.dense.0.w, which the checkpoint does not have$'
+refused 2 'model is for ONNX' ganrun export one --model more.gan -o m.safetensors
+
 # What contradicts itself, or would do nothing, is told.
 for command in sample interp; do
     refused 2 'data q: the model has no such data; it reads x' ganrun $command one -o q.png --data q=s.pack
