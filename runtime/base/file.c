@@ -438,6 +438,18 @@ GanStatus dir_make(Str path) {
     return fail_io("create folder", path);
 }
 
+GanStatus dir_make_new(Str path, bool *created) {
+    Path p;
+    *created = path_z(path, &p) && !refused() && mkdir(p.z, 0777) == 0;
+    return *created || errno == EEXIST ? GAN_OK : fail_io("create folder", path);
+}
+
+void dir_remove_empty(Str path) {
+    Path p;
+    if (path_z(path, &p))
+        rmdir(p.z);
+}
+
 // All names in one block, each followed by a 0 byte.
 static GanStatus read_names(Str path, Bytes *names) {
     Path p;

@@ -158,8 +158,8 @@ static GanStatus refuse_lone(const PairSide *x, const PairSide *y, const Lone lo
                 SARG(x->name), SARG(y->name), text[0], text[1]);
 }
 
-static GanStatus join_named(Arena *perm, const PairSide *x, const PairSide *y,
-                            const PairOptions *o, uint64_t *match) {
+static GanStatus join_named(Arena *perm, const PairSide *x, const PairSide *y, const PairOptions *o,
+                            uint64_t *match) {
     Lone lone[2];
     uint64_t joint = join(*perm, x, y, false, match, lone);
     if (!joint)
@@ -167,8 +167,9 @@ static GanStatus join_named(Arena *perm, const PairSide *x, const PairSide *y,
     if (joint && (o->skip_lone || (!lone[0].n && !lone[1].n))) {
         if (lone[0].n || lone[1].n)
             o->notice(o->user, y->name,
-                      str_format(perm, "%" PRIu64 " pairs with %.*s; left out as they have no "
-                                       "partner: %" PRIu64 " of %.*s, %" PRIu64 " of %.*s",
+                      str_format(perm,
+                                 "%" PRIu64 " pairs with %.*s; left out as they have no "
+                                 "partner: %" PRIu64 " of %.*s, %" PRIu64 " of %.*s",
                                  joint, SARG(x->name), lone[0].n, SARG(x->name), lone[1].n,
                                  SARG(y->name))
                           .ptr);
@@ -181,8 +182,9 @@ static GanStatus join_named(Arena *perm, const PairSide *x, const PairSide *y,
     for (uint64_t i = 0; i < x->count; i++)
         match[i] = i;
     o->notice(o->user, y->name,
-              str_format(perm, "no file is named as one of %.*s: they are paired in order, the "
-                               "first %.*s with %.*s",
+              str_format(perm,
+                         "no file is named as one of %.*s: they are paired in order, the "
+                         "first %.*s with %.*s",
                          SARG(x->name), SARG(pack_name(&x->pack[0], 0)),
                          SARG(pack_name(&y->pack[0], 0)))
                   .ptr);
@@ -228,7 +230,7 @@ GanStatus pair_sides(Arena *perm, PairSide *side, uint32_t n, const PairOptions 
             side[i].at = NULL;
     for (uint32_t i = 0; i < n; i++)
         side[i].count = joint;
-    return joint ? GAN_OK
-                 : fail(GAN_ERR_INPUT, "%.*s: no sample has a partner in every field",
-                        SARG(x->name));
+    return joint
+               ? GAN_OK
+               : fail(GAN_ERR_INPUT, "%.*s: no sample has a partner in every field", SARG(x->name));
 }

@@ -59,12 +59,14 @@ GanStatus run_read(Arena *perm, Str dir, Job *out) {
     return GAN_OK;
 }
 
-Str run_free_name(Arena *perm, Str model) {
+GanStatus run_claim(Arena *perm, Str model, Str *out) {
     Str base = path_base(model), ext = path_ext(model);
     base.len -= ext.len ? ext.len + 1 : 0;
-    for (uint32_t i = 0;; i++) {
-        Str dir = str_format(perm, "runs/%05u-%.*s", i, SARG(base));
-        if (!file_exists(dir))
-            return dir;
+    bool created = false;
+    TRY(dir_make(STR("runs")));
+    for (uint32_t i = 0; !created; i++) {
+        *out = str_format(perm, "runs/%05u-%.*s", i, SARG(base));
+        TRY(dir_make_new(*out, &created));
     }
+    return GAN_OK;
 }

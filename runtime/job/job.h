@@ -139,7 +139,8 @@ GanStatus run_lock(Arena *perm, Str dir, FileLock **out);
 GanStatus run_create(Arena *perm, Str dir, const Job *job, Str resolved); // options.json last
 GanStatus run_write_job(Arena *perm, Str dir, const Job *job);            // options.json alone
 GanStatus run_read(Arena *perm, Str dir, Job *out); // job.model is resolved.gan
-Str run_free_name(Arena *perm, Str model);          // "runs/00003-dcgan"
+// A folder of its own for a run that names none, "runs/00003-dcgan", created empty.
+GanStatus run_claim(Arena *perm, Str model, Str *out);
 Str run_file(Arena *perm, Str dir, const char *folder, uint32_t step, const char *ext);
 
 #endif

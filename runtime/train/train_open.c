@@ -284,13 +284,21 @@ static GanStatus rejoin_run(Arena *perm, const Host *h, const Options *o, Job *a
     return train_run(perm, h, &job, t);
 }
 
-// The folder a run begins in without --out: rank 0's choice.
-static GanStatus choose_folder(Arena *perm, Comm *c, Str model, Str *out) {
+// Without --out rank 0 creates a folder. It is empty until nothing can be wrong with the options
+// any more, and goes if something is.
+static GanStatus train_unnamed(Arena *perm, const Host *h, Job *job, TrainOptions *t, Str model) {
+    Comm *c = h->device.comm;
     char name[1024] = "";
-    snprintf(name, sizeof name, "%.*s", SARG(run_free_name(perm, model)));
+    if (ranks_first(c)) {
+        TRY(run_claim(perm, model, &t->dir));
+        snprintf(name, sizeof name, "%.*s", SARG(t->dir));
+    }
     TRY(comm_bcast(c, name, sizeof name, 0));
-    *out = str_copy(perm, str_c(name));
-    return GAN_OK;
+    t->dir = str_copy(perm, str_c(name));
+    GanStatus st = train_run(perm, h, job, t);
+    if (st != GAN_OK && ranks_first(c))
+        dir_remove_empty(t->dir);
+    return st;
 }
 
 GanStatus cmd_train(Arena *perm, const Host *h, const Options *o) {
@@ -306,7 +314,7 @@ GanStatus cmd_train(Arena *perm, const Host *h, const Options *o) {
     TRY(job_from_options(perm, o, &job));
     t.dir = o->at[OptOut].text;
     if (!o->at[OptOut].given)
-        TRY(choose_folder(perm, h->device.comm, what, &t.dir));
+        return train_unnamed(perm, h, &job, &t, what);
     if (!run_is(*perm, t.dir))
         return train_run(perm, h, &job, &t);
     if (rejoin)

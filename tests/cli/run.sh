@@ -114,6 +114,15 @@ expect 0 train tiny.gan --data x=s.pack --batch 8 --steps 1
 expect 0 train tiny.gan --data x=s.pack --batch 8 --steps 1
 exists runs/00000-tiny/index.html runs/00001-tiny/index.html
 
+# Begun at once, each has its own; a mistake in the options leaves no folder.
+"$ganrun" train tiny.gan --data x=s.pack --batch 8 --steps 1 >/dev/null 2>&1 &
+first=$!
+expect 0 train tiny.gan --data x=s.pack --batch 8 --steps 1
+wait "$first" || fail 'the first of two runs begun at once'
+exists runs/00002-tiny/index.html runs/00003-tiny/index.html
+expect 1 train tiny.gan --data x=missing.pack --batch 8 --steps 1
+absent runs/00004-tiny
+
 # What is compiled once a branch is one series: only one of them runs in a step.
 cat >turns.gan <<'END'
 model turns
