@@ -163,7 +163,7 @@ else()
 endif()
 
 # Whole commands: shell scripts that are given the program.
-foreach(name options run eval resume f16 damage gradients bad_model bad_data bad_run bench verify new stages growing ganx nonfinite look inputs choices plan from outside compilers lsp products next faults install sound card gauge onnx onnx_runtime)
+foreach(name options run eval resume f16 damage gradients bad_model bad_data bad_run bench verify new stages train_stages ganx nonfinite inspect inputs control_flow plan from pretrained compilers lsp einsum next faults install sound gpu_bench train_metrics onnx onnx_runtime)
     add_test(NAME cli_${name} COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/${name}.sh $<TARGET_FILE:ganrun>)
     set_tests_properties(cli_${name} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
 endforeach()
@@ -174,7 +174,7 @@ add_test(NAME fmt_shipped COMMAND ganc fmt --check ${shipped})    # what we ship
 add_library(refusing_nvrtc SHARED cuda/refusing_nvrtc.c) # found in a folder of its own by what the command looks for
 set_target_properties(refusing_nvrtc PROPERTIES OUTPUT_NAME nvrtc SUFFIX .so.13 LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/refusing)
 target_include_directories(refusing_nvrtc PRIVATE ${CMAKE_SOURCE_DIR}/runtime/device)
-add_test(NAME cli_refused COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/refused.sh $<TARGET_FILE:ganrun> ${CMAKE_BINARY_DIR}/tests/refusing)
+add_test(NAME cli_nvrtc_error COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/nvrtc_error.sh $<TARGET_FILE:ganrun> ${CMAKE_BINARY_DIR}/tests/refusing)
 
 # The examples' scripts, the small ones always.
 add_test(NAME cli_examples COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/examples.sh $<TARGET_FILE:ganrun> d2gan_ring)

@@ -16,18 +16,18 @@ MODEL
 mkdir few
 for i in 1 2 3 4 5 6; do expect 0 data preview s.pack -o few/$i.png --count $i; done
 
-# bad 'what it says' DATA [MODEL]: training refuses it and begins no run.
+# bad MESSAGE DATA [MODEL]: training rejects the data with MESSAGE and creates no run.
 bad() {
     refused 1 "$1" ganrun train "${3:-tiny.gan}" --data "x=$2" --batch 4 --steps 2 --out run
     absent run
 }
-# damaged 'what it says' PACK: verify says so too.
+# damaged MESSAGE PACK: `data verify` reports it too.
 damaged() {
     bad "$1" "$2"
     refused 1 "$1" ganrun data verify "$2"
 }
 
-# Folders: empty, one picture, fewer than a batch, nothing in it a picture, a name with a typo.
+# Folders: empty, one image, fewer than a batch, no images, a name with a typo.
 mkdir empty;                                            bad 'empty: no files in it' empty
 mkdir one; cp few/1.png one;                            bad 'one: x: a batch of 4, and the data has 1 sample$' one
 mkdir three; cp few/[123].png three;                    bad 'three: x: a batch of 4, and the data has 3 samples' three
@@ -47,13 +47,13 @@ printf 'RIFF\044\0\0\0WEBP' >sounds/a.wav;              bad 'sounds: none of 1 s
 mkfifo pipe; refused 3 'cannot map .*pipe: not a regular file' ganrun train tiny.gan --data x=pipe --batch 4 --steps 2 --out run
 refused 3 'cannot map pipe: not a regular file' ganrun data inspect pipe; absent run
 
-# A name that options.json cannot hold; by one that it can the same pictures are trained on.
+# A path that options.json cannot store (not UTF-8); through a link with a valid name, training works.
 odd=$(printf 'gar\347on')
 cp -r few "$odd";                                       bad 'is not UTF-8: a run' "$odd"
 expect 0 data inspect "$odd"
 ln -s "$odd" even; expect 0 train tiny.gan --data x=even --batch 4 --steps 1 --out run; expect 0 train run --steps 2; rm -r run
 
-# Pictures: cut short, empty, a text called .png, a flipped byte. The others stay usable, when asked.
+# Images: truncated, empty, a text named .png. With --skip-bad the others are used.
 spoil() { rm -rf spoilt; cp -r few spoilt; cat >"spoilt/$1"; }
 head -c 60 few/6.png | spoil 6.png;                     bad 'spoilt: 1 of 6 samples cannot be used' spoilt
                                                         says '^6.png: broken PNG'
@@ -67,7 +67,7 @@ rm -r run
 expect 0 data pack spoilt -o out.pack --size 8 --skip-bad
 exists out.pack
 
-# Packs: not one, cut short, and damage in every part of one.
+# Packs: not a pack, truncated, and damaged in each part.
 : >none.pack;                                           bad 'none.pack: empty file' none.pack
 head -c 9000 "$ganrun" >other.pack;                     bad 'other.pack: not a folder' other.pack
 head -c 900 s.pack >cut.pack;                           damaged 'cut.pack: truncated pack: 900 bytes' cut.pack
@@ -78,15 +78,15 @@ poke() { cp s.pack poked.pack; printf '\252\125\252\125' | dd of=poked.pack bs=1
 poke 2000;                                              damaged 'poked.pack: damaged pack: its first' poked.pack
 poke $((size - 200));                                   damaged 'poked.pack: damaged pack: its header' poked.pack
 poke $((size - 40));                                    damaged 'poked.pack: ' poked.pack
-poke 8000                                               # a sample: seen where it is read, before a step has used it
+poke 8000                                               # a sample: detected when read, before a step uses it
 refused 1 'poked.pack: damaged pack: samples 0 to 39 (from shapes:0)' ganrun data verify poked.pack
 refused 1 'poked.pack: damaged pack: samples 0 to 39 (from shapes:0)' \
     ganrun train tiny.gan --data x=poked.pack --batch 4 --steps 2 --out run
 absent run/log.jsonl run/ckpt/00000001.json
 rm -rf run
 
-# Arrays: not a number, infinity, cut short, another shape or version, pictures where numbers are asked for.
-# npy FILE SHAPE HEX... : float32, the words little-endian.
+# Arrays: NaN, infinity, truncated, wrong shape or version, and images where the model requires numbers.
+# npy FILE SHAPE WORD... : float32, each word little-endian.
 npy() {
     file=$1 header="{'descr': '<f4', 'fortran_order': False, 'shape': ($2), }"
     shift 2
@@ -96,7 +96,7 @@ npy() {
 npy none.npy '0, 3, 8, 8';                              bad 'none.npy: an array without samples' none.npy
 expect 1 data inspect none.npy
 says 'none.npy: an array without samples'
-# Channels last, and nobody said so.
+# Channels last, without --channels-last.
 { printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': (4, 9, 9, 3), }"
   head -c 972 s.pack; } >last.npy
                                                         bad 'last.npy: samples of 9 channels .*data pack --channels-last' last.npy
@@ -104,7 +104,7 @@ expect 0 data inspect last.npy
 prints 'pack it with --channels-last'
 expect 0 data pack last.npy --channels-last --size 8 -o last.pack
 expect 0 train tiny.gan --data x=last.pack --batch 4 --steps 1 --out run; rm -r run
-# The folder of a run, whose pictures are grids of samples; those that it wrote as samples are some.
+# The folder of a run is rejected: its images are sample grids. A folder of samples that it wrote is accepted.
 expect 0 train tiny.gan --data x=s.pack --batch 4 --steps 1 --out run
 for words in 'inspect run' 'pack run --size 8 -o grids.pack'; do
     expect 1 data $words
@@ -136,7 +136,7 @@ npy minus.npy '-5, 4' $o;                               bad 'minus.npy: ' minus.
 expect 0 train numbers.gan --data x=nan.npy --batch 4 --steps 1 --out run --skip-bad
 says '^nan.npy:2: NaN'
 
-# Attributes of a table are a vector: of as many as the model has, else the error says how many.
+# Attributes of a table are a vector; its length must be the model's.
 cat >attributes.gan <<'MODEL'
 model attributes
 config n = 2 "attributes"

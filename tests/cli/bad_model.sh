@@ -4,7 +4,7 @@
 . "$(dirname -- "$0")/lib.sh"
 pack
 
-# bad 'what it says' FILE [WORD...]: the checker and the trainer say the same.
+# bad MESSAGE FILE [WORD...]: `ganc check` and `ganrun train` report the same error.
 bad() {
     line=$1 file=$2
     shift 2
@@ -14,7 +14,7 @@ bad() {
 }
 edit() { sed "$1" tiny.gan >wrong.gan; }
 
-# No text at all.
+# Not a text.
 head -c 3000 "$ganrun" >binary.gan;                     bad 'binary.gan:1:.*E0103.*not a text' binary.gan
 head -c 3000 "$ganrun" >binary.yaml;                    bad 'binary.yaml:1:.*E0103.*not a text' binary.yaml
 printf 'model caf\351\n' >latin.gan;                    bad 'latin.gan:1:10: .*not UTF-8' latin.gan
@@ -27,7 +27,7 @@ mkdir folder.gan;                                       refused 1 'folder.gan is
                                                         bad 'no file nothing.gan' nothing.gan
 head -c 20000000 /dev/zero | tr '\0' '#' >long.gan;     bad 'long.gan: 20000000 bytes is not a model' long.gan
 
-# Without end: 10 MB of open brackets, recursion, loops.
+# Unbounded input: 10 MB of open brackets, recursion, loops.
 open_brackets() { head -c 10485760 /dev/zero | tr '\0' "$1"; }
 open_brackets '[' >open.gan;                            bad 'open.gan:1:1: .*E0115' open.gan
 { echo 'model m'; echo 'a = '; open_brackets '('; } >open2.gan; bad 'open2.gan:[23]:.*E0105.*too deeply' open2.gan
@@ -69,14 +69,14 @@ edit 's/repeat 2/repeat -2/';                           bad 'wrong.gan:18:.*a wh
                                                         bad 'tiny.gan:1.*whole numbers above 0' tiny.gan -s nz=-1
                                                         bad 'tiny.gan:1.*2^40' tiny.gan -s nz=1e13
 
-# An update of what it cannot train.
+# Updates of nets that the loss does not depend on.
 edit 's/^net D/net C(x: [3]) -> [] = x |> dense(1) |> squeeze\nnet D/; s/update D/update D, C/'
                                                         bad 'wrong.gan:19:.*does not depend on the weights of `C`' wrong.gan
 edit 's/update G minimize bce(D(G(z)), 1)/update G minimize bce(D(stop(G(z))), 1)/'
                                                         bad 'wrong.gan:19:.*does not depend on the weights of `G`' wrong.gan
 edit 's/update G minimize.*/update G minimize bce(D(G(z)), 1)/'; bad 'wrong.gan:19:.*expected `using`' wrong.gan
 
-# Too much for this machine is the machine's refusal, known before anything is written.
+# More memory than the machine has: exit code 3, before anything is written.
 refused 3 'the plan needs .* MiB' ganrun train tiny.gan --data x=s.pack --batch 8 --steps 2 --out run -s nz=100000000
 absent run
 
@@ -91,7 +91,7 @@ refused 2 '-s wants KEY=VALUE, not `nz`' ganc check tiny.gan -s nz
 refused 2 '--stage wants tokens|.*|dot, not `grap`' ganc emit tiny.gan --stage grap
 refused 2 'emit needs --stage S' ganc emit tiny.gan
 
-# A form that it has already: nothing is written, for comments would be lost. YAML is not laid out as text.
+# Conversion to the same format is rejected, because comments would be lost. `fmt` does not format YAML.
 cp tiny.gan before.gan
 refused 2 'tiny.gan is a model.s text, which `ganc fmt` lays out, already' ganc convert tiny.gan -o tiny.gan
 same tiny.gan before.gan

@@ -6,7 +6,7 @@ data="--data x=s.pack --batch 8"
 expect 0 train tiny.gan $data --steps 6 --save-every 2 --out whole
 copy() { rm -rf run; cp -r whole run; }
 
-# Numbers that are none, or absurd: nothing is begun.
+# Option values that are not numbers or out of range: nothing is created.
 bad_number() { refused 2 "$1" ganrun train tiny.gan --data x=s.pack --out new "$2" "$3"; absent new; }
 bad_number '--steps wants a whole number'      --steps 0
 bad_number '--steps wants a whole number'      --steps -1
@@ -29,7 +29,7 @@ refused 2 '--count' ganrun data synth shapes --out new.pack --count 0
 refused 2 '--size' ganrun data synth shapes --out new.pack --count 4 --size -8
 absent new.pack
 
-# Places that cannot be written.
+# Output paths that cannot be written.
 refused 3 'cannot create folder s.pack'     ganrun train tiny.gan $data --steps 2 --out s.pack
 refused 3 'cannot create folder s.pack/run' ganrun train tiny.gan $data --steps 2 --out s.pack/run
 refused 3 'cannot create folder /proc/'     ganrun train tiny.gan $data --steps 2 --out /proc/no/run
@@ -37,7 +37,7 @@ refused 3 'cannot create no/x.pack'         ganrun data synth shapes --out no/x.
 refused 3 'cannot create no/x.png'          ganrun sample whole -o no/x.png
 refused 2 'what is written is a file'       ganrun sample whole -o -
 
-# Checkpoints: the newest torn, all torn, none. (damage.sh continues from what is left.)
+# Checkpoints: the newest truncated, all truncated, none. (damage.sh resumes from those that remain.)
 tear() { for f; do head -c 40 "$f" >torn; mv torn "$f"; done; }
 copy; tear run/ckpt/*.safetensors;  refused 1 'no checkpoint in run/ckpt is whole' ganrun sample run
                                     refused 1 'no checkpoint in run/ckpt is whole' ganrun train run --steps 9
@@ -64,14 +64,14 @@ copy; mv s.pack t.pack;             refused 1 's.pack is no longer there; --data
 mv t.pack s.pack
 expect 0 train run --steps 7;       says 'resumed from step 6'
 
-# Where only what follows a checkpoint cannot be written, the checkpoint is said to be there.
+# If only the files after a checkpoint cannot be written, the message says that the checkpoint is saved.
 copy; rm run/index.html; mkdir run/index.html
 refused 3 'saving after step 8 failed; its checkpoint is whole: cannot put in place run/index.html' \
     ganrun train run --steps 8 --keep 1
 exists run/ckpt/00000008.json
 rm -r run/index.html; expect 0 train run --steps 9; says 'resumed from step 8'
 
-# The kernel cache: whatever is in it, it is rebuilt, and the bits are the same.
+# The kernel cache: damaged entries are rebuilt, and results are bit-identical.
 XDG_CACHE_HOME=$work/cache
 train_again() {
     rm -rf again
@@ -88,7 +88,7 @@ set -- $(find cache -type f)
 [ $# -ge 4 ] || fail "no kernels in the cache"
 empty "$1"; cut_short "$2"; spoil "$3"; other "$4"
 train_again
-# What was being made as a process was killed goes after a day; whatever else is in the folder stays.
+# Temporary files of a killed process are deleted after a day; all other files are kept.
 hash=0123456789abcdef0123456789abcdef
 touch -d '2 days ago' cache/gan/$hash.so.12-7ffc.c cache/gan/$hash.so.12-7ffc.o cache/gan/$hash.so.tmp-12-0 \
     cache/gan/$hash.tar.gz cache/gan/$hash.c cache/gan/$hash.so
@@ -100,10 +100,10 @@ rm -r cache; echo 'no folder' >cache; train_again
 rm cache
 XDG_CACHE_HOME=$(dirname -- "$ganrun")/tests/cache
 
-# Two runs in one folder: the second is told which process has it, and the first goes on.
+# Two runs in one folder: the second fails and names the process that holds the lock; the first continues.
 "$ganrun" train tiny.gan $data --steps 1000000 --save-every 2 --out two >first.out 2>first.err &
 first=$! busy=$!
-# Any save will do: old ones are deleted while this looks.
+# Any checkpoint will do: old ones are deleted during the loop.
 until ls two/ckpt/*.json >ls.out 2>&1; do kill -0 $first 2>/dev/null || fail "the first run ended"; sleep 0.05; done
 refused 1 "two is a run already"                ganrun train tiny.gan $data --steps 3 --out two
 refused 1 "two/.lock is in use by process $first" ganrun train two
@@ -114,18 +114,18 @@ code=0; wait $first || code=$?
 [ "$code" = 75 ] || fail "the first run ended with $code"
 expect 0 sample two -o a.png
 
-# Ended from outside while it writes: the signal is the answer, and nothing half-written stays.
+# Killed by a signal while writing: the exit status is the signal's, and no partial file remains.
 for signal in TERM HUP; do
     "$ganrun" data synth shapes --out ended.pack --count 10000000 --size 64 >out 2>err &
     first=$!
     until ls ended.pack.tmp-* >ls.out 2>&1; do kill -0 $first 2>/dev/null || fail "it ended by itself"; done
     kill -$signal $first
     code=0; wait $first || code=$?
-    [ $code -gt 128 ] || fail "ended by a signal, and the exit code is $code"
+    [ $code -gt 128 ] || fail "killed by a signal, exit code $code"
     absent ended.pack ended.pack.tmp-*
 done
 
-# Data that are cut short while they are read: one error with their name, and what was saved stays.
+# Data truncated while being read: one error with the file's name; checkpoints stay intact.
 cp s.pack cut.pack
 "$ganrun" train tiny.gan --data x=cut.pack --batch 8 --steps 1000000 --save-every 2 --out cut >first.out 2>err &
 first=$!
@@ -135,7 +135,7 @@ code=0; wait $first || code=$?
 [ "$code" = 3 ] || fail "it ended with $code"
 says '^ganrun: .*/cut.pack was cut short while it was read'
 expect 0 sample cut -o a.png
-rm -r cut                           # what was being written as it ended is cleared by whoever goes on# A file system that has no locks, as some of clusters: a run is begun and gone on with all the same.
+rm -r cut                           # A file system that has no locks, as some of clusters: a run is begun and gone on with all the same.
 cat >nolocks.c <<'C'
 #include <errno.h>
 int flock(int fd, int how) { (void)fd, (void)how; errno = ENOSYS; return -1; }
@@ -144,12 +144,12 @@ cc -shared -fPIC -o nolocks.so nolocks.c
 if LD_PRELOAD=$work/nolocks.so "$ganrun" --version >out 2>&1; then # a sanitizer wants to be loaded first
     for steps in 2 4; do
         LD_PRELOAD=$work/nolocks.so "$ganrun" train tiny.gan $data --steps $steps --out unlocked --resume auto 2>err >out ||
-            fail 'no locks, no run'
+            fail 'a file system without locks'
     done
     exists unlocked/ckpt/00000004.json
 fi
 
-# A full disk, and a disk that may only be read. Needs a small file system of our own; else a limit on sizes stands in.
+# A full disk and a read-only disk. Needs permission to mount a tmpfs; otherwise a file size limit replaces it.
 if mkdir small && mount -t tmpfs -o size=800k tmpfs small 2>/dev/null; then
     trap 'umount small 2>/dev/null || :; rm -rf "$work"' EXIT
     expect 0 train tiny.gan $data --steps 2 --save-every 2 --out small/run

@@ -14,7 +14,7 @@ expect 0 bench --roofline --json
 for field in threads gflops_f32 gflops_bf16 gflops_f16 gbs; do
     prints "\"$field\": [0-9]"
 done
-# Launches: as many as asked for, the dearest first, with a line of the model.
+# --top N: N launches, the slowest first, each with a line of the model.
 expect 0 bench tiny.gan --batch 8 --steps 3 --warmup 1 --top 4
 sed '1,/ms  share/d' out >rows
 [ "$(wc -l <rows)" = 4 ] || fail 'not four launches'
@@ -23,7 +23,7 @@ sort -s -r -n rows | cmp -s - rows || fail 'launches are not in the order of the
 expect 0 bench tiny.gan --batch 8 --steps 3 --warmup 1 --top 1000 --json
 launches=$(sed -n 's/.*"launches_per_step": \([0-9]*\).*/\1/p' out)
 [ "$(grep -o '"what":' out | wc -l)" = "$launches" ] || fail "of $launches launches not all are listed"
-# On one thread nothing is waited for: what is left is the executor.
+# On one thread nothing waits, so the remaining time is the executor's overhead.
 expect 0 bench tiny.gan --batch 64 --steps 20 --threads 1 --json
 us=$(sed -n 's/.*"launch_us": \([0-9.e-]*\).*/\1/p' out)
 awk "BEGIN { exit !($us > 0 && $us < 1000) }" || fail "a launch costs $us us"

@@ -6,21 +6,21 @@ options="--data x=s.pack --batch 8"
 expect 0 train tiny.gan $options --steps 12 --save-every 3 --out run
 cp -r run whole
 
-# The newest checkpoint is torn: the one before serves, and the run comes to the same bits.
+# The newest checkpoint is damaged: the run resumes from the one before and ends bit-identical.
 dd if=/dev/zero of=run/ckpt/00000012.safetensors bs=1 seek=900 count=40 conv=notrunc 2>/dev/null
 expect 0 train run
 says 'checkpoint of step 12 is damaged'
 says 'resumed from step 9'
 same run/ckpt/00000012.safetensors whole/ckpt/00000012.safetensors
 
-# Cut short; and one whose json never came.
+# A truncated checkpoint, and one without its json.
 head -c 500 whole/ckpt/00000012.safetensors >run/ckpt/00000012.safetensors
 rm run/ckpt/00000009.json
 expect 0 train run
 says 'resumed from step 6'
 same run/ckpt/00000012.safetensors whole/ckpt/00000012.safetensors
 
-# A json that is no json, a log line torn in the middle, a file half written.
+# Invalid JSON, a truncated log line, a partial temporary file.
 echo '{"step": 1' >run/ckpt/00000012.json
 printf '{"step": 13, "los' >>run/log.jsonl
 echo half >run/ckpt/00000012.json.tmp-1
@@ -30,7 +30,7 @@ absent run/ckpt/00000012.json.tmp-1
 losses run >a; losses whole >b
 same a b
 
-# A line of the log that is damaged is left out; those behind it stay.
+# A damaged line of the log is dropped; later lines are kept.
 cp -r whole scribbled
 sed -i 's/^{"step": 2, .*/{"step": 2, "ima/' scribbled/log.jsonl
 expect 0 train scribbled
@@ -43,19 +43,19 @@ says 'no checkpoint in run/ckpt is whole'
 expect 1 sample run
 says 'no checkpoint in run/ckpt is whole: put a copy'
 
-# What cannot be read now may be whole: nothing is begun that would write over it.
+# A checkpoint that cannot be read now may be valid: the run does not start, so as not to overwrite it.
 cp -r whole unread
 mv unread/ckpt/00000012.safetensors kept
 mkdir unread/ckpt/00000012.safetensors
 expect 3 train unread --steps 14
 says '00000012.safetensors'
-grep -q 'resumed' err && fail 'it went back to an older checkpoint'
+grep -q 'resumed' err && fail 'it resumed from an older checkpoint'
 rmdir unread/ckpt/00000012.safetensors
 mv kept unread/ckpt/00000012.safetensors
 expect 0 train unread --steps 14
 says 'resumed from step 12'
 
-# What is refused leaves the run as it was.
+# A rejected command leaves the run unchanged.
 cp -r whole asked
 cp asked/options.json before
 echo text >bad.txt
@@ -63,7 +63,7 @@ expect 1 train asked --data x=bad.txt --steps 14
 same asked/options.json before
 expect 0 train asked --steps 14
 
-# No room: the save fails, what was there stays, and with room again it goes on.
+# A full disk: the save fails, earlier files stay, and the run resumes once there is space.
 trap '' XFSZ
 cp -r whole full
 (ulimit -f 28; expect 3 train full --steps 15; says 'ckpt/.*File too large'; says 'checkpoints are as they were')
@@ -72,7 +72,7 @@ same full/ckpt/00000012.safetensors whole/ckpt/00000012.safetensors
 expect 0 train full --steps 15
 says 'resumed from step 12'
 
-# A loss that is not a number: step, update, and nothing saved of it.
+# A NaN loss: the message names step and update, and nothing is saved.
 expect 1 train tiny.gan $options --steps 9 --save-every 2 -s mode=broken --out broken
 says 'step 5: the loss of G is not a number'
 exists broken/ckpt/00000004.json

@@ -5,7 +5,7 @@ pack
 "$ganrun" data synth shapes --out t.pack --count 40 --size 8 --seed 1 >/dev/null
 expect 0 train tiny.gan --data x=s.pack --batch 8 --steps 2 --out run
 
-# Pictures are measured against the field of their shape, on data they were trained on or on other data.
+# Images are compared with the data field of their shape: the training data, or other data.
 expect 0 eval run --count 16
 prints '^tiny after 2 steps, against the data it was trained on'
 prints '^fakes  *x  *16  *swd pixels  *[0-9.]* *[0-9.]* *[0-9.]*$'
@@ -18,36 +18,36 @@ expect 0 eval run --count 16 --json --metric swd
 prints '"model": "tiny", "step": 2, "rows": \[{"sample": "fakes", "against": "x", "samples": 16, "metric": "swd pixels", "made": '
 expect 0 eval run --count 16 --data x=t.pack --lot 16 --threads 1
 same first out
-expect 0 eval run --count 16 --data x=t.pack --lot 8 --threads 1   # means over two halves, farther apart than the whole
-awk '/swd pixels/ { print $6, $7 }' first out | awk 'NR == 1 { a = $1 } NR == 2 { exit !($1 > a) }' || fail "two lots are no farther apart"
-expect 0 eval run --count 999                                     # no more than half of the data
+expect 0 eval run --count 16 --data x=t.pack --lot 8 --threads 1   # means over two smaller sets: larger distances
+awk '/swd pixels/ { print $6, $7 }' first out | awk 'NR == 1 { a = $1 } NR == 2 { exit !($1 > a) }' || fail "smaller sets have no larger distance"
+expect 0 eval run --count 999                                     # limited to half of the data
 prints '^fakes  *x  *16  '
 
-# Also where a step goes on to another batch before it reads: the same pictures, measured alike.
+# The same in a model whose step calls `next` before it reads the batch.
 sed 's/^step {/step {\n  next x/' tiny.gan >onward.gan
 expect 0 train onward.gan --data x=s.pack --batch 8 --steps 2 --save-every 2 --out onward
-grep -q '"saved": true, "swd": ' onward/log.jsonl || fail 'a save says no distance'
+grep -q '"saved": true, "swd": ' onward/log.jsonl || fail 'a save logs no distance'
 expect 0 eval onward --count 16
 prints '^fakes  *x  *16  *swd pixels  *[0-9.]* *[0-9.]* *[0-9.]*$'
-sed 's/^sample .*/sample copies = x + 0*G(normal(nz))/' onward.gan >copies.gan    # a copy of another batch than the step's
+sed 's/^sample .*/sample copies = x + 0*G(normal(nz))/' onward.gan >copies.gan    # copies of a batch other than the step's
 expect 0 train copies.gan --data x=s.pack --batch 8 --steps 1 --out copies
 expect 0 eval copies --count 16
 prints '^copies  *x  *16  *error  *0 '
 
-# Data that are read for nothing are not opened: nothing can be compared with them.
+# Data that no result depends on are not opened, so nothing can be compared with them.
 sed 's/^step {/step {\n  seen = mean(x)/; s/D(x)/D(normal(3, 8, 8))/' tiny.gan >blind.gan
 expect 0 train blind.gan --data x=s.pack --batch 8 --steps 1 --out blind
 refused 1 'no number of the model depends on x' ganrun eval blind
 
-# More checkpoints can be kept; the best is that of the least ratio on standard error.
+# --keep keeps more checkpoints; --best takes the one with the smallest ratio printed on standard error.
 expect 0 train tiny.gan --data x=s.pack --batch 8 --steps 10 --save-every 2 --keep 4 --out kept
 [ "$(ls kept/ckpt/*.json | wc -l)" = 4 ] || fail "not four checkpoints"
 expect 0 eval kept --count 16 --best
-[ "$(grep -c '^step [0-9]*: at most' err)" = 4 ] || fail "not four were looked at"
+[ "$(grep -c '^step [0-9]*: at most' err)" = 4 ] || fail "not four were evaluated"
 best=$(sed -n 's/^step \([0-9]*\): at most \([0-9.]*\) .*/\2 \1/p' err | sort -n | head -n 1)
 prints "^tiny after ${best#* } steps"
 
-# A number is a measure, whatever it comes from.
+# A scalar sample is its own metric.
 { cat tiny.gan; echo 'sample three = 3'; } >three.gan
 expect 0 train three.gan --data x=s.pack --batch 8 --steps 1 --out three
 expect 0 eval three --count 16 --entry three
@@ -63,7 +63,7 @@ refused 1 'not the folder of a run'             ganrun eval tiny.gan
 "$ganrun" data synth shapes --out few.pack --count 12 --size 8 >/dev/null
 refused 1 'two batches of 8'                    ganrun eval run --data x=few.pack
 
-# By the features of a model of its own: half of the data beside the other half where there are enough, else all of it.
+# --features FILE: given enough data, samples and one half are compared with the other half; else samples with all data.
 cat >seen.gan <<'MODEL'
 model seen
 config size = 8
@@ -76,7 +76,7 @@ expect 0 eval run --features seen.gan --count 16
 prints '^fakes  *x  *16  *coverage '
 prints '^fakes  *x  *16  *kid  *[0-9.e-]*  *[0-9.e-]*  *-$'      # data's is about zero: no unit
 mv out first
-if grep -q 'without it: install libopenblas-dev' err; then    # the other numbers are there all the same
+if grep -q 'without it: install libopenblas-dev' err; then    # the other metrics do not need OpenBLAS
     grep -q ' fid ' first && fail "a FID without OpenBLAS"
     refused 1 'Frechet distances (FID) want OpenBLAS' ganrun eval run --features seen.gan --metric fid
 else
@@ -84,14 +84,14 @@ else
     expect 0 eval run --features seen.gan --count 16 --threads 1 --metric fid
     grep ' fid ' first | cmp -s - out && fail "the title is missing"
     grep -q "$(grep ' fid ' first)" out || fail "another FID on one thread"
-    grep -q 'fid:' err && fail 'enough samples are said to be too few'
+    grep -q 'fid:' err && fail 'enough samples are reported as too few'
     expect 0 eval run --features seen.gan --count 5 --metric fid
     says '^fid: 5 samples and .* for 6 features: a covariance needs more than 6 of each'
 fi
 expect 0 eval run --features seen.gan --count 32 --metric kid
 prints '^fakes  *x  *32  *kid  *[0-9.e-]*  *-  *-$'
 refused 1 'takes pictures of \[3, 9, 9\], the samples are \[3, 8, 8\]' ganrun eval run --features seen.gan -s size=9
-expect 0 eval run --features seen.gan --count 16 --metric is      # of logits, so only where it is said that they are
+expect 0 eval run --features seen.gan --count 16 --metric is      # requires logits, so it is computed only when named
 prints '^fakes  *x  *16  *inception score  *1\.[0-9]*  *1\.[0-9]* '
 grep -q ' inception score ' first && fail 'an Inception Score of features'
 refused 1 'of 10 splits: 9 samples are too few' ganrun eval run --features seen.gan --count 9 --metric is
@@ -104,8 +104,8 @@ refused 1 'one axis of numbers'            ganrun eval run --features maps.gan
 sed 's/F(x)$/F(normal(3, 8, 8))/' seen.gan >blind.gan
 refused 1 'should read one `data` field'   ganrun eval run --features blind.gan
 
-# Each way of being held against something, in one model: points drawn in the text, copies and codes of clouds, maps
-# that a `map` takes to the net's range and back, a number that is its own measure, a translation into another field.
+# One model with every kind of comparison: points generated by the model text, reconstructions and codes of point clouds,
+# maps transformed by `map`, a scalar that is its own metric, a translation into another field.
 cat >all.gan <<'MODEL'
 model all
 data c : float(3, 32) scale(0, 1)
@@ -144,10 +144,10 @@ for row in     'copies  *c  *16  *chamfer  ' 'copies  *c  *16  *chamfer matching
     prints "^$row"
 done
 refused 1 "nothing that is measured is a distance" ganrun eval all --metric groups --best
-expect 0 sample all --entry maps -o maps.npy --count 8            # densities, as the files have them
+expect 0 sample all --entry maps -o maps.npy --count 8            # densities, in the units of the files
 [ "$(tail -c +129 maps.npy | od -A n -t f4 -w4 -v | awk '$1 < 0' | wc -l)" = 0 ] || fail "a density below 0"
 
-# Points and clouds are looked at in plots, as training does; a folder of pictures is for pictures.
+# Points and point clouds are plotted, as in training; only images can be written to a folder.
 for entry in spots copies; do
     expect 0 sample all --entry $entry -o $entry.png --count 9
     [ "$(head -c 4 $entry.png | tail -c 3)" = PNG ] || fail "$entry.png is no picture"
@@ -157,7 +157,7 @@ sed -e '/^net T/d' -e '/T(/d' -e '/^net M/d' -e '/M(/d' -e '/^data [mpq]/d' all.
 expect 0 train points.gan --data c=c.pack --batch 8 --steps 1 --out points
 exists points/samples/00000001.png
 
-# What a sample reads as step, epoch and kimg is how far its weights were trained, while training and later.
+# In a sample, `step`, `epoch` and `kimg` are those of its checkpoint, during and after training.
 cat >far.gan <<'M'
 model far
 data x : image(3, 8, 8) scale(-1, 1)
@@ -171,6 +171,6 @@ printf '"value": %s\n' 48106 88211 | cmp -s - far.scores || fail "while training
 expect 0 eval far --entry far --count 8
 prints '^far .*value  *88211 '
 grep -v '"score"' far/log.jsonl >far.log
-cp far.log far/log.jsonl    # as one ended before it had measured
+cp far.log far/log.jsonl    # as if the run had ended before it evaluated
 expect 0 train far
 says '^step 11: far value of 32 88211$'

@@ -23,9 +23,9 @@ for f in b c; do
         END { if (n < 18) exit 1 }' || { cat a $f >&2; fail "f16 is far from f32"; }
 done
 
-# On from f32 in f16, whose scales begin, and back; f64 has other weights.
+# Resuming an f32 run in f16 starts the loss scales, and back; f64 stores other weights.
 expect 0 train full --precision f16 --steps 9
-[ "$(reports full 7 loss_scale/D0)" = 65536 ] || fail "the scale of a run that went on"
+[ "$(reports full 7 loss_scale/D0)" = 65536 ] || fail "the scale of a resumed run"
 expect 0 train full --precision bf16 --steps 12
 expect 0 train full --precision f16 --steps 15
 expect 2 train full --precision f64
@@ -34,7 +34,7 @@ expect 0 train tiny.gan $options --device ref --precision f64 --steps 3 --out do
 expect 2 train double --precision f16
 says 'cannot go on in f16'
 
-# A loss that is no number is skipped; one after another ends the run, what was saved whole.
+# An update with a NaN loss is skipped; too many in a row end the run, with checkpoints intact.
 expect 1 train tiny.gan $options --device cpu --precision f16 -s mode=broken --steps 90 --out broken
 says 'updates of G are skipped one after another'
 [ "$(reports broken 6 skipped_updates/G)" = 1 ] || fail "skipped: $(reports broken 6 skipped_updates/G), not 1"

@@ -7,7 +7,7 @@ go tiny.gan --data x=s.pack --batch 4 --steps 6 --save-every 3 --out a
 go tiny.gan --data x=s.pack --batch 4 --steps 4 --save-every 2 --seed 0 --out b --from a
 says 'ckpt/00000006.safetensors: 14 of 14 weights and states$'
 same a/samples/00000006.png b/samples/00000000.png
-# What it begins with is the checkpoint of step 0, like any other.
+# The initial weights are saved as the checkpoint of step 0.
 expect 0 sample a -o a.png
 expect 0 sample b --step 0 -o b.png
 same a.png b.png
@@ -15,7 +15,7 @@ cp -r b only
 rm only/ckpt/00000002.json only/ckpt/00000004.json
 expect 0 eval only --best --count 16
 prints '^tiny after 0 steps'
-# Stopped and gone on with, it needs the other run no more.
+# Once resumed, it no longer needs the other run.
 go tiny.gan --data x=s.pack --batch 4 --steps 2 --save-every 2 --out c --from a
 mv a kept
 go c --steps 4
@@ -24,29 +24,29 @@ losses c >c.losses
 same b.losses c.losses
 same b/ckpt/00000004.safetensors c/ckpt/00000004.safetensors
 mv kept a
-# Another shape begins anew and is named; a checkpoint's file will do.
+# Weights of another shape are initialized and named; --from also takes a checkpoint file.
 go tiny.gan -s nz=6 --data x=s.pack --batch 4 --steps 1 --out d --from a/ckpt/00000003.safetensors
 says '13 of 14 weights and states; begun anew: G.dense.0.w (of another shape)$'
-# A copy of a net that the other run had not begins with the net's weights, not with those it was drawn with.
+# A copy of a net that the other run lacks starts with the net's loaded weights, not with its initial ones.
 sed -e 's/^  report.*/  ema(G_avg, G, keep=0.999)\n  report apart = gap/' -e 's/^  z = .*/&\n  gap = mean((G(z) - G_avg(z))^2)/' \
     -e 's/^opt/net G_avg = copy(G)\n&/' tiny.gan >average.gan
 go average.gan --data x=s.pack --batch 4 --steps 1 --out f --from a
 says '20 of 20 weights and states; copies begin with their model.s: G_avg$'
-grep -q '"reports": {"apart": 0}' f/log.jsonl || fail 'G_avg is not G'
-# From another precision, and back to the same bits.
+grep -q '"reports": {"apart": 0}' f/log.jsonl || fail 'G_avg differs from G'
+# From another precision, and back bit-identically.
 go tiny.gan --data x=s.pack --batch 4 --steps 1 --device ref --precision f64 --out g --from a
 says ': 14 of 14 weights and states$'
 go tiny.gan --data x=s.pack --batch 4 --steps 1 --out h --from g/ckpt/00000000.safetensors
 says ': 14 of 14 weights and states$'
 same c/ckpt/00000000.safetensors h/ckpt/00000000.safetensors
-# Stages of progressive growing: all that the smaller one trained is found, in the larger one's net, its average and its judge.
+# Stages of progressive growing: all weights of the smaller model are loaded, in G, its average and D.
 stage() { go "$here/../../models/progan.gan" --device ref --data x=s.pack --batch 4 -s nz=3 -s wide=3 -s fade=2 "$@"; }
 stage -s size=4 --steps 1 --out p4
 stage -s size=8 --steps 3 --out p8 --from p4
 says '20 of 41 weights and states; begun anew: G.up.8.w, '
 stage -s size=16 --steps 1 --out p16 --from p8
 says '32 of 53 weights and states; begun anew: G.up.16.w, '
-# A damaged checkpoint is passed over.
+# A damaged checkpoint is skipped.
 printf x | dd of=a/ckpt/00000006.safetensors bs=1 seek=2000 conv=notrunc 2>/dev/null
 go tiny.gan --data x=s.pack --batch 4 --steps 1 --out e --from a
 says 'ckpt/00000003.safetensors: 14 of 14'
@@ -73,7 +73,7 @@ expect 2 train b --from a
 says 'fixed once a run has begun'
 expect 2 train tiny.gan --data x=s.pack --batch 4 --steps 4 --out b --resume auto
 says 'begun with --from'
-# Killed before its first checkpoint was whole: it does not begin with other weights without a word.
+# Killed before its first checkpoint was complete: resuming is an error, not a start with other weights.
 rm b/ckpt/*
 expect 1 train b
 says 'before it had saved its initial weights'

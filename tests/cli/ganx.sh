@@ -21,19 +21,19 @@ same compiled/ckpt/00000005.safetensors text/ckpt/00000005.safetensors
 expect 0 bench a.ganx --steps 1 --warmup 0 --device ref --json
 prints '"batch": 4,'
 
-# A limit on memory is part of what was compiled.
+# A memory limit is compiled in.
 cp "$here/../../models/sngan.gan" .
 "$ganc" plan sngan.gan --batch 8 >whole || fail 'ganc plan'
-"$ganc" compile sngan.gan --batch 8 --memory 160M -o held.ganx || fail 'ganc compile --memory'
+"$ganc" compile sngan.gan --batch 8 --memory 160M -o limited.ganx || fail 'ganc compile --memory'
 "$ganc" plan sngan.gan --batch 8 --memory 160M >want || fail 'ganc plan --memory'
-"$ganc" plan held.ganx >got || fail 'ganc plan of a .ganx with a limit'
+"$ganc" plan limited.ganx >got || fail 'ganc plan of a .ganx with a limit'
 sed 's/model\.gan:/sngan.gan:/' got | tr -s ' ' >got.text     # the text inside has its own name
 tr -s ' ' <want | cmp -s - got.text || fail 'the plan is of another limit'
-cmp -s whole want && fail 'the limit holds nothing'
-"$ganc" plan held.ganx --memory 1G >got || fail 'another limit'
+cmp -s whole want && fail 'the limit changes nothing'
+"$ganc" plan limited.ganx --memory 1G >got || fail 'another limit'
 cmp -s want got && fail 'another limit is not used'
 
-# For ranks: the manifest says so, and one process alone runs its text.
+# For ranks: the manifest says so, and a single process recompiles the text.
 "$ganc" compile tiny.gan -s nz=5 --batch 4 --ranks 2 -o ranks.ganx || fail 'ganc compile --ranks 2'
 unzip -p ranks.ganx manifest.json 2>/dev/null | grep -q '"ranks": 2' || ! command -v unzip >/dev/null || fail 'no ranks in the manifest'
 run ranks.ganx '' alone
@@ -41,7 +41,7 @@ same alone/ckpt/00000003.safetensors compiled/ckpt/00000003.safetensors
 refused 2 'among 5 ranks' ganc compile tiny.gan --batch 4 --ranks 5 -o no.ganx
 absent no.ganx
 
-# What is fixed stays fixed.
+# Options fixed at compile time are rejected.
 for option in '--batch 8' '--precision bf16' '-s nz=6'; do
     refused 2 'is compiled' ganrun train a.ganx --data x=s.pack $option --out no
 done
@@ -53,7 +53,7 @@ refused 1 'error\[E' ganc compile tiny.gan -s nz=0 -o c.ganx
 says '^tiny.gan:[0-9]'
 absent c.ganx
 
-# What is said of it names the file that was given, and the text in it.
+# Diagnostics name the .ganx file and the text inside.
 mkdir -p made
 sed '/^step/i warn_unless(batch_size == 1, "a batch of one")' tiny.gan >odd.gan
 "$ganc" compile odd.gan -s nz=5 --batch 4 -o made/odd.ganx 2>err || fail 'ganc compile'
@@ -61,12 +61,12 @@ says '^odd.gan:[0-9]*:1: warning.W0904.: a batch of one'
 "$ganc" check made/odd.ganx 2>err
 says '^made/odd.ganx/model.gan:[0-9]*:1: warning.W0904.: a batch of one'
 "$ganc" compile tiny.gan -s mode=broken --batch 4 -o made/broken.ganx
-for device in ref cpu; do # compiled again, and as it is
+for device in ref cpu; do # ref recompiles the text, cpu runs the compiled plan
     expect 1 train made/broken.ganx --data x=s.pack --device $device --steps 5 --out broken_$device --threads 1
     says '^made/broken.ganx/model.gan:[0-9]*:[0-9]*: error.E0701.: `sqrt` gave NaN'
 done
 
-# For cards: machine code where there is NVRTC, one clear error where there is none.
+# For GPUs: machine code if NVRTC is installed, else one clear error.
 refused 2 'cpu, cuda or cuda:sm_90' ganc compile tiny.gan --target cude -o c.ganx
 code=0
 "$ganc" compile tiny.gan --batch 4 --target cuda:sm_90 -o c.ganx 2>err || code=$?
@@ -75,14 +75,14 @@ if [ "$code" = 0 ]; then
     same c.ganx d.ganx
     refused 2 'an architecture is sm_70' ganc compile tiny.gan --target cuda:90 -o e.ganx
     refused 2 'NVRTC .* makes no code for it' ganc compile tiny.gan --target cuda:sm_999 -o e.ganx
-    "$ganc" hash c.ganx >out # and its text is what runs elsewhere
+    "$ganc" hash c.ganx >out # its text runs on other devices
 else
     [ "$code" = 3 ] || fail "without NVRTC: exit code $code"
     says 'libnvrtc'
     absent c.ganx
 fi
 
-# Damage: cut short, one byte changed anywhere, no archive at all.
+# Damage: truncated, two bytes changed, not an archive.
 size=$(wc -c <a.ganx)
 head -c $((size / 2)) a.ganx >cut.ganx
 refused 1 'cut.ganx is not a compiled model, or is damaged' ganc hash cut.ganx

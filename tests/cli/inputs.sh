@@ -2,7 +2,7 @@
 # inputs.sh - inputs of a `sample`: class after class and random noise by default, or values of --input.
 . "$(dirname -- "$0")/lib.sh"
 cat >m.gan <<'END'
-model inputs "a sample that is told what to draw"
+model inputs "a sample with inputs"
 data x : float(2)
 net G(z: [3], y: label(4)) -> [2] = concat(z, one_hot(y, 4)) |> dense(2)
 net D(x: [2]) -> [] = x |> dense(4) |> tanh |> dense(1) |> squeeze
@@ -27,7 +27,7 @@ expect 0 train m.gan --data x=x.pack --batch 3 --steps 2 --out run --threads 1
 draw() { expect 0 sample run --entry told -o s.npy --threads 1 "$@"; }
 column() { tail -c +129 s.npy | od -An -v -w16 -tf4 | awk -v c="$1" '{ printf "%s ", $c }'; }
 
-# A class each, in turn, over batches of three; other draws for each sample, the same ones again.
+# Classes in turn, over batches of three; different noise for each sample, reproducible.
 draw --count 6
 [ "$(column 4)" = '0 1 2 3 0 1 ' ] || fail "classes: $(column 4)"
 [ "$(column 1 | tr ' ' '\n' | sort -u | grep -c .)" = 6 ] || fail "draws: $(column 1)"
@@ -37,7 +37,7 @@ same s.npy z.npy
 draw --count 6 --seed 5
 cmp -s s.npy z.npy && fail 'another seed gives the same draws'
 
-# What is given, from its beginning again.
+# --input values are repeated from the first.
 draw --count 5 --input y=3,1
 [ "$(column 4)" = '3 1 3 1 3 ' ] || fail "given classes: $(column 4)"
 expect 0 sample run --entry fakes -o f.npy --count 4 --threads 1
@@ -59,7 +59,7 @@ says 'it has `z`, `y`'
 expect 2 sample run --entry told -o s.npy --input y=1 --input y=2
 says '--input y is given twice'
 
-# Two classes: all pairs, the last the fastest; one that is given does not count.
+# Two class inputs: all pairs, the last varies fastest; an input given by --input is not enumerated.
 pairs() { expect 0 sample run --entry pairs -o p.npy --threads 1 "$@"; tail -c +129 p.npy | od -An -v -w12 -tf4 | awk '{ printf "%s%s ", $2, $3 }'; }
 got=$(pairs --count 7)
 [ "$got" = '00 01 02 10 11 12 00 ' ] || fail "pairs: $got"
@@ -68,7 +68,7 @@ got=$(pairs --count 4 --input b=2)
 expect 1 interp run --entry classes -o i.npy --rows 2 --count 2 --threads 1
 says 'nothing to interpolate'
 
-# Columns of a grid are classes of the input that changes fastest; a single class says nothing of them.
+# A grid's columns are the classes of the fastest varying input; an input with one class does not count.
 width() { od -An -j16 -N4 -tu1 "$1" | awk '{ print 256*$3 + $4 }'; }
 expect 0 sample run --entry classes -o six.png --count 12 --threads 1
 expect 0 sample run --entry single -o all.png --count 36 --threads 1
@@ -92,13 +92,13 @@ numbers twice.npy | awk '{ print 1*$1 }' >got
 near=$(paste want got | awk '{ d = $1 - $2; if (d > 1e-4 || d < -1e-4) print "far" }')
 [ -z "$near" ] || fail 'not twice what was given'
 
-# A grid has a column for each class: the first row goes from black to white.
+# A grid has a column for each class; rows of `interp` keep their class.
 expect 0 sample run --entry one -o g.png --count 8 --threads 1
 expect 0 interp run --entry told -o i.npy --rows 3 --count 2 --threads 1
 tail -c +129 i.npy | od -An -v -w16 -tf4 | awk '{ printf "%s ", $4 }' >classes
 [ "$(cat classes)" = '0 0 1 1 2 2 ' ] || fail "classes along rows: $(cat classes)"
 
-# Volumes are shown by their greatest along depth, curves are plotted.
+# Volumes are shown as their maximum along depth, curves are plotted.
 cat >shown.gan <<'END'
 model shown "shapes that are no pictures"
 net G(z: [3]) -> [3] = z |> dense(3)
@@ -113,12 +113,12 @@ for entry in volume flat curve line; do expect 0 sample shown --entry $entry -o 
 same volume.png flat.png
 same curve.png line.png
 
-# A pack in the folder that it is made of, while it is made.
+# A pack written into the folder that it is made from.
 pack; mkdir within; for i in 1 2 3; do expect 0 data preview s.pack -o within/$i.png --count $i; done
 expect 0 data pack within -o within/own.pack --size 8
 prints 'own.pack: 3 samples'
 
-# Labels: folders are classes; a pack without them is named, and one class alone is said.
+# Labels: folders are classes; a pack without labels is an error, a single class a warning.
 cat >l.gan <<'END'
 model labelled
 data x : image(3, 8, 8) scale(-1, 1), y : label(4)
@@ -139,7 +139,7 @@ expect 0 train l.gan --data x=sorted --batch 2 --steps 1 --out sorted.run
 grep -q 'one class' err && fail 'two folders are two classes'
 true
 
-# Classes by the names their data have.
+# Classes by the names in the data.
 cat >named.gan <<'END'
 model named "classes that have names"
 data x : image(3, 8, 8) scale(-1, 1), y : label(3)

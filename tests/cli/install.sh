@@ -26,7 +26,7 @@ done
 "$ganrun" doctor | grep '  MPI' >want || :
 there/bin/ganrun doctor | grep '  MPI' | cmp - want || fail 'MPI is not found from there'
 
-# What fish offers, and that zsh takes the functions.
+# Completions of fish; zsh accepts the function.
 if command -v fish >/dev/null; then
     fish_offers() { HOME=$work fish -c "source there/share/fish/vendor_completions.d/ganrun.fish; complete -C '$1'" 2>err | cut -f1 | tr '\n' ' '; }
     [ "$(fish_offers 'ganrun tr')" = 'train ' ] && [ "$(fish_offers 'ganrun data p')" = 'pack preview ' ] &&
@@ -38,7 +38,7 @@ if command -v zsh >/dev/null; then
         fail 'zsh'
 fi
 
-# What bash offers where the cursor stands.
+# Completions of bash at the cursor.
 command -v bash >/dev/null || exit 0
 cat >try <<'END'
 source "$1"; name=$2; shift 2

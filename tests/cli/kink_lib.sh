@@ -2,7 +2,7 @@
 #
 # kink_model CONDITION: kink.gan, an activation that f32 cannot distinguish from the kink of a leaky ReLU, in a step with
 # one update where CONDITION holds and two where it does not; z is 1 for every sample. kink NEAR FAR: kink.json, the
-# gradients that the case states; 1 and 1 are right.
+# gradients in the case; 1 and 1 are correct.
 kink_model() {
     cat >kink.gan <<EOT
 model kink

@@ -1,5 +1,5 @@
 # lib.sh - functions for the scripts beside it. Sourced with $1: ganrun. Each script works in a temporary folder and
-# leaves nothing.
+# deletes it at the end.
 set -eu
 ganrun=$1
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
@@ -12,7 +12,7 @@ cp "$here/tiny.gan" .
 
 fail() { printf 'FAILED: %s\n' "$*" >&2; cat out err >&2 2>/dev/null; exit 1; }
 
-# expect CODE WORD... : runs ganrun, output in `out` and `err`, and compares its exit code.
+# expect CODE WORD... : runs ganrun with its output in `out` and `err`, and checks the exit code.
 expect() {
     want=$1
     shift
@@ -28,7 +28,7 @@ absent() { for f in "$@"; do [ ! -e "$f" ] || fail "there is a $f"; done; }
 losses() { sed -n 's/.*"step": \([0-9]*\),.*"losses": \({[^}]*}\).*/\1 \2/p' "$1/log.jsonl"; }
 pack() { "$ganrun" data synth shapes --out s.pack --count 40 --size 8 >/dev/null; }
 
-# One mistake: refused CODE 'what it says' PROGRAM WORD... Exactly one error, nothing on standard output, nothing left.
+# refused CODE MESSAGE PROGRAM WORD... : the command fails with exactly one error, no standard output, no temporary files.
 refused() {
     want=$1 line=$2 program=$3
     shift 3
@@ -39,6 +39,6 @@ refused() {
     n=$(grep -c -e '^ganrun[ a-z]*: ' -e '^ganc: ' -e ' error\[E' err) || :
     [ "$n" = 1 ] || fail "$program $*: $n errors, not one"
     [ ! -s out ] || fail "$program $*: something on standard output"
-    left=$(find . -name '*.tmp-*' ! -name "*.tmp-${busy:-}-*")      # busy: a process that still writes
+    left=$(find . -name '*.tmp-*' ! -name "*.tmp-${busy:-}-*")      # busy: a process that is still writing
     [ -z "$left" ] || fail "$program $*: left $left"
 }

@@ -16,7 +16,7 @@ prints 'publishDiagnostics.*E0'
 prints '"id": 2'
 [ "$(grep -c 'Content-Length: ' out)" = 3 ] || fail 'not three messages'
 
-# An editor that goes without a word; one that does not speak the protocol.
+# Input that ends without `shutdown`; input that is not the protocol.
 hello >in
 talk
 [ "$code" = 1 ] || fail "exit code $code without shutdown"

@@ -21,11 +21,11 @@ for device in ref cpu; do
     grep -q '"samples": \[{"in_batch": [0-3], "v": "[^"]*2[^"]*"}\]' run_$device/nonfinite.json || fail 'another sample'
 done
 tail -n 1 err >first
-expect 1 train run_cpu --threads 1 # to the same place again
+expect 1 train run_cpu --threads 1 # fails at the same step again
 tail -n 1 err | sed 's/run_cpu/run_cpu/' >second
 same first second
 
-# Masked numbers are no finding; the weights burst some steps behind the last checkpoint.
+# Masked values are not reported; the weights overflow some steps after the last checkpoint.
 expect 0 train burst.gan -s mode=masked --data v=v.npy --batch 4 --steps 5 --threads 1 --out fine
 absent fine/nonfinite.json
 for device in ref cpu; do

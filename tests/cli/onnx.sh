@@ -5,7 +5,7 @@ pack
 cp "$here/onnx.gan" .
 expect 0 train onnx.gan --data x=s.pack --batch 2 --steps 2 --out run --threads 1
 
-# A model of the format's version 8 that names its inputs, its weights as PyTorch does, its result, and the lines it is of.
+# IR version 8, with names of inputs, weights (PyTorch's), result, and source lines.
 expect 0 export run --entry layers -o a.onnx
 prints '^a.onnx$'
 [ "$(od -An -tx1 -N2 a.onnx)" = ' 08 08' ] || fail 'no ir_version 8'
@@ -16,7 +16,7 @@ grep -aq 'opt\.' a.onnx && fail 'optimizer state is exported'
 expect 0 export run --entry layers -o b.onnx
 same a.onnx b.onnx
 
-# What it cannot do is named, with its place, and nothing is left.
+# An operation that cannot be exported is named with its line, and no file is written.
 cat >order.gan <<'X'
 model order
 data x : image(3, 8, 8) scale(-1, 1)

@@ -56,19 +56,19 @@ refuse 2 '`ganrun verify` wants' verify tiny.gan
 refuse 2 'wants a FILE' bench
 refuse 2 'wants --out' train tiny.gan --data x=s.pack --resume auto
 
-# A card is asked for where there is none: what is missing, and what works instead.
+# --device cuda without a GPU: what is missing, and the alternative.
 if ! ls /dev/nvidia[0-9]* >/dev/null 2>&1; then
     refuse 3 '--device cpu works here' $train --device cuda
 fi
 
-# Help on a command: its own options, its own clause of an option's text, to standard output, whatever else is wrong.
+# Help on a command: only its options, on standard output, also with other errors in the command.
 expect 0 help eval;          cp out help;  prints 'number of samples (256)$'
 expect 0 eval . --bad --help; same out help
 grep -q 'in a row\|--steps' help && fail "eval's help has other commands' options"
 expect 0 data pack --help;   prints '^usage: ganrun data pack SRC'; prints 'width and height'
 expect 0 help data;          prints 'BT.601'
 for command in train sample eval verify bench scale interp export film report distance doctor demo; do
-    expect 0 $command --help                # no clause of an option's text is cut in a bracket
+    expect 0 $command --help                # no help text is cut within a bracket
     [ "$(tr -cd '(' <out)" = "$(tr -cd ')' <out | tr ')' '(')" ] || fail "a bracket without its partner"
 done
 refuse 2 'did you mean `sample`' help sampel
@@ -89,7 +89,7 @@ grep -q -e '--stage' out && fail "plan's help has emit's options"
 "$ganc" help fmt | grep -q 'format models' || fail 'ganc help fmt'
 "$ganc" --help | grep -q '  completion bash' || fail 'ganc --help'
 
-# The compiler's own words, with a place.
+# Errors of the compiler, with their position.
 expect 1 $train -s nzz=3
 says 'did you mean'
 sed 's/tanh/tahn/' tiny.gan >wrong.gan
@@ -101,7 +101,7 @@ expect 0 doctor --json
 prints '"libraries"'
 prints '"name": "OpenMP", "found": [tf]'
 
-# What could not be written is said, by every word that prints.
+# Every command that prints reports a failed write of standard output.
 full() {
     code=0
     "$(dirname -- "$ganrun")/$@" >/dev/full 2>err || code=$?

@@ -10,16 +10,16 @@ for net in G D; do
     layers=$(awk -v n="^$net[.]" '$1 ~ n { a += $(NF-2); b += $(NF-1) } END { print a+0, b+0 }' text)
     [ "$net_row" = "$layers" ] || fail "$net has $net_row weights and state, its layers $layers"
 done
-# 4 channels of a 3x3 kernel over 3, and biases; 8x8 pixels of 4 samples: 2*27*4*64*4 operations, of one call alone
+# 4 output channels, 3x3x3 kernel and bias; 8x8 pixels of 4 samples: 2*27*4*64*4 operations for one call
 grep -Eq '^  D.conv.0 +tiny.gan:11 +\[B, 4, 8, 8\] +112 +0 +0.000$' text || fail 'no row of the convolution'
 grep -q '"name": "D.conv.0", "net": "D", "at": "tiny.gan:11", "output": \[4, 8, 8\], "trainable": 112, "not_trainable": 0, "gflop": 5.5296e-05' json ||
     fail 'the convolution in JSON'
 number() { sed -n "s/.*\"$1\": \([0-9]*\).*/\1/p" json; }
 work=$(grep -o '"work_bytes": [0-9]*' json | sort -t: -k2 -n | tail -n 1 | cut -d' ' -f2)
 [ "$(number peak_bytes)" = $(($(number slot_bytes) + work)) ] || fail 'the peak is not slots and work'
-# On a card, room for copies of what the largest convolution reads and writes, and 16 MiB.
+# On a GPU, workspace for copies of the largest convolution's operands, and 16 MiB.
 [ "$(number card_bytes)" -gt $(($(number peak_bytes) + 16777216)) ] || fail 'no room for libraries on a card'
-# What a net's own body makes, and a plain function in it, is the net's own row.
+# Weights created in a net's own body, or by a plain function called there, belong to the net's own row.
 cat >own.gan <<'M'
 model own
 data x : image(3, 4, 4) scale(-1, 1)
@@ -33,7 +33,7 @@ M
 "$ganc" plan own.gan >text || fail 'ganc plan own.gan'
 grep -Eq '^  D +98 +1$' text || fail 'D has not 49 + 1 + 48 weights and a state'
 grep -Eq '^  D +own.gan:4 +- +49 +1 +0.000$' text || fail 'no row of what D makes itself'
-# An inner layer counts for itself: attention's four convolutions are not in its own row.
+# An inner layer has its own row: attention's four convolutions are not in attention's row.
 cat >deep.gan <<'M'
 model deep
 data x : image(8, 4, 4) scale(-1, 1)

@@ -6,7 +6,7 @@
 pack
 train="train tiny.gan --data x=s.pack --batch 8 --seed 3 --device ref --precision f64"
 
-# Without ranks the program needs no MPI; with them it says what is missing. mpirun itself is not needed for that.
+# A single process needs no MPI; as a rank it reports what is missing (tested without mpirun).
 cp "$ganrun" alone
 code=0
 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 ./alone $train --steps 1 --out none >out 2>err || code=$?
@@ -15,30 +15,30 @@ says 'has no MPI'
 says 'apt-get install libopenmpi-dev'
 absent none
 need_mpirun
-"$ganrun" data synth shapes --out s.pack --count 37 --size 8 >/dev/null    # batches of 8 do not go into it
+"$ganrun" data synth shapes --out s.pack --count 37 --size 8 >/dev/null    # not a multiple of the batch
 
-# A task that srun started, in an MPI that knows of one: each would train alone.
+# Tasks started by srun where MPI sees a single process: each would train alone.
 code=0
 env SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 "$ganrun" $train --steps 1 --out none >out 2>err || code=$?
 [ $code = 3 ] || fail "a singleton under srun: exit code $code, not 3"
 says 'MPI sees 1: each would train alone'
 
-# The same run on 1, 2, 3 and 4 ranks; 8 samples on 3 ranks do not divide. More ranks than cores.
+# The same run on 1, 2 and 3 ranks; 3 does not divide 8 samples. More ranks than cores.
 expect 0 $train --steps 6 --save-every 3 --out one
 for n in 2 3; do
     ranks 0 $n $train --steps 6 --save-every 3 --out r$n
     says "^ *$((n - 1))  .* [1-9]"               # the table's last rank, with a thread at least
-    [ "$(grep -c 'open r' err)" = 1 ] || fail "$n ranks: more than one of them speaks"
+    [ "$(grep -c 'open r' err)" = 1 ] || fail "$n ranks: more than one of them reports"
     near one r$n
     [ "$(cd r$n && ls samples ckpt)" = "$(cd one && ls samples ckpt)" ] || fail "$n ranks: other files than one"
 done
 
-# A compiled model is planned for the ranks it meets.
+# A model compiled for two ranks.
 "$(dirname -- "$ganrun")/ganc" compile tiny.gan --batch 8 --precision f64 --ranks 2 -o tiny.ganx || fail 'ganc compile'
 ranks 0 2 train tiny.ganx ${train#train tiny.gan} --steps 6 --save-every 3 --out compiled
 near one compiled
 
-# Measured while they train: each rank draws a part of the samples. What would be another number is refused.
+# Metrics during training: each rank generates a part of the samples. Those that would differ from one rank's are rejected.
 cp "$here/seen.gan" .
 { cat tiny.gan; echo 'sample copies = x + 0*G(normal(nz))'; echo 'sample centred = G(normal(nz)) - mean(G(normal(nz)), batch)'; } >more.gan
 measure="--features seen.gan --metric kid --count 600 --save-every 3 --steps 6"
@@ -59,7 +59,7 @@ ranks 2 3 $more --entry copies
 says 'sample copies reads data, a batch of 8 at a time, which 3 ranks do not divide'
 absent none
 
-# A checkpoint of four ranks goes on on one and on three, exactly as on four but for the order of sums.
+# A checkpoint of four ranks resumes on one and on three, equal up to the order of sums.
 ranks 0 4 $train --steps 4 --save-every 2 --out four
 cp -r four four-3
 expect 0 train four --steps 6
@@ -69,7 +69,7 @@ ranks 0 3 train four-3 --steps 6
 says 'resumed from step 4'
 near one four-3
 
-# Sums within a node first (one node, when it is asked for), and a batch in parts: the same numbers.
+# Hierarchical all-reduce (within one node, on request), and micro-batches: the same numbers.
 ranks 0 3 $train --steps 6 --save-every 3 --hierarchical on --out nodes
 says 'all-reduce: within each of 1 nodes, then across nodes'
 near one nodes
@@ -89,11 +89,11 @@ for n in 1 2 4; do
     same tree1/ckpt/00000020.safetensors tree$n/ckpt/00000020.safetensors
 done
 
-# What a step leaves to the next is done before anything is saved: the same bits without it, and when a run goes on. A step
-# that is timed, the eighth, leaves nothing.
+# Launches deferred to the next step are completed before a save: bit-identical to --overlap off and to a resumed run. A
+# timed step, here the eighth, defers nothing.
 sed '/report/d' tiny.gan >left.gan
 "$(dirname -- "$ganrun")/ganc" emit --stage plan --ranks 2 --batch 8 left.gan >plan
-grep -q '^  tail ' plan || fail "left.gan leaves nothing to the next step"
+grep -q '^  tail ' plan || fail "left.gan defers nothing to the next step"
 cpu="train left.gan --data x=s.pack --batch 8 --seed 3 --threads 1"
 ranks 0 2 $cpu --steps 10 --save-every 5 --out left
 grep -q '"step": 8, .*"shares": {"data": [0-9.]*, "D": 0.[0-9]*, "G": 0.[0-9]*, ' left/log.jsonl || fail "step 8 is not timed"
@@ -108,16 +108,16 @@ cp "$here/norm.gan" .
 ranks 0 2 train norm.gan --batch 8 --steps 2 --threads 1 --out norm
 [ "$(grep -c '"g_norm": 10[,}]' norm/log.jsonl)" = 2 ] || fail "norms: $(cat norm/log.jsonl)"
 
-# Fewer samples than ranks; a command for one rank; a model that is wrong: one voice each.
+# Fewer samples than ranks; a command for one rank; an invalid model: one rank reports the error.
 ranks 2 3 train tiny.gan --data x=s.pack --batch 2 --out few
 says 'a batch of 2 has no sample for each of 3 ranks'
 ranks 2 2 doctor
 says 'runs on one rank'
-for words in doctor 'train tiny.gan --bach 4'; do   # rank 0 comes later: launchers end all as soon as one has ended
+for words in doctor 'train tiny.gan --bach 4'; do   # rank 0 starts later: launchers end all ranks once one has ended
     code=0
     mpirun -n 2 sh -c '[ "$OMPI_COMM_WORLD_RANK" != 0 ] || sleep 1; exec "$@"' sh "$ganrun" $words >out 2>err || code=$?
     [ $code = 2 ] || fail "$words, rank 0 later: exit code $code, not 2"
-    [ "$(grep -c '^ganrun: ' err)" = 1 ] || fail "$words, rank 0 later: not one voice"
+    [ "$(grep -c '^ganrun: ' err)" = 1 ] || fail "$words, rank 0 later: not exactly one message"
 done
 sed 's/dense(1)/dnse(1)/' tiny.gan >wrong.gan
 ranks 1 2 train wrong.gan --data x=s.pack --batch 8 --out wrong
@@ -131,7 +131,7 @@ grep -q '"rank 1"' traced/trace.json || fail "the merged trace lacks rank 1"
 grep -q '"step 2"' traced/trace.rank1.json || fail "the trace lacks step 2"
 ! grep -q '"step 4"' traced/trace.json || fail "the trace has a step that was not asked for"
 
-# A study: every point measured, twice as many ranks foretold, table, plot and words.
+# `ganrun scale`: measured points, simulated points on more ranks, table, plot and text.
 expect 0 scale tiny.gan --ranks 1,2 --mode weak,strong --batch 8 --steps 3 --warmup 1 --simulate 4..16 --out study
 [ "$(grep -c ',measured,' study/study.csv)" = 4 ] || fail "the study has not four measured points"
 [ "$(grep -c '^weak,.*,simulated,' study/study.csv)" = 3 ] || fail "the study has not three weak simulated points"

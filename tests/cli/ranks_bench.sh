@@ -5,13 +5,13 @@
 need_mpirun
 
 field() { sed -n "s/.*\"$1\": \([0-9.e+-]*\).*/\1/p" out; }
-# holds CONDITION : of step, told, comm, waited, bound, in ms.
+# holds CONDITION : an expression of step, told (simulated step), comm, waited (exposed), bound, in ms.
 holds() {
     awk -v step="$(field step_ms)" -v told="$(field foretold_ms)" -v comm="$(field comm_ms)" \
         -v waited="$(field comm_exposed_ms)" -v bound="$(field comm_bound_ms)" "BEGIN { exit !($1) }" || fail "not $1"
 }
 
-# A wire so slow that nothing else counts: its calls are the step, and no order of them hides much.
+# A link so slow that communication dominates the step, and no order hides much of it.
 bench="bench tiny.gan --batch 12 --threads 1 --steps 3 --warmup 1 --brief --json"
 ranks 0 2 $bench --wire 3000,1
 holds "comm > 3"
@@ -22,11 +22,11 @@ ranks 0 4 $bench --wire 3000,1 --replay
 holds "comm > 3 && waited > 3 && bound > 0"
 holds "told > bound"
 
-# Nobody talks, nobody waits.
+# Without communication nothing waits.
 ranks 0 2 $bench --comm null
 holds "comm == 0 && waited == 0"
 
-# Every fourth step has an update more. Two calls a step, four then: so many are timed that each kind has its share.
+# Every fourth step has one more update (four calls instead of two): the timed steps are whole periods.
 cat >seldom.gan <<'EOF'
 model seldom "every fourth step does more"
 data x : float(16)

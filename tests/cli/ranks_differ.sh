@@ -7,13 +7,13 @@ pack
 base="--data x=s.pack --device ref --precision f64"
 train="train tiny.gan $base --batch 8 --seed 3 --steps 2 --out d"
 
-# differ 'what it says' PROGRAM 'words of rank 1'
+# differ MESSAGE PROGRAM 'arguments of rank 1'
 differ() {
     code=0
     mpirun -n 2 sh -c '[ "$OMPI_COMM_WORLD_RANK" = 0 ] || exec "$2" $3; exec "$0" $1' "$ganrun" "$train" "$2" "$3" >out 2>err || code=$?
     [ $code = 1 ] || fail "ranks that differ ($2 $3): exit code $code, not 1"
     says "the ranks differ: rank 1 has another $1"
-    [ "$(grep -c 'the ranks differ' err)" = 1 ] || fail "more than one of them speaks"
+    [ "$(grep -c 'the ranks differ' err)" = 1 ] || fail "more than one rank reports"
     absent d
 }
 differ 'job: .*"seed": 4.*rank 0.*"seed": 3' "$ganrun" "train tiny.gan $base --batch 8 --seed 4 --steps 2 --out d"
@@ -27,10 +27,10 @@ differ 'data: ' "$ganrun" "train tiny.gan --data x=other/s.pack --device ref --p
 one=$train
 "$ganrun" data synth shapes --out second.pack --count 40 --size 8 --seed 5 >/dev/null
 train="$one --data x=second.pack"
-differ 'data: ' "$ganrun" "$one --data x=s.pack"             # as many samples, and the first pack is the same
+differ 'data: ' "$ganrun" "$one --data x=s.pack"             # equally many samples, and the same first pack
 train=$one
 
-# Another version of this program: the same with another number in it.
+# Another version of the program: its binary with the version string edited.
 version=$("$ganrun" --version)
 LC_ALL=C sed "s/$version/$(echo "$version" | tr 0-9 1-90)/" "$ganrun" >other/ganrun
 chmod +x other/ganrun

@@ -7,7 +7,8 @@ need_mpirun
 pack
 train="train tiny.gan --data x=s.pack --batch 8 --seed 3 --save-every 5"
 
-# begin N DIR WORD... : a long job in the background, once it has logged some steps. $r0, $r1, ...: the ranks' processes.
+# begin N DIR WORD... : starts a long job in the background and waits until it has logged some steps. $r0, $r1, ...: the
+# ranks' processes.
 begin() {
     n=$1 dir=$2
     shift 2
@@ -20,7 +21,7 @@ begin() {
     r0=$(process 0) r1=$(process 1) r2=
     [ "$n" -lt 3 ] || r2=$(process 2)
 }
-# kill -9: of the one that writes, and of another. Wherever in a step it falls.
+# kill -9 of rank 0, which writes the files, and of another rank, anywhere in a step.
 for victim in 0 2; do
     begin 3 killed
     eval "kill -9 \$r$victim"
@@ -28,24 +29,24 @@ for victim in 0 2; do
     whole killed
 done
 
-# One that cannot go on by itself says why; the other learns of it and does not wait for the deadline.
+# A rank with an error of its own reports it; the other is notified and does not wait for the deadline.
 begin 2 full --deadline 120
-mv full/ckpt full/aside                 # at once: a save may be under way
+mv full/ckpt full/aside                 # atomically: a save may be in progress
 : >full/ckpt
 ends 3 $r0 $r1 $r2
 says 'rank 0 ends: saving after step [0-9]* failed'
 says 'rank 1 ends: .*another rank ended'
 
-# A disk that fills up under the one that writes. The run is begun with all of its disk: its kernels are compiled then, for
-# the link that was measured then.
+# The disk of rank 0 fills up. The run starts with enough space, so that its kernels are compiled for the link measured
+# then.
 ranks 0 2 $train --steps 5 --out disk
-faulty disk@0 2 train disk --steps 100000               # room for checkpoints, not for the log
+faulty disk@0 2 train disk --steps 100000               # space for checkpoints, not for the log
 ends 3
 says 'rank 0 ends: .*disk/.*: '
 says 'rank 1 ends: .*another rank ended'
 whole disk
 
-# Address space that ends for another, at one place or another. Sanitizers reserve more than there is.
+# Another rank runs out of address space, at two sizes. Sanitizers reserve more than the limit.
 if [ -z "$sanitized" ]; then
     for room in 2500000 3500000; do                     # KB
         rm -rf memory
@@ -57,25 +58,25 @@ if [ -z "$sanitized" ]; then
     done
 fi
 
-# A rank whose sums come out otherwise: found before the next checkpoint.
+# A rank with wrong sums is detected before the next checkpoint.
 faulty sums 2 $train --steps 20 --out odd
 ends 3
 says 'the weights of rank 1 differ from those of rank 0'
 absent odd/ckpt/00000005.json
 
-# Held still past the deadline: the others name it, and end it.
+# Stopped (SIGSTOP) past the deadline: the other rank names it and ends it.
 begin 2 still --deadline 5
 kill -STOP $r1
 ends 3 $r0 $r1 $r2
-says 'rank 0 ends: \(step [0-9]*, \|saving after step [0-9]* failed; \)'      # whichever it was held in
+says 'rank 0 ends: \(step [0-9]*, \|saving after step [0-9]* failed; \)'      # depends on when it was stopped
 says 'rank 1 on .* does not answer: it is stopped, gone or cut off'
 whole still
 
-# Held for less than that: nothing happens.
+# Stopped for less than the deadline: the run continues.
 begin 2 paused --deadline 60
 kill -STOP $r1
 now= was=-
-until [ "$now" = "$was" ]; do   # the other waits for it
+until [ "$now" = "$was" ]; do   # until rank 0 waits
     sleep 0.05
     was=$now now=$(losses paused | wc -l)
 done
@@ -83,10 +84,10 @@ kill -CONT $r1
 before=$(losses paused | wc -l)
 while [ "$(losses paused | wc -l)" -le "$before" ]; do sleep 0.05; done
 
-# Asked to stop, by a signal to any rank: saved once, by all after the same step, and 75.
+# SIGTERM to any rank: one checkpoint, all ranks stop after the same step, exit code 75.
 kill -TERM $r1
 ends 75 $r0 $r1 $r2
-[ "$(grep -c 'stopped after step' err)" = 1 ] || fail "not one voice says that it stopped"
+[ "$(grep -c 'stopped after step' err)" = 1 ] || fail "not exactly one rank reports that it stopped"
 step=$(sed -n 's/.*stopped after step \([0-9]*\).*/\1/p' err)
 [ "$(losses paused | wc -l)" = "$step" ] || fail "the log has not as many steps as were done"
 exists "paused/ckpt/$(printf %08d "$step").json"

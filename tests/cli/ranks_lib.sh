@@ -3,14 +3,14 @@
 
 can_mpirun() { command -v mpirun >/dev/null && [ -e "$(dirname -- "$ganrun")/libgan_mpi.so" ]; }
 
-# Ends the script, visibly, where ranks cannot be started here. 77: CTest's "skipped".
+# Skips the script if ranks cannot be started. 77: CTest's "skipped".
 need_mpirun() {
     can_mpirun && return 0
     echo "SKIPPED: no mpirun, or no libgan_mpi.so beside ganrun"
     exit 77
 }
 
-# ranks CODE N WORD... : ganrun on N ranks; output in `out` and `err`; compares the exit code.
+# ranks CODE N WORD... : runs ganrun on N ranks with output in `out` and `err`, and checks the exit code.
 ranks() {
     want=$1 n=$2
     shift 2
@@ -19,8 +19,8 @@ ranks() {
     [ "$code" = "$want" ] || fail "on $n ranks: ganrun $*: exit code $code, not $want"
 }
 
-# start N WORD... : the same in the background, as $job; its output may be read from now on (the shell opens a job's files
-# some time after it has gone on, and what lies there until then is another's).
+# start N WORD... : the same in the background, as $job. Its output files are emptied first: the shell opens those of a
+# background job some time later, and until then they would hold another command's output.
 start() {
     n=$1
     shift
@@ -29,8 +29,8 @@ start() {
     mpirun -n "$n" "$ganrun" "$@" >>out 2>>err &
     job=$!
 }
-# faulty FAULT[@RANK] N WORD... : the same, its last rank or this one with a fault (tests/support/fault.c). One program, which
-# asks for its rank: the mpirun of Open MPI 5.0.7 crashes when it is given two.
+# faulty FAULT[@RANK] N WORD... : the same with a fault (tests/support/fault.c) in RANK, by default the last. One program
+# that tests its rank, because mpirun of Open MPI 5.0.7 crashes when given two.
 faulty() {
     fault=$1 n=$2 rank=$(($2 - 1))
     shift 2
@@ -45,8 +45,8 @@ faulty() {
         exec "$@"' "$(dirname -- "$ganrun")/tests/gan_fault.so" "$fault" "$rank" "$ganrun" "$@" >>out 2>>err &
     job=$!
 }
-# process RANK : the process of a rank of $job, from rank 0's table. What mpirun passes on comes late and in pieces: only a
-# whole line counts.
+# process RANK : the process id of a rank of $job, from rank 0's table. mpirun forwards output late and in pieces, so only
+# complete lines count.
 process() {
     until pid=$(while IFS= read -r line; do echo "$line"; done <err | sed -n "s/^ *$1  .* \([0-9][0-9]*\)\$/\1/p") && [ "$pid" ]; do
         kill -0 "$job" 2>/dev/null || fail "it ended by itself"
@@ -54,26 +54,26 @@ process() {
     done
     echo "$pid"
 }
-# ends CODE|any PROCESS... : $job ends, within what a test may take, and so do these, which mpirun does not wait for.
+# ends CODE|any PROCESS... : waits for $job, and for these processes, which mpirun does not wait for.
 ends() {
     want=$1
     shift
     code=0
     wait "$job" || code=$?
     case $want in
-        any) [ $code != 0 ] || fail "it ended well";;
+        any) [ $code != 0 ] || fail "it ended without an error";;
         *) [ $code = "$want" ] || fail "it ended with $code, not $want";;
     esac
     for p in "$@"; do
         tries=0
-        while grep -q '^State:[^ZX]*$' "/proc/$p/status" 2>/dev/null; do     # a zombie is nobody
+        while grep -q '^State:[^ZX]*$' "/proc/$p/status" 2>/dev/null; do     # a zombie has ended
             [ $((tries += 1)) -lt 400 ] || fail "process $p outlived the job"
             sleep 0.05
         done
     done
 }
 
-# whole DIR : the newest checkpoint of a run is whole, and the run goes on from it on one rank.
+# whole DIR : the newest checkpoint of a run is intact, and the run resumes from it on one rank.
 whole() {
     last=$(ls "$1"/ckpt/*.json | tail -1)
     [ "$last" ] || fail "$1 has no checkpoint"

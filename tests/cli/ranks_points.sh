@@ -8,7 +8,7 @@ pack
 train="train tiny.gan --data x=s.pack --batch 8 --seed 3 --save-every 2 -s nz=256 --steps 1000000 --deadline 3"
 kill=9 stop=19
 
-# Before the first step there is nothing to keep, and the folder is as it was or goes on from step 0.
+# Before the first step nothing is saved: no folder is created.
 for point in init:1 meet:1; do
     faulty $point:$kill 3 $train --out early
     ends any
@@ -36,7 +36,7 @@ for point in meet:600 in:80 near:400 after:600; do
     done
 done
 
-# What a rank asks and answers in a roll call stays as it is until MPI has sent it.
+# The buffers of a roll call's messages stay unchanged until MPI has sent them.
 faulty sends@0 2 $train --out sends
 kill -STOP "$(process 1)"
 ends 3

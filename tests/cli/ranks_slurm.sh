@@ -68,8 +68,8 @@ ended() {   # ended JOB : waits for a job to leave the queue
     tries=0
     while squeue -h -j "$1" 2>/dev/null | grep -q .; do
         case $(squeue -h -o %T-%R -j "$1" 2>/dev/null) in
-            # A job that comes back waits for two minutes. Here it need not, once all of its first life is gone: its steps
-            # have the same numbers, so what ends the old ones would end the new.
+            # Slurm delays a requeued job by two minutes. Start it once all of its old processes are gone: its steps have
+            # the same numbers, so cleaning up the old ones would end the new.
             PENDING*BeginTime*) pgrep slurmstepd >/dev/null || scontrol update job="$1" StartTime=now || :;;
         esac
         [ $((tries += 1)) -lt 600 ] || { cat "slurm-$1.out"; fail "job $1 does not end: $(squeue -h -j "$1")"; }
@@ -87,7 +87,7 @@ says 'each would train alone'
 absent alone
 srun --mpi=list 2>&1 | grep -q pmix || skip "this Slurm has no pmix"
 
-# --- the example: asked to stop, it saves, comes back and ends as one that was left alone ---------
+# --- the example: signalled to stop, it saves, requeues itself and equals an uninterrupted run -----
 expect 0 $train --steps 1000 --save-every 500 --out whole
 GANRUN=$ganrun sbatch --parsable --ntasks 2 --open-mode=append "$here/../../examples/slurm/train.sbatch" \
     tiny.gan --data x=s.pack --batch 40 --seed 3 --device ref --precision f64 --steps 1000 --save-every 500 --out run >job

@@ -9,11 +9,11 @@ kill=9 term=15
 
 sed '/report/d' tiny.gan >left.gan
 "$(dirname -- "$ganrun")/ganc" emit --stage plan --ranks 2 --batch 8 left.gan >plan
-grep -q '^  tail ' plan || fail "left.gan leaves nothing to the next step"
+grep -q '^  tail ' plan || fail "left.gan defers nothing to the next step"
 train="train left.gan --data x=s.pack --batch 8 --seed 3 --threads 1 --save-every 5 --steps 24 --deadline 60"
 ranks 0 2 $train --out calm
 
-# interrupted POINT DEED CODE
+# interrupted POINT SIGNAL CODE
 interrupted() {
     rm -rf run
     faulty "$1:$2" 2 $train --out run
@@ -23,7 +23,7 @@ interrupted() {
     says 'resumed from step'
     same calm/ckpt/00000024.safetensors run/ckpt/00000024.safetensors
 }
-# A step says some 18 times that it has come to something.
+# A step has about 18 `meet` points (tests/support/fault.c).
 for n in $(seq 300 2 318); do
     interrupted meet:$n $kill any
 done

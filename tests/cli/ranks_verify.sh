@@ -12,23 +12,23 @@ ranks 0 3 verify $case
 ranks 0 2 verify $case --overlap off --bucket-mb 0.001
 ranks 0 2 verify $case --deterministic=2
 
-# Without communication the parts are not the whole, on every rank.
+# Without communication the sums are wrong on every rank.
 ranks 1 2 verify $case --comm null
 prints 'outside tolerance: step 0'
 
-# Each asks the graph for itself, and comes back from a recomputation that fails.
+# Each rank recomputes the graph itself, and recovers from a recomputation that fails.
 kink_model 'mean(where(2*z > 1.99999, 1, 0)) > 0.5'
 kink 1 1
 ranks 0 2 verify kink.gan kink.json --precision f32
 prints 'excuses nothing: step 0'
 prints '^verify: 5 checks, .*, 2 not judged$'
 
-# A batch that does not go round.
+# A batch with fewer samples than ranks.
 batch=$(sed -n 's/.*"batch": \([0-9]*\).*/\1/p' "$reference/cyclegan.json" | head -1)
 ranks 2 $((batch + 1)) verify "$models/cyclegan.gan" "$reference/cyclegan.json" --device ref --precision f64
 says 'has no sample for each'
 
-# One that is held still ends the other within the deadline.
+# A stopped rank ends the other within the deadline.
 start 2 verify "$models/dcgan.gan" "$reference/dcgan_intended.json" --device ref --precision f64 --deadline 4
 rank1=$(process 1)
 kill -STOP "$rank1"

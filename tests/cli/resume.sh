@@ -7,7 +7,7 @@ steps=600
 
 expect 0 train tiny.gan $options --steps $steps --save-every 7 --out whole
 
-# Lines in the log of the step a process has come to; waiting for it needs no clock.
+# Waits until the victim has logged this many steps, without a clock.
 wait_for() {
     while [ "$(losses victim 2>/dev/null | wc -l)" -lt "$1" ] && kill -0 "$pid" 2>/dev/null; do :; done
 }
@@ -30,16 +30,15 @@ for f in ckpt/00000600.safetensors ckpt/00000600.json samples/00000000.png sampl
 done
 losses whole >a; losses victim >b
 same a b
-timed() { sed -n 's/.*"step": \([0-9]*\),.*"shares".*/\1/p' "$1/log.jsonl"; }    # whatever it was cut into
+timed() { sed -n 's/.*"step": \([0-9]*\),.*"shares".*/\1/p' "$1/log.jsonl"; }    # the same steps however the run was interrupted
 [ "$(echo $(timed whole))" = '8 109 210 311 412 513' ] && [ "$(timed victim)" = "$(timed whole)" ] ||
     fail "steps timed: $(timed whole); $(timed victim)"
 
-
-# Asked to stop, it saves where it is.
+# Signalled to stop, it saves at the current step.
 begin train tiny.gan $options --steps $steps --save-every 1000 --out polite --trace 1:3
 victim=polite
 while [ "$(losses polite 2>/dev/null | wc -l)" -lt 5 ]; do :; done
-kill -STOP $pid                     # held where it is: the second one waits a moment for the lock
+kill -STOP $pid                     # suspended: the second process waits a moment for the lock
 expect 1 train polite
 says 'another ganrun is training in this folder'
 kill -USR1 $pid
@@ -52,42 +51,41 @@ expect 0 train polite
 says 'resumed from step [1-9]'
 same whole/ckpt/00000600.safetensors polite/ckpt/00000600.safetensors
 
-# A terminal that goes away asks to stop, but not a run that was begun by nohup.
+# SIGHUP stops a run, unless it was started by nohup.
 begin train tiny.gan $options --steps 1000000 --save-every 1000000 --out hung
 victim=hung
 while [ "$(losses hung 2>/dev/null | wc -l)" -lt 5 ]; do :; done
 kill -HUP $pid
 code=0
 wait $pid || code=$?
-[ $code = 75 ] || fail "hung up on, it ended with $code"
+[ $code = 75 ] || fail "SIGHUP: exit code $code"
 says 'stopped after step [0-9]*, which is saved'
 (trap '' HUP; expect 0 train tiny.gan $options --steps 6000 --save-every 1000000 --out kept) &
 pid=$!
 while [ "$(losses kept 2>/dev/null | wc -l)" -lt 5 ]; do :; done
 kill -HUP "$(cat kept/.lock)"
-wait $pid || fail "begun by nohup, it was hung up on"
+wait $pid || fail "SIGHUP ended a run started by nohup"
 exists kept/ckpt/00006000.json
 
-# Nobody reads what it says any more: it goes on.
+# Its output pipe is closed: it continues.
 { code=0; "$ganrun" train tiny.gan $options --steps 20 --out unread || code=$?; echo $code >code; } 2>&1 >/dev/null | head -n 1 >/dev/null
-[ "$(cat code)" = 0 ] || fail "unread, it ended with $(cat code)"
+[ "$(cat code)" = 0 ] || fail "closed pipe: exit code $(cat code)"
 exists unread/ckpt/00000020.json
 
-# Who interrupts it twice does not wait for the step, here for a compiler that takes its time.
+# A second interrupt ends it at once, here during a slow compilation.
 printf '#!/bin/sh\n: >compiling\nexec sleep 60\n' >slow_cc
 chmod +x slow_cc
 XDG_CACHE_HOME=$work/empty GAN_CC=$work/slow_cc "$ganrun" train tiny.gan $options --steps 2 --out twice 2>err >out &
 pid=$!
 while [ ! -e compiling ]; do kill -0 $pid || fail 'it compiled nothing'; done
-kill -INT $pid; kill -INT $pid      # as launchers do
+kill -INT $pid; kill -INT $pid      # close together, as launchers do: counted once
 for i in 1 2 3 4 5; do sleep 0.5; kill -0 $pid || fail 'it did not wait for a second SIGINT'; done
 kill -INT $pid
 code=0
 wait $pid || code=$?
 [ $code = 130 ] || fail "interrupted twice, it ended with $code"
 
-# Stopping and going on by steps, on the reference device too.
-
+# Stopping after a number of steps and resuming, on the reference device too.
 expect 0 train tiny.gan $options --device ref --steps 6 --save-every 100 --out ref
 expect 0 train tiny.gan $options --device ref --steps 4 --save-every 100 --out part
 expect 0 train part --steps 6

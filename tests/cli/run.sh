@@ -9,7 +9,7 @@ says 'open run/index.html'
 exists run/resolved.gan run/options.json run/index.html run/samples/00000000.png run/samples/00000010.png
 exists run/events.out.tfevents.00000000.gan
 exists run/ckpt/00000006.safetensors run/ckpt/00000008.json run/ckpt/00000010.json run/ckpt/00000010.safetensors
-absent run/ckpt/00000004.json run/ckpt/00000004.safetensors           # the newest three are kept
+absent run/ckpt/00000004.json run/ckpt/00000004.safetensors           # only the newest three are kept
 [ "$(losses run | wc -l)" = 10 ] || fail "not ten steps in the log"
 losses run | grep -q '^10 {"D0": .*"D1": .*"G": ' || fail "not every update's loss in the log"
 grep -q '"reports": {"level": ' run/log.jsonl || fail "no report in the log"
@@ -18,17 +18,17 @@ says '^tick 5  step 10/10  kimg 0.08  time .*  sec/tick .*  sec/kimg .*  cpumem 
 expect 0 report run
 prints '^  time       data [0-9.]*%, D [0-9.]*%, G [0-9.]*%, .*eval [0-9.]*%$'
 
-# A step timed launch by launch: the parts of its time.
+# Shares of a step's time, from a step timed launch by launch.
 for device in cpu ref; do
     expect 0 train tiny.gan --data x=s.pack --batch 16 --steps 40 --seed 5 --device $device --out timed.$device
-    says '^tick 0  step 40/40 .* level .*  .*D [0-9]*% G [0-9]*%'     # the save at the end does not outweigh these steps
+    says '^tick 0  step 40/40 .* level .*  .*D [0-9]*% G [0-9]*%'     # the save at the end takes less than these steps
     sed -n 's/.*"step": 8,.*"shares": {\([^}]*\)}.*/\1/p' timed.$device/log.jsonl | tr -d '",:' | awk '
         { for (i = 1; i < NF; i += 2) { all += $(i + 1); seen[$i] = $(i + 1) } }
         END { exit !(all > 0.999 && all < 1.001 && seen["D"] > 0 && seen["G"] > 0) }' ||
         fail "$device: shares: $(tail -2 timed.$device/log.jsonl)"
 done
 
-# A gradient's norm is what it is by hand, on every device, in every precision.
+# A gradient's norm equals the value computed by hand, on every device and in every precision.
 cp "$here/norm.gan" .
 norm() {
     expect 0 train norm.gan --batch 4 --steps 2 "$@" --out norm
@@ -39,7 +39,7 @@ norm --device ref --precision f64
 for precision in f32 bf16 f16; do norm --precision $precision; done
 norm --micro 2
 
-# Samples that become alike are told of, at the last save too, and once.
+# Collapsing samples are reported once, also at the last save.
 cat >alike.gan <<'END'
 model alike
 data x : image(3, 8, 8) scale(-1, 1)
@@ -51,9 +51,9 @@ expect 0 train alike.gan --data x=s.pack --batch 8 --steps 2 --save-every 2 --ou
 says '^step 2: collapsing. samples of the last save'
 grep -q '"saved": true, .*"health": "collapsing"' alike/log.jsonl || fail "not in the log: $(cat alike/log.jsonl)"
 expect 0 train alike --steps 3
-[ "$(grep -c 'collapsing\. ' err)" = 0 ] || fail 'it is said again'
+[ "$(grep -c 'collapsing\. ' err)" = 0 ] || fail 'it is reported again'
 
-# Data that nothing reads are not opened: pictures are compared with none.
+# Data that no result depends on are not opened; images are then not compared with any.
 sed 's/ + x, /, /' alike.gan >unread.gan
 expect 0 train unread.gan --data x=s.pack --batch 8 --steps 1 --out unread
 exists unread/samples/00000001.png
@@ -63,7 +63,7 @@ grep -q 'data:image/png;base64,' run/index.html || fail "no picture in the page"
 grep -q '<polyline' run/index.html || fail "no curve in the page"
 grep -qE '(src|href)="?(http|//|samples)' run/index.html && fail "the page asks for other files"
 
-# Done is done; more steps go on, and say so. Anything that would change what the run is, is refused.
+# A finished run stays finished; more --steps resume it. Options that would change the run are rejected.
 expect 0 train run
 says 'has done its 10 steps'
 expect 0 train run --steps 12
@@ -87,7 +87,7 @@ expect 2 train tiny.gan --data x=s.pack --batch 8 --out tree --resume auto
 says 'begun with --deterministic=4:'
 expect 0 train tiny.gan --data x=s.pack --batch 8 --steps 2 --out tree --resume auto --deterministic=4
 
-# A model edited under a run is another model.
+# A run whose model text was edited is rejected.
 cp -r run edited
 sed 's/0\.9/0.8/' run/resolved.gan >edited/resolved.gan
 expect 1 train edited --steps 20
@@ -95,7 +95,7 @@ says 'no longer the model'
 expect 1 sample edited
 says 'no longer the model'
 
-# Samples: the training's noise unless told otherwise; the same again from the same seed.
+# Samples: training's noise by default; reproducible for a seed.
 expect 0 sample run
 prints '^run/sample.png'
 same run/sample.png run/samples/00000013.png
@@ -109,12 +109,12 @@ expect 0 sample run -o numbers.npy --count 5
 expect 2 sample run --entry fake
 says 'did you mean `fakes`'
 
-# Two runs in one folder, as many runs as one likes without a name.
+# Runs without --out get numbered folders.
 expect 0 train tiny.gan --data x=s.pack --batch 8 --steps 1
 expect 0 train tiny.gan --data x=s.pack --batch 8 --steps 1
 exists runs/00000-tiny/index.html runs/00001-tiny/index.html
 
-# Begun at once, each has its own; a mistake in the options leaves no folder.
+# Runs started at the same time get different folders; a mistake in the options leaves no folder.
 "$ganrun" train tiny.gan --data x=s.pack --batch 8 --steps 1 >/dev/null 2>&1 &
 first=$!
 expect 0 train tiny.gan --data x=s.pack --batch 8 --steps 1
@@ -123,7 +123,7 @@ exists runs/00002-tiny/index.html runs/00003-tiny/index.html
 expect 1 train tiny.gan --data x=missing.pack --batch 8 --steps 1
 absent runs/00004-tiny
 
-# What is compiled once a branch is one series: only one of them runs in a step.
+# An update compiled once for each branch logs one loss a step: only one of them runs.
 cat >turns.gan <<'END'
 model turns
 data x : image(3, 8, 8)
@@ -136,7 +136,7 @@ END
 expect 0 train turns.gan --data x=s.pack --batch 4 --steps 4 --threads 1 --out turns
 [ "$(grep -c '"losses": {"D": [-0-9.e]*}' turns/log.jsonl)" = 4 ] || fail 'not one loss a step'
 
-# A name keeps the value it was bound to, whatever becomes of the state it was read from.
+# A name keeps the value it was bound to when the state it was read from changes.
 cat >states.gan <<'END'
 model states "a count, before and after"
 data x : image(3, 8, 8)

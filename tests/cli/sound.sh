@@ -7,7 +7,7 @@ cp "$corpus"/pcm8.wav "$corpus"/pcm16.wav "$corpus"/float.wav s/low/
 cp "$corpus"/pcm24.wav "$corpus"/pcm32.wav s/high/
 if ! "$ganrun" doctor | grep -q '^  libsndfile  *[^m ]'; then
     refused 1 'none of 5 samples' ganrun data pack s -o s.pack --length 256
-    grep -q 'built without libsndfile: install libsndfile1-dev' err || fail 'the way out is not named'
+    grep -q 'built without libsndfile: install libsndfile1-dev' err || fail 'no hint to install libsndfile'
     exit 0
 fi
 
@@ -23,7 +23,7 @@ expect 0 data inspect s.pack
 prints 'data x : float(1, 256) scale(-1, 1), y : label(2)'
 prints '16000 Hz, cut or padded to 256 samples'
 
-# Every file holds the same numbers, i/256 - 1/2 at place i mod 256, as exactly as its kind can.
+# Every file holds the same numbers, i/256 - 1/2 at index i mod 256, rounded to its format.
 "$ganrun" data pack s/low -o low.pack --length 200 2>/dev/null >/dev/null || fail 'low'
 "$ganrun" data pack s/high -o high.pack --length 200 2>/dev/null >/dev/null || fail 'high'
 for set in low high; do
@@ -31,7 +31,7 @@ for set in low high; do
     prints 'values     -0.5 to 0.27[0-9]*'
 done
 
-# Others among them: named, with what mends it.
+# Files that differ from the first are named, with a way to fix them.
 cp "$corpus"/rate.wav "$corpus"/stereo.wav s/low/
 expect 1 data pack s -o no.pack --length 256
 says '^bad: low/rate.wav: 8000 Hz, and others have 16000 Hz: convert it first'
@@ -47,18 +47,18 @@ prints 'float(2, 64)'
 head -c 40 "$corpus"/pcm16.wav >two/cut.wav
 expect 1 data pack two -o no.pack --length 64
 says '^bad: cut.wav: '
-head -c 300 "$corpus"/pcm16.wav >two/cut.wav                  # a copy that ended in the middle
+head -c 300 "$corpus"/pcm16.wav >two/cut.wav                  # truncated
 expect 1 data pack two -o no.pack --length 64
 says '^bad: cut.wav: broken WAV: the file ends too early'
-{ head -c 40 "$corpus"/stereo.wav; printf '\377\377\377\377'; tail -c +45 "$corpus"/stereo.wav; } >two/cut.wav     # from a pipe
+{ head -c 40 "$corpus"/stereo.wav; printf '\377\377\377\377'; tail -c +45 "$corpus"/stereo.wav; } >two/cut.wav     # written to a pipe: its length is unknown
 expect 0 data pack two -o two.pack --length 64
 prints '2 samples'
 
-# From a folder to sound.
+# Training on a folder of sounds.
 cp "$here/../../models/wavegan.gan" .
 expect 0 train wavegan.gan -s slice=256 -s wide=2 -s rounds=1 --data x=s --batch 4 --steps 2 --threads 1 --out run
 says 'of 5 sounds 2 are shorter and padded with silence, 3 are longer and cut'
-# The rate is the data's. A run's page plays what its newest samples are, and there are files of them.
+# The sampling rate is the data's. A run's page plays its newest samples, which are also written as files.
 prints() { grep -q -e "$1" "${2:-out}" || fail "${2:-standard output} does not say: $1"; }
 prints '"rate": 16000' run/options.json
 exists run/samples/00000002.wav
@@ -85,7 +85,7 @@ pack
 expect 0 train tiny.gan --data x=s.pack --batch 4 --steps 1 --threads 1 --out pictures
 refused 2 'no sound of 1 or 2 channels' ganrun sample pictures -o no.wav
 
-# How near sounds are to sounds: with windows enough, at the rate of the data or another.
+# Audio metrics: with enough windows, at the rate of the data or another.
 "$ganrun" data synth tones --out tones --count 24 --size 1024 >/dev/null
 expect 0 train wavegan.gan -s slice=1024 -s wide=2 -s rounds=1 --data x=tones --batch 4 --steps 1 --threads 1 --out tuned
 refused 1 'nothing to evaluate' ganrun eval tuned --count 12 # four windows; and no cloud of points
@@ -110,7 +110,7 @@ expect 0 train copies.gan -s slice=1024 -s wide=2 -s rounds=1 --data x=tones --b
 expect 0 eval copies --count 12 --metric error --rate 8000
 prints '^copies  *x  *12  *mel error  *0\.[1-9]'
 
-# Numbers of an array are as good as those of files.
+# Sounds as an array.
 cat >line.gan <<'X'
 model line
 data x : float(1, 1024) scale(-1, 1)
@@ -125,7 +125,6 @@ sed 's/1, 1024/2, 1024/' line.gan >two.gan
 expect 1 train two.gan --data x=line.npy --batch 4 --steps 1 --out two
 says 'x: the model expects \[2, 1024\], the data has \[1, 1024\]'
 
-# The example, from a folder to a sound.
-
+# The example.
 STEPS=2 THREADS=1 OUT=$work/example "$here/../../examples/wavegan/run.sh" "$(dirname -- "$ganrun")" >out 2>err || fail 'examples/wavegan'
 exists example/sounds.wav example/run/ckpt/00000002.safetensors

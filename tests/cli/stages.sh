@@ -15,9 +15,9 @@ for stage in fused schedule plan; do
     emit --from-stage $stage a.text --stage c | grep -v '^//' >b.c
     same whole.c b.c
 done
-# Plans of several ranks are those of the first.
+# A plan for several ranks is rank 0's.
 emit tiny.gan --batch 7 --ranks 2 --stage plan -o ranks.plan
-grep -q '^  rank 0 of 2 batch 7  # samples 0 to 2$' ranks.plan || fail 'a plan does not say whose it is'
+grep -q '^  rank 0 of 2 batch 7  # samples 0 to 2$' ranks.plan || fail 'a plan does not state its rank'
 for stage in fused schedule plan; do
     emit tiny.gan --batch 7 --ranks 2 --stage $stage -o a.text
     emit --from-stage $stage a.text --stage $stage -o b.text
@@ -37,9 +37,9 @@ for stage in graph grad; do
 done
 emit tiny.gan --batch 4 --precision bf16 --stage fused -o half.fused
 emit --from-stage fused half.fused --stage plan -o half.plan
-grep -q '^plans plan bf16' half.plan || fail 'a plan forgets its precision'
+grep -q '^plans plan bf16' half.plan || fail 'a plan does not state its precision'
 
-# Text of a stage that lies before the plans, and what is no plan at all.
+# Texts of the wrong stage, truncated and edited plans.
 refused 1 'line .*: ' ganc emit --from-stage fused tiny.gan --stage plan
 refused 2 '--from-stage wants graph|grad|fused|schedule|plan, not `tokens`' ganc emit --from-stage tokens whole.plan --stage plan
 emit tiny.gan --batch 4 --stage graph -o a.graph

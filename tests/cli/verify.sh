@@ -9,7 +9,7 @@ expect 0 verify "$model" "$reference" --device ref --precision f64
 prints '^verify: [0-9]* checks, worst relative error '
 expect 0 verify "$model" "$reference"
 
-# tampered SCRIPT 'what verify says': the case with one number changed.
+# tampered SCRIPT MESSAGE: the case with one number changed fails with MESSAGE.
 tampered() {
     sed "$1" "$reference" >wrong.json
     ! cmp -s "$reference" wrong.json || fail "sed $1 changes nothing"
@@ -23,7 +23,7 @@ tampered 's/\[16, -0\.013723857/[16, -0.013733857/' 'step 0 update 0 gradient D1
 tampered 's/\[8, -0\.078316963/[8, -0.078416963/' 'final D2.2.weight'
 tampered 's/"l2": 0\.023553856/"l2": 0.023653856/' 'final D2.2.bias'
 
-# In f32 too a case that is wrong by more than rounding fails: the graph is asked, and does not agree with it.
+# In f32 too a case that is wrong by more than rounding fails: the recomputation does not agree with it.
 wrong_in_f32() {
     sed "$1" "$reference" >wrong.json
     ! cmp -s "$reference" wrong.json || fail "sed $1 changes nothing"
@@ -36,7 +36,7 @@ wrong_in_f32 's/"l2": 0\.546694261/"l2": 0.549694261/' 'step 0 update 0 gradient
 wrong_in_f32 's/\[16, -0\.013723857/[16, -0.016723857/' 'step 0 update 0 gradient D1.0.weight'
 wrong_in_f32 's/"l2": 0\.023553856/"l2": 0.023753856/' 'final D2.2.bias'
 
-# An activation that f32 cannot tell from the kink of a leaky ReLU: nobody's fault. Nothing else of the case is excused.
+# An activation that f32 cannot distinguish from the kink of a leaky ReLU is not judged. All else in the case is.
 kink_model true
 kink 1 1
 expect 0 verify kink.gan kink.json --device ref --precision f64
@@ -46,18 +46,18 @@ prints '^verify: 5 checks, .*, 2 not judged$'
 kink 1 1.01
 expect 1 verify kink.gan kink.json
 prints 'outside tolerance: step 0 update 0 gradient N.far'
-kink 1.01 1    # beside a kink, but wrong
+kink 1.01 1    # at a kink, but wrong
 expect 1 verify kink.gan kink.json
 prints 'outside tolerance: step 0 update 0 gradient N.near'
 
-# A comparison that is close and decides an `if` is not turned: the other branch is another program.
+# A close comparison that decides an `if` is not flipped: the other branch is another program.
 kink_model 'mean(z) > 0.999995'
 kink 1 1
 expect 0 verify kink.gan kink.json
 prints '^verify: 5 checks, .*, 2 not judged$'
 ! grep -q 'excuses nothing' out || fail "a recomputation took the other branch"
 
-# Where one decides it by way of another, the recomputation fails. It is a line of the report and not the verdict.
+# If one decides an `if` through another, the recomputation fails. The report says so; the verdict does not change.
 kink_model 'mean(where(2*z > 1.99999, 1, 0)) > 0.5'
 expect 0 verify kink.gan kink.json
 prints '^  recomputed in f64 with close comparisons turned, .* excuses nothing: step 0: the model makes more'
@@ -67,8 +67,9 @@ expect 1 verify kink.gan kink.json
 prints 'outside tolerance: step 0 update 0 gradient N.near'
 prints '^verify: 5 checks, '
 
-# Two close comparisons that cancel when both are turned: f32 gets one of them wrong. The tolerance and what they move by.
-# cancel A B: near's gradient is 1, of it A behind the first, -B behind the second.
+# Two close comparisons that cancel when both are flipped: f32 gets one of them wrong. The error is within the tolerance
+# plus their effect, or not.
+# cancel A B: near's gradient is 1, of which A depends on the first comparison, -B on the second.
 cancel() {
     base=$(awk "BEGIN { printf \"%.17g\", 1 - $1 + $2 }")
     loss=$(awk "BEGIN { printf \"%.17g\", $base + $1 * 1e-8 - $2 * 5e-6 }")

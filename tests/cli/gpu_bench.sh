@@ -1,5 +1,5 @@
 #!/bin/sh
-# card.sh - tests/bench/gpu.sh with mock programs: it continues after failures, repeats nothing, and stops in time.
+# gpu_bench.sh - tests/bench/gpu.sh with mock programs: it continues after failures, repeats nothing, and stops in time.
 . "$(dirname -- "$0")/lib.sh"
 cat >ganrun <<'END'
 #!/bin/sh
@@ -33,32 +33,32 @@ gpu() {
 }
 line() { awk -F '\t' -v m="$1" -v p="$2" -v w="$3" '$3 == m && $5 == p && $6 == w { print $7, $8 }' card.tsv; }
 
-gpu --minutes 0                                     # nothing is begun, and that is said
+gpu --minutes 0                                     # nothing starts, and the output says so
 [ "$code" = 4 ] || fail "no time: exit code $code"
 says 'the same command again goes on from here'
-[ "$(wc -l <card.tsv)" = 1 ] || fail 'something was done in no time'
+[ "$(wc -l <card.tsv)" = 1 ] || fail 'an item was run without time'
 
 gpu
 [ "$code" = 0 ] || fail "exit code $code"
-[ "$(line - f32 device_test)" = '- [  PASSED  ] 3 test(s).' ] || fail 'the suite'
-[ "$(line dcgan_intended f32 verify)" = '- all 12 checks hold' ] || fail 'a case that holds'
-[ "$(line sngan_intended f32 verify)" = '- failed (1): cuda: an error' ] || fail 'a case that fails'
+[ "$(line - f32 device_test)" = '- [  PASSED  ] 3 test(s).' ] || fail 'line of the conformance suite'
+[ "$(line dcgan_intended f32 verify)" = '- all 12 checks hold' ] || fail 'line of a case that passes'
+[ "$(line sngan_intended f32 verify)" = '- failed (1): cuda: an error' ] || fail 'line of a case that fails'
 [ "$(line sngan_intended f32 verify-launches)" = '- failed (1): cuda: an error at model.gan:5' ] || fail 'launch by launch'
 [ "$(line d2gan_ring f32 memcheck)" = '- ========= ERROR SUMMARY: 0 errors' ] || fail 'memcheck'
-line dcgan bf16 ganrun | grep -q '^1.25 p90 1.5, launches 150' || fail 'a race'
-line wgan_gp f32 eager | grep -q '^2.5 ' || fail 'theirs'
-line cyclegan f32 compiled | grep -q 'failed (1): no compiler' || fail 'theirs that fails'
+line dcgan bf16 ganrun | grep -q '^1.25 p90 1.5, launches 150' || fail 'line of ganrun'
+line wgan_gp f32 eager | grep -q '^2.5 ' || fail 'line of PyTorch'
+line cyclegan f32 compiled | grep -q 'failed (1): no compiler' || fail 'line of PyTorch that fails'
 grep -q '^==== sngan_intended 0 f32 verify: exit code 1: .*--tf32 off' card.tsv.log || fail 'the log'
 
 lines=$(wc -l <card.tsv)
 rm calls
 gpu
 [ "$code" = 0 ] || fail "again: exit code $code"
-[ "$(wc -l <card.tsv)" = "$lines" ] || fail 'something was done twice'
+[ "$(wc -l <card.tsv)" = "$lines" ] || fail 'an item was repeated'
 [ "$(cat calls)" = doctor ] || fail "called again: $(cat calls)"
 rm calls
 gpu verify --again
-[ "$(grep -c verify calls)" = 2 ] || fail "only what failed is done again: $(cat calls)"
+[ "$(grep -c verify calls)" = 2 ] || fail "not exactly the failed items were repeated: $(cat calls)"
 gpu --what
 [ "$code" = 2 ] || fail 'an unknown option'
 printf '#!/bin/sh\n' >ganrun

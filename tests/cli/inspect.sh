@@ -1,25 +1,25 @@
 #!/bin/sh
-# look.sh - commands that inspect a run: interp, film, export, report, diff.
+# inspect.sh - commands that inspect a run: interp, film, export, report, diff.
 . "$(dirname -- "$0")/lib.sh"
 pack
 begin() { expect 0 train tiny.gan --data x=s.pack --batch 4 --steps 6 --save-every 2 --threads 1 "$@"; }
 begin --out one
 begin --out two --seed 7
 
-# A row of interp begins at a sample and ends at the next; the grid is a picture of that many tiles.
+# A row of interp starts at a sample and ends at the next.
 expect 0 sample one -o s.npy --count 5 --threads 1
 expect 0 sample two -o t.npy --count 5 --threads 1
 expect 0 interp two -o i.npy --rows 5 --count 3 --threads 1
-floats() { tail -c +129 "$1" | od -An -v -w768 -tf4 | cut -c 1-200; } # a picture of 3*8*8 a line; its first numbers
+floats() { tail -c +129 "$1" | od -An -v -w768 -tf4 | cut -c 1-200; } # one image of 3*8*8 a line; its first numbers
 floats t.npy >samples
 floats i.npy >between
-[ "$(wc -l <between)" = 15 ] || fail 'not 15 pictures'
+[ "$(wc -l <between)" = 15 ] || fail 'not 15 images'
 near() { awk -v want="$1" '{ n = split(want, w); for (k = 1; k <= n; k++) if ((d = $k - w[k]) > 1e-4 || d < -1e-4) exit 1 }'; }
 for r in 0 1 2 3; do
     sample=$(sed -n $((r + 1))p samples)
     sed -n $((3 * r + 1))p between | near "$sample" || fail "row $r does not begin at sample $r"
     next=$(sed -n $((r + 2))p samples)
-    sed -n $((3 * r + 2))p between | near "$next" && fail "row $r stands still"
+    sed -n $((3 * r + 2))p between | near "$next" && fail "row $r does not change"
 done
 expect 0 interp one
 exists one/interp.png
@@ -37,7 +37,7 @@ says '^v1.2/00000001.png and later files existed before and are kept$'
 expect 1 interp tiny.gan
 says 'not the folder of a run'
 
-# Any checkpoint there is, by its step; the newest is the one without.
+# --step selects a checkpoint; the default is the newest.
 expect 0 sample one --step 6 -o six.npy --count 5 --threads 1
 same s.npy six.npy
 expect 0 sample one --step 4 -o four.npy --count 5 --threads 1
@@ -46,7 +46,7 @@ expect 0 export one --step 2 -o two.safetensors
 expect 1 sample one --step 3
 says 'one has no checkpoint of step 3; there are 2, 4, 6 (--keep N of training keeps more)'
 
-# Another text over the run's weights: the same samples, and one that the run does not have.
+# --model: another text with the run's weights gives the same samples, and a new one.
 sed '/^model/s/tiny/more/' one/resolved.gan >more.gan
 echo 'sample half = 0.5*G(normal(nz))' >>more.gan
 expect 0 sample one --model more.gan -o m.npy --count 5 --threads 1
@@ -63,7 +63,7 @@ expect 2 sample one --model more.gan -o m.npy
 says 'a `sample` of model more reads Q.dense.0.w, which the checkpoint does not have$'
 refused 2 'model is for ONNX' ganrun export one --model more.gan -o m.safetensors
 
-# What contradicts itself, or would do nothing, is told.
+# Options that contradict each other or would have no effect are errors.
 for command in sample interp; do
     refused 2 'data q: the model has no such data; it reads x' ganrun $command one -o q.png --data q=s.pack
     refused 2 'model tiny has no pretrained net of that name' ganrun $command one -o q.png --weights Q=s.npy
@@ -75,11 +75,11 @@ refused 1 'is a run, and not the demo' ganrun demo --out one
 refused 2 'a pack is shown as it is' ganrun data preview s.pack -o q.png --size 64
 refused 2 'give one of them' ganrun data pack samples -o q.pack --out q.pack
 absent q.png q.pack
-expect 0 train one --steps 4                                # of 6 that were done
+expect 0 train one --steps 4                                # fewer than the 6 done
 says 'has done its 6 steps'
 expect 0 train one --steps 6
 
-# Film: as many frames as grids, each one's own data.
+# Film: one frame for each grid.
 expect 2 film one -o f.gif
 says '^ganrun: -o f.gif: what can be written is .png$'
 expect 2 film one --fps 1001
@@ -96,7 +96,7 @@ absent cut.png
 expect 1 film .
 says 'has no samples/\|no samples'
 
-# Features, or anything with as many numbers a sample.
+# distance: features, or any arrays with equally many numbers a sample.
 expect 0 sample one -o few.npy --count 4 --threads 1
 expect 0 sample two -o t.npy --count 12 --threads 1
 expect 0 sample one -o s.npy --count 12 --threads 1
@@ -110,7 +110,7 @@ says '4 samples and 12 of data'
 expect 1 distance s.npy nowhere.npy
 says 'nowhere.npy'
 
-# Export: names as PyTorch's layers have them; one net without its name in front.
+# Export: PyTorch's names; without the net's prefix for --net.
 expect 0 export one -o all.safetensors
 grep -a -q '"G.dense.0.weight"' all.safetensors && grep -a -q '"D.batch_norm.0.running_var"' all.safetensors || fail 'names'
 grep -a -q '"opt' all.safetensors && fail 'optimizer state is exported'
@@ -122,7 +122,7 @@ says 'did you mean `D`'
 expect 2 export one -o no.pt
 absent no.safetensors no.pt
 
-# Report and diff read the folder alone.
+# Report and diff read only the run's folder.
 expect 0 report one
 prints 'one: 6 of 6 steps, saved at 6'
 cp -r one long
@@ -132,7 +132,7 @@ prints 'long: 6 steps (the last command asked for 4), saved at 6'
 prints 'loss   G '
 expect 0 report one --json
 prints '"steps": 6, "steps_asked": 6, "saved": 6'
-# Where the time went is what the log's steps and saves took, saves among them.
+# Shares of time follow from the log's steps and saves.
 sed -n 's/.*"step": 0, "save_ms".*//; s/.*"\(step_ms\|save_ms\)": \([0-9.]*\).*/\1 \2/p' one/log.jsonl >took
 said=$(sed -n 's/.*"eval": \([0-9.]*\)}.*/\1/p' out)
 awk -v said="$said" '{ all += $2; saves += $1 == "save_ms" ? $2 : 0 }
@@ -151,7 +151,7 @@ prints '^  - config nz   = 4'
 prints '^  + config nz   = 6'
 expect 1 diff one nowhere
 says 'nowhere is not the folder of a run'
-for option in deterministic:0:2 micro:0:2 tf32:on:off compress:off:bf16; do      # whatever decides bits
+for option in deterministic:0:2 micro:0:2 tf32:on:off compress:off:bf16; do      # every option that changes bits
     name=${option%%:*} values=${option#*:}
     cp -r two other
     sed "s/\"$name\": [a-z0-9]*/\"$name\": $(echo "${values#*:}" | sed 's/off/false/; s/bf16/true/')/" two/options.json >other/options.json
@@ -162,7 +162,7 @@ for option in deterministic:0:2 micro:0:2 tf32:on:off compress:off:bf16; do     
     rm -r other
 done
 
-# Several runs: what differs, what came of it, runs that differ in their seed alone together.
+# Several runs: differing options, results, and the mean of runs that differ only in their seed.
 expect 0 report one two
 prints '^run  *steps  seed '
 prints '^one  *6  *0 '
@@ -172,7 +172,7 @@ expect 0 report one two three
 prints '^run  *steps  *-s nz  *seed '
 expect 0 eval one --count 8 --threads 1
 expect 0 eval one --count 8 --threads 1 --seed 5
-expect 0 eval one --count 8 --threads 1 --seed 5             # the same number: counted once
+expect 0 eval one --count 8 --threads 1 --seed 5             # the same score again: counted once
 [ "$(grep -c 'swd pixels of 8' one/scores.jsonl)" = 3 ] || fail 'evaluations are not kept'
 expect 0 report one two -o both.html
 prints 'fakes swd pixels of 8, made/data'
@@ -185,11 +185,11 @@ expect 0 report one two --json
 awk '{ exit gsub(/"run": /, "") != 2 || gsub(/"name": "fakes swd pixels of 8"/, "") != 3 }' out || fail 'two runs as JSON'
 echo '{"step": 6, "name": "cut' >>one/scores.jsonl
 printf '{"step": 6' >>one/scores.jsonl
-expect 0 report one two                                      # damaged lines are left out
+expect 0 report one two                                      # damaged lines are ignored
 expect 2 report one two -o page.pdf
 says 'what can be written is .html'
 expect 1 report one nowhere
 says 'nowhere is not the folder of a run'
 rm one/ckpt/00000006.safetensors one/ckpt/00000006.json
-expect 0 report one two                                      # the best is of the checkpoints there are
+expect 0 report one two                                      # the best of the existing checkpoints
 prints '^one .* at [24] '

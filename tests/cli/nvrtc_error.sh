@@ -1,5 +1,5 @@
 #!/bin/sh
-# refused.sh - a kernel that the CUDA compiler rejects is a bug of ours: exit code 70, the kernel, the line of its text
+# nvrtc_error.sh - a kernel that the CUDA compiler rejects is a bug of ours: exit code 70, the kernel, the line of its text
 # and the line of the model, and no file. Arguments: ganrun and the folder of a libnvrtc.so.13 that rejects.
 . "$(dirname -- "$0")/lib.sh"
 LD_LIBRARY_PATH=$2${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}

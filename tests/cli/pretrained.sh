@@ -1,10 +1,10 @@
 #!/bin/sh
-# outside.sh - pretrained nets: a file's weights, found by name, never trained, in no checkpoint; and the errors where the
+# pretrained.sh - pretrained nets: a file's weights, found by name, never trained, in no checkpoint; and the errors where the
 # file is another, has other names or shapes, or is missing.
 . "$(dirname -- "$0")/lib.sh"
 pack
 go() { expect 0 train "$@"; }
-# A net whose layers are called as another program calls them, trained here for the sake of its file.
+# A net with layer names of another program, trained to get its weight file.
 cat >layers.txt <<'M'
 fn body(x: [3, 8, 8]) -> [4, 8, 8], [4, 4, 4] {
   a = named(conv(4, k=3, pad=1), "features", 0)(x) |> relu
@@ -43,16 +43,16 @@ sample features { a, b = F(G(normal(4))); b }
 M
 } >student.gan
 go student.gan --data x=s.pack --batch 4 --steps 4 --save-every 2 --out a
-# A copy begins as the net it is of, which has the file's numbers and keeps them.
+# A copy starts with the weights of the pretrained net, which does not change.
 grep -q '"step": 1,.*"reports": {"same": 0}' a/log.jsonl || fail 'the copy does not begin with the file'
 grep -q '"step": 4,.*"reports": {"same": 0}' a/log.jsonl && fail 'the copy was not trained'
 grep -aq '"F\.' a/ckpt/00000004.safetensors && fail 'a checkpoint has the weights of a pretrained net'
 grep -aq '"D.features.0.w"' a/ckpt/00000004.safetensors || fail 'a checkpoint lacks the copy'
 expect 0 export a -o a.safetensors
-grep -aq '"F\.' a.safetensors && fail 'exported what is a file already'
+grep -aq '"F\.' a.safetensors && fail 'weights of a pretrained net are exported'
 expect 1 export a --net F -o b.safetensors
 says 'no weights to export of a pretrained net'
-# Stopped and gone on with, from wherever the file is by then.
+# Resumed after the file has moved.
 go student.gan --data x=s.pack --batch 4 --steps 2 --save-every 2 --out b
 mkdir away
 mv f.safetensors away/g.safetensors
@@ -63,26 +63,26 @@ losses a >a.losses
 losses b >b.losses
 same a.losses b.losses
 same a/ckpt/00000004.safetensors b/ckpt/00000004.safetensors
-# Samples that need no features need no file.
+# A sample that does not use the net does not need its file.
 expect 0 sample a --entry fakes -o fakes.png --count 4 --weights F=away/g.safetensors
 expect 1 sample a --entry features -o a.npy --count 4
 says 'there is no such file'
 expect 0 sample a --entry features -o a.npy --count 4 --weights F=away/g.safetensors
 expect 0 sample b --entry features -o b.npy --count 4
 same a.npy b.npy
-# Other weights are not gone on with.
+# A run is not resumed with other weights.
 expect 0 train teacher --steps 4
 expect 0 export teacher --net T -o f.safetensors
 expect 1 train a --steps 6
 says 'f.safetensors holds other weights for F than this run began with'
 go a --steps 6 --weights F=away/g.safetensors
-# The plain device agrees, and so does a compiled model.
+# A compiled model gives the same losses; the reference device runs it too.
 "$(dirname -- "$ganrun")/ganc" compile student.gan -o student.ganx --batch 4
 go student.ganx --data x=s.pack --steps 2 --out x --weights F=away/g.safetensors
 losses x | sed -n 1p >x.losses
 sed -n 1p a.losses | cmp -s - x.losses || fail 'a compiled model has other losses'
 go student.gan --data x=s.pack --batch 4 --steps 1 --device ref --out r --weights F=away/g.safetensors
-# Numbers of another precision are converted, names with a prefix are found, and --from takes PyTorch's names.
+# Another precision is converted, names with a prefix are found, and --from takes PyTorch's names.
 expect 0 export teacher -o prefixed.safetensors
 go teacher.gan --data x=s.pack --batch 4 --steps 1 --device ref --precision f64 --out wide --from prefixed.safetensors
 says '6 of 6 weights'
@@ -92,7 +92,7 @@ go wide.gan --data x=s.pack --batch 4 --steps 1 --out w
 sed 's/"f.safetensors"/"prefixed.safetensors", prefix="T"/' student.gan >prefixed.gan
 go prefixed.gan --data x=s.pack --batch 4 --steps 1 --out p
 
-# Two weights of a layer that PyTorch would both call `weight` are two: exported, begun with, pretrained.
+# Two weights of a layer that PyTorch would both call `weight` stay distinct: in export, --from and `pretrained`.
 cat >both.txt <<'M'
 fn both(x: [3, 8, 8]) -> [3, 8, 8] { param w : [3, 1, 1] = 1; param gain : [3, 1, 1] = 2; x*w + gain }
 data x : image(3, 8, 8) scale(-1, 1)
@@ -111,9 +111,9 @@ expect 0 export both -o whole.safetensors
 go both.gan --data x=s.pack --batch 4 --steps 1 --out begun --from whole.safetensors
 says '2 of 2 weights'
 go reads.gan --data x=s.pack --batch 4 --steps 1 --out reads
-grep -q '"reports": {"f": 2}' reads/log.jsonl || fail 'one tensor of a file was given to two weights'
+grep -q '"reports": {"f": 2}' reads/log.jsonl || fail 'two weights were loaded from one tensor'
 
-# What torch.save wrote of such a net, wrapped as checkpoints are; PyTorch's value of it at zero.
+# The same net saved by torch.save in a checkpoint dictionary; the expected value at zero is PyTorch's.
 cp "$here/features.pth" .
 { echo 'model reads'; cat layers.txt; cat <<'M'
 data x : image(3, 8, 8)

@@ -1,8 +1,8 @@
 #!/bin/sh
-# choices.sh - run-time control flow: an `if` in a `sample`, `each sample` on a batch of any size.
+# control_flow.sh - run-time control flow: an `if` in a `sample`, `each sample` on a batch of any size.
 . "$(dirname -- "$0")/lib.sh"
 cat >m.gan <<'END'
-model choices "samples that depend on the state; a pool that meets a batch larger than itself"
+model choices "samples that depend on the state; a pool smaller than the batch"
 data x : float(2)
 net G(z: [3]) -> [2] = z |> dense(2)
 net D(x: [2]) -> [] = x |> dense(4) |> tanh |> dense(1) |> squeeze
@@ -38,7 +38,7 @@ for d in ref cpu; do
     [ "$(tail -c +129 s.npy | od -An -v -tf4 | tr -d ' 0\n-')" = '' ] || fail "$d: turns of another sample"
 done
 
-# The first 50 samples pass through the pool, of the others half are old ones: both devices say which.
+# The first 50 samples pass through the pool; half of the others are swapped, the same ones on both devices.
 report() { sed -n 's/.*"passed": \([^,}]*\).*/\1/p' "$1/log.jsonl" | cut -c 1-6; }
 report ref4 >a
 report cpu4 >b

@@ -1,12 +1,12 @@
 #!/bin/sh
-# gauge.sh - metrics during training, and the best checkpoint they keep.
+# train_metrics.sh - metrics during training, and the best checkpoint they keep.
 . "$(dirname -- "$0")/lib.sh"
 pack
 cp "$here/seen.gan" .
 begin="train tiny.gan --data x=s.pack --batch 8 --seed 3"
 measured() { sed -n 's/.*"step": \([0-9]*\), "score": "\([^"]*\)", "values": {"[^"]*": \([^,}]*\).*"best": \([0-9]*\), .*/\1 \3 \4/p' "$1/log.jsonl"; }
 
-# Every so many steps and at the end, behind a save: what `ganrun eval` says of that checkpoint, to the bit.
+# At --eval-every and at the end, after a save: bit-identical to `ganrun eval` of that checkpoint.
 expect 0 $begin --steps 9 --save-every 2 --eval-every 4 --keep 9 --features seen.gan --metric kid --count 16 --out run
 says '^step 4: fakes kid of 16 by seen.gan [-0-9.e]*, the best so far$'
 [ "$(measured run | cut -d' ' -f1 | tr '\n' ' ')" = '4 8 9 ' ] || fail "measured: $(cat run/log.jsonl)"
@@ -22,12 +22,12 @@ prints '"best_score": {"name": "fakes kid of 16 by seen.gan", "step": [489], '
 grep -q 'fakes kid of 16 by seen.gan</figcaption>' run/index.html || fail 'no curve in the page'
 grep -q 'eval/kid' run/events.out.tfevents.* || fail 'nothing for TensorBoard'
 
-# No bit of the run depends on it.
+# Evaluation does not change the run's bits.
 expect 0 $begin --steps 9 --save-every 2 --keep 9 --out bare
 for step in 4 9; do same run/ckpt/0000000$step.safetensors bare/ckpt/0000000$step.safetensors; done
 losses run >a; losses bare >b; same a b
 
-# The best stays beside the newest; here the first is, of a net that only becomes worse.
+# The best checkpoint is kept beside the newest; here it is the first, of a net that only gets worse.
 cat >worse.gan <<'MODEL'
 model worse
 data x : image(3, 8, 8) scale(-1, 1)
@@ -41,19 +41,19 @@ expect 0 $worse --steps 6 --out worse
     fail "kept: $(ls worse/ckpt)"
 says '^step 6: fakes swd of 16 [0-9.]*; the best is [0-9.]* at step 1$'
 expect 0 sample worse --step 1 -o first.npy
-expect 0 $worse --steps 3 --out going        # a run that goes on knows what it had
+expect 0 $worse --steps 3 --out going        # a resumed run knows its best
 expect 0 train going --steps 6
 measured worse >a; measured going >b; same a b
-[ "$(ls going/ckpt)" = "$(ls worse/ckpt)" ] || fail "kept of one that went on: $(ls going/ckpt)"
+[ "$(ls going/ckpt)" = "$(ls worse/ckpt)" ] || fail "kept by a resumed run: $(ls going/ckpt)"
 
-# A checkpoint that was not measured any more is, where the run goes on; what was measured is not again.
+# On resuming, a checkpoint whose evaluation is missing is evaluated; the others are not evaluated again.
 grep -v '"step": 6, "score"' going/log.jsonl >cut && cp cut going/log.jsonl
 expect 0 train going
 measured going >b; same a b
 expect 0 train going
 measured going >b; same a b
 
-# Asked to stop while it measures, it ends with its checkpoint, and measures as it goes on.
+# Stopped by a signal while evaluating: it ends with its checkpoint, and evaluates it when resumed.
 long="$begin --steps 4 --save-every 2 --features seen.gan --metric is --count 100000"
 expect 0 $long --out long
 "$ganrun" $long --out stopped >out 2>err &
@@ -64,19 +64,19 @@ code=0
 wait $pid || code=$?
 [ $code = 75 ] || fail "stopped with $code, not 75"
 exists stopped/ckpt/00000002.json
-grep -q '"score"' stopped/log.jsonl && fail 'it was not stopped while it measured'
+grep -q '"score"' stopped/log.jsonl && fail 'it was not stopped while it evaluated'
 expect 0 train stopped
 measured long >a; measured stopped >b; same a b
 
-# It may be measured otherwise from a step on, or no more: figures of other names are not compared.
+# A resumed run may change the metric or turn it off; scores of different names are not compared.
 expect 0 train going --steps 8 --count 8
 [ "$(measured going | tail -3 | cut -d' ' -f1,3 | tr '\n' ' ')" = '6 6 7 6 8 6 ' ] || fail "other figures: $(measured going)"
 expect 0 train going --steps 9 --metric none
-grep -q '"step": 9, "score"' going/log.jsonl && fail 'measured though it should not be'
-grep -q '"gauge"' going/options.json && fail 'it is in the options still'
+grep -q '"step": 9, "score"' going/log.jsonl && fail 'evaluated with --metric none'
+grep -q '"gauge"' going/options.json && fail 'the metric is still in the options'
 
-# The model of features is told its own configs and files by `features.`, the one that trains has the others; `ganrun
-# eval` takes the same words. A run that goes on may be told others, which is another figure.
+# Options with the prefix `features.` set configs and weights of the feature model, the others those of the trained model;
+# `ganrun eval` takes both forms. A resumed run may change them, which gives a score of another name.
 cat >told.gan <<'MODEL'
 model told
 config size = 9
@@ -94,19 +94,19 @@ for seed in 1 2; do
 done
 told="--features told.gan --metric kid --count 16"
 expect 0 $begin --steps 2 --save-every 1 $told -s features.size=8 --weights features.F=f1.safetensors --out told
-cmp -s told/resolved.gan bare/resolved.gan || fail 'the model that trains was told what is of another'
+cmp -s told/resolved.gan bare/resolved.gan || fail 'the trained model got options of the feature model'
 says '^step 2: fakes kid of 16 by told.gan size=8 F=f1.safetensors '
 of_one=$(measured told | tail -1 | cut -d' ' -f2)
 for words in '-s features.size=8 --weights features.F=f1.safetensors' '-s size=8 --weights F=f1.safetensors'; do
     expect 0 eval told $told $words --json
     prints "\"made\": $of_one,"
 done
-expect 0 train told --steps 3                # it knows them from its folder
+expect 0 train told --steps 3                # options are stored in its folder
 says '^step 3: fakes kid of 16 by told.gan size=8 F=f1.safetensors '
 expect 0 train told --steps 4 --weights features.F=f2.safetensors
 says '^step 4: fakes kid of 16 by told.gan size=8 F=f2.safetensors '
 expect 0 eval told $told -s size=8 --weights F=f1.safetensors --json
-grep -q "\"made\": $(measured told | tail -1 | cut -d' ' -f2)," out && fail 'other weights make the same features'
+grep -q "\"made\": $(measured told | tail -1 | cut -d' ' -f2)," out && fail 'other weights give the same features'
 expect 0 train told --steps 5 --features seen.gan
 says '^step 5: fakes kid of 16 by seen.gan '
 refused 2 's is fixed once a run has begun'     ganrun train told -s lr=1
@@ -117,7 +117,7 @@ refused 2 'weights features.H: model told has no pretrained net' ganrun $begin $
 refused 1 'told.gan'                            ganrun $begin $told -s features.sise=8 --out none
 says 'size'
 
-# What cannot be measured is refused before anything is begun.
+# Metrics that cannot be computed are rejected before the run is created.
 refused 2 'there is no metric `fie`'            ganrun $begin --metric fie --out none
 refused 2 'fid is of the features of a trained net' ganrun $begin --metric fid --out none
 refused 2 'eval-every 3: a measure is taken behind a save, and --save-every is 2' ganrun $begin --metric swd --save-every 2 --eval-every 3 --out none

@@ -1,5 +1,5 @@
 #!/bin/sh
-# products.sh - one value read by two products with its equal axes exchanged, forward and backward: the library makes two
+# einsum.sh - one value read by two products with its equal axes exchanged, forward and backward: the library makes two
 # copies of it, and the device agrees with the reference. The third axis is innermost, so none of the products reads it in
 # place.
 . "$(dirname -- "$0")/lib.sh"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# growing.sh - a run with stages: the same bits as a chain of runs with --from, wherever it is stopped, on any number of
+# train_stages.sh - a run with stages: the same bits as a chain of runs with --from, wherever it is stopped, on any number of
 # ranks.
 . "$(dirname -- "$0")/lib.sh"
 "$ganrun" data synth shapes --out s.pack --count 40 --size 16 >/dev/null
@@ -50,8 +50,8 @@ says '^stage 2 of 3, size=8, rate=0.002: steps 5 to 8$'
 says '^from whole/ckpt/00000004.safetensors: .* weights and states; begun anew: '
 says '^stage 3 of 3, size=16, rate=0.002: steps 9 to 16$'
 
-# A stage is a run with its settings that begins with the weights of the one before; it draws by a seed of its own.
-chain() {   # chain WHOLE NAME FIRST LAST SEED OPTION...: the run NAME has the lines FIRST to LAST of the run WHOLE
+# A stage equals a run with its settings and --from the stage before; each stage has its own seed.
+chain() {   # chain WHOLE NAME FIRST LAST SEED OPTION...: the run NAME logs the losses of steps FIRST to LAST of the run WHOLE
     of=$1 name=$2 first=$3 last=$4 seed=$5
     shift 5
     go grows.gan "$@" --data x=s.pack --save-every 3 --seed "$seed" --steps $((last - first + 1)) --out "$name"
@@ -62,18 +62,18 @@ chain() {   # chain WHOLE NAME FIRST LAST SEED OPTION...: the run NAME has the l
 chain whole first 1 4 5 -s size=4 --batch 4
 chain whole second 5 8 6 -s size=8 -s rate=2e-3 --batch 4 --from first
 chain whole third 9 16 7 -s size=16 -s rate=2e-3 --batch 4 --from second
-# A stage counts its steps from nothing: so does whatever is written of `step`.
+# `step` in the model text counts from the start of the stage.
 sed -n 's/.*"step": 9,.*"reports": {"fade": \([^}]*\)}.*/\1/p' whole/log.jsonl >fade
 [ "$(cat fade)" = 0 ] || fail "stage 3 begins with fade $(cat fade)"
 
-# Asked for fewer steps than it has done, a run stays what it is.
+# --steps below the steps already done changes nothing.
 go whole --steps 6
 says '^this run has done its 16 steps;'
-grep -q '"steps": 16,' whole/options.json || fail 'a run forgets how long it was'
+grep -q '"steps": 16,' whole/options.json || fail 'options.json has another number of steps'
 grep -q '<td>stage</td><td>steps 5 to 8: size=8, rate=0.002</td>' whole/index.html || fail 'a page does not list its stages'
 grep -q '16 of 16 steps' whole/index.html || fail 'a page has more steps than its run'
 
-# Told to stop in a stage or at its end, or killed behind one, it goes on to the same bits.
+# Stopped within a stage or at its end, or with a damaged checkpoint after one: the resumed run is bit-identical.
 for at in 2 4 6 8 12; do
     go grows.gan $stage --seed 5 --steps $at --out "cut$at"
     go "cut$at" --steps 16
@@ -86,10 +86,10 @@ done
 go grows.gan $stage --seed 5 --steps 9 --out torn
 says '^stage 3 of 3'
 printf x | dd of=torn/ckpt/00000009.safetensors bs=1 seek=1000 conv=notrunc 2>/dev/null
-go torn --steps 16                          # back to the end of the stage before
+go torn --steps 16                          # from the end of the previous stage
 same whole/ckpt/00000016.safetensors torn/ckpt/00000016.safetensors
 
-# What a run's text says counts, whatever becomes of the file it was begun with; and a run is longer in its last stage.
+# The run uses its own copy of the text, whatever happens to the file; extra steps extend the last stage.
 cp grows.gan other.gan
 go other.gan $stage --seed 5 --steps 3 --out kept
 sed -i 's/conv(8, k=3/conv(9, k=3/' other.gan
@@ -100,7 +100,8 @@ sed -i 's/stage 4 {/stage 3 {/' kept/resolved.gan
 expect 1 train kept --steps 20
 says 'is no longer the model this run began with'
 
-# A stage may set the batch: its bits are those of a run with that --batch, wherever it is stopped; samples are counted on.
+# A stage may set the batch size: bit-identical to a run with that --batch, wherever it is stopped; the count of samples
+# continues.
 sed -e 's/stage 4 { size = 4/& ; batch_size = 2*batch_size/' -e 's/rate = 2e-3/&; batch_size = if s == 16 { 2 } else { 4 }/' \
     grows.gan >batches.gan
 "$(dirname -- "$ganrun")/ganc" plan batches.gan --batch 4 >out
@@ -122,7 +123,7 @@ for at in 3 4 6 8 11; do
     same batched/ckpt/00000016.safetensors cut/ckpt/00000016.safetensors
     rm -r cut
 done
-go batches.gan --data x=s.pack --batch 20 --kimg 1 --seed 5 --out kimg      # 4*40, 4*4, then of 2 each
+go batches.gan --data x=s.pack --batch 20 --kimg 1 --seed 5 --out kimg      # 4 steps of 40, 4 of 4, then of 2
 exists kimg/ckpt/00000420.json
 expect 0 sample batched --step 8 -o folder --count 5
 exists folder/00000004.png
@@ -130,7 +131,7 @@ sed -i 's/{ 2 } else { 4 }/{ 1 } else { 4 }/' batched/resolved.gan
 expect 1 train batched --steps 17
 says 'is no longer the model this run began with'
 
-# A net that a stage leaves out keeps what an earlier one has left.
+# A net that a stage does not use keeps its weights of an earlier stage.
 cat >parts.gan <<'M'
 model parts "nets trained in turns"
 config part = "a" | "b" | "both"
@@ -148,13 +149,13 @@ step {
 }
 M
 go parts.gan --batch 4 --save-every 1 --out parts
-if grep -q 'warning' err; then fail 'a net is said to be idle that another stage trains'; fi
+if grep -q 'warning' err; then fail 'a warning about a net that another stage trains'; fi
 says '^from parts/ckpt/00000003.safetensors: 2 of 2 weights and states$'
 says '^from parts/ckpt/00000006.safetensors: 4 of 4 weights and states$'
 exists parts/ckpt/00000003.json parts/ckpt/00000006.json
 absent parts/ckpt/00000005.json
 
-# Checkpoints of each stage are looked at as what they are.
+# Commands on a checkpoint use its stage's model.
 go grows.gan $stage --seed 5 --keep 9 --out all
 for of in 4:4 8:8 16:16; do
     expect 0 sample all --step ${of%:*} -o made.npy
@@ -171,7 +172,7 @@ expect 0 film all -o film.png
 says 'earlier grids have another size and are left out$'
 expect 0 report all
 
-# On two ranks, where there is an MPI: the same bits.
+# On two ranks, if MPI is available: the same bits.
 . "$here/ranks_lib.sh"
 if can_mpirun; then
     go grows.gan $stage --seed 5 --deterministic --out alone
@@ -189,24 +190,24 @@ if can_mpirun; then
     same alone8/ckpt/00000016.safetensors two8/ckpt/00000016.safetensors
 fi
 
-# A loss that is no number before its stage has saved anything: its steps are repeated from where it began.
+# A NaN loss before the stage's first save: its steps are repeated from the stage's start.
 sed 's/minimize bce(D(G(z)), 1)/& * (if size == 8 { log(2.5 - step) } else { 1 })/' grows.gan >breaks.gan
 expect 1 train breaks.gan --data x=s.pack --batch 4 --save-every 100 --out breaks
 says 'step 8: .*; repeating from step 4 to see where it comes from$'
 says 'error.E0701.: .log. gave NaN in step 8'
 says 'train breaks. comes to the same place again$'
 
-# One stage alone, or none of them.
+# Setting a staged config turns stages off.
 go grows.gan -s size=8 $stage --steps 2 --out one
 if grep -q 'stage' err one/resolved.gan; then fail 'a run of one size has stages'; fi
 go one --steps 3
 
-# Measured while it trains: each stage has a best step of its own.
+# Evaluation during training: each stage has its own best step.
 go grows.gan $stage --seed 5 --metric swd --out gauged
 says '^step 6: .* the best so far$'
 same whole/ckpt/00000016.safetensors gauged/ckpt/00000016.safetensors
 
-# What would stop a later stage is told before the first one trains.
+# Errors of a later stage are reported before the first one trains.
 expect 3 train grows.gan $stage --memory 100K --out none
 says '^ganrun: stage 3 of 3: --memory 100.0 KiB: batch 4 needs [0-9.]* KiB, even with recomputation'
 absent none
@@ -228,7 +229,7 @@ M
 expect 1 train seen.gan --steps 4 --out none
 says '^ganrun: stage 2 of 2: .*v.safetensors, and there is no such file'
 absent none
-go seen.gan --steps 2 --out early           # no stage that reads it
+go seen.gan --steps 2 --out early           # ends before the stage that reads it
 sed -e 's/^net V.*/net V = fn_of/' -e '/^stages/,/^}/d' -e 's/update G/update V, G/' seen.gan >whole.gan
 go whole.gan --steps 1 --out other
 expect 0 export other --net V -o v.safetensors
