@@ -435,19 +435,33 @@ static int team_of(const Cpu *cpu, const Task *t) {
 }
 
 // Starting and joining the team is no work of a kernel's; waiting for its slowest member is.
-static void run_kernels(Cpu *cpu, const Task *t, const Counters *c) {
-    int64_t n = t->chunks;
-    int threads = team_of(cpu, t), team = n < threads ? (int)n : threads;
-    bool counting = cpu->counting;
+static double run_team(const Task *t, const Counters *c, int64_t lo, int64_t hi, int threads,
+                       bool counting) {
+    int64_t n = hi - lo;
+    int team = n < threads ? (int)n : threads;
+    if (team <= 1)
+        return run_share(t, c, lo, hi, counting);
     double longest = 0;
-    if (team <= 1) {
-        longest = run_share(t, c, 0, n, counting);
-    } else {
 #pragma omp parallel for num_threads(team) schedule(static, 1) reduction(max : longest)
-        for (int i = 0; i < team; i++)
-            longest = fmax(longest, run_share(t, c, n * i / team, n * (i + 1) / team, counting));
+    for (int i = 0; i < team; i++)
+        longest =
+            fmax(longest, run_share(t, c, lo + n * i / team, lo + n * (i + 1) / team, counting));
+    return longest;
+}
+
+// A launch may last as long as the loan of a thread: `init` is one launch, which draws all weights.
+// So with fewer threads than it is worth it runs in slices, and a thread that returns joins the
+// next.
+static void run_kernels(Cpu *cpu, const Task *t, const Counters *c) {
+    enum { SLICE = 64 }; // chunks, of some 8,192 numbers each
+    int64_t hi;
+    for (int64_t lo = 0; lo < t->chunks; lo = hi) {
+        int team = team_of(cpu, t);
+        bool partial = team < t->threads && t->chunks - lo > SLICE;
+        hi = partial ? lo + SLICE : t->chunks;
+        cpu->inside += run_team(t, c, lo, hi, team, cpu->counting);
     }
-    cpu->inside += longest + run_finish(t, counting);
+    cpu->inside += run_finish(t, cpu->counting);
 }
 
 static GanStatus run_call(const Loaded *l, const Task *t) {

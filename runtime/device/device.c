@@ -73,7 +73,8 @@ void device_lend(Device *d, int threads) {
 }
 
 int device_team(const Device *d) {
-    return d->threads > d->lent ? d->threads - d->lent : 1;
+    int lent = d->lent;
+    return d->threads > lent ? d->threads - lent : 1;
 }
 
 int device_threads_for(int wanted) {

@@ -9,8 +9,8 @@
 struct Device { // the first member of every device's own struct
     const DeviceApi *api;
     DeviceOptions options;
-    int threads; // at least 1
-    int lent;    // of them, reserved by device_lend
+    int threads;      // at least 1
+    _Atomic int lent; // of them, reserved by device_lend
 };
 
 static inline void device_notice(const Device *d, const char *text) {

@@ -90,7 +90,7 @@ const DeviceApi *device_find(Str name); // NULL when there is none
 int device_threads(Device *d);
 PlanBytes device_bytes(const DeviceApi *api, const Plan *p);
 // Reserves so many of the device's threads for the caller, until it reserves 0. The device keeps at
-// least one.
+// least one. Any thread may call it: a launch that runs takes up threads that are returned.
 void device_lend(Device *d, int threads);
 
 typedef struct LibraryInfo {

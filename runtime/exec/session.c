@@ -1,8 +1,9 @@
 // session.c - a model compiled for, and opened on, a device.
 //
 // Once the plan of `init` is made, two threads work: the caller's initializes the weights, the
-// second one plans the step, loads it, and plans the entry points. Whichever finishes first takes
-// over remaining plans. A plan does not depend on which thread makes it.
+// second one plans the step, loads it, and plans the entry points. Whichever finishes first helps
+// with what remains: the caller takes over plans, the second thread returns to the device. A plan
+// does not depend on which thread makes it.
 
 #include "session.h"
 
@@ -81,21 +82,25 @@ static void take_plans(Helper *h, Arena *perm) {
 static void *help(void *user) {
     Helper *h = user;
     take_plans(h, &h->session->beside);
+    device_lend(h->session->device, 0);
     return NULL;
 }
 
 // Where there is but one thread the caller does it all.
 static void helper_start(Helper *h) {
-    h->works =
-        device_threads(h->session->device) > 1 && pthread_create(&h->thread, NULL, help, h) == 0;
-    device_lend(h->session->device, h->works);
+    Device *d = h->session->device;
+    if (device_threads(d) == 1)
+        return;
+    device_lend(d, 1);
+    h->works = pthread_create(&h->thread, NULL, help, h) == 0;
+    if (!h->works)
+        device_lend(d, 0);
 }
 
 static void helper_finish(Helper *h) {
     take_plans(h, &h->session->perm);
     if (h->works)
         pthread_join(h->thread, NULL);
-    device_lend(h->session->device, 0);
 }
 
 static GanStatus begin(Session *s) {

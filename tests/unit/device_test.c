@@ -15,6 +15,7 @@
 #include <cmocka.h>
 #include "cases.h"
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -364,6 +365,60 @@ static void a_second_run_gives_the_same_bits(void **state) {
         }
 }
 
+// As `init` does: one long launch that draws weights.
+static void program_draws(Arena *a, Module *out) {
+    Func *f = &out->step;
+    Type t = type_make(false, 2, (int64_t[]){1024, 1500});
+    *out = (Module){.name = STR("draws"), .batch = 1};
+    graph_init(&f->g, a, 1);
+    f->name = STR("step");
+    f->blocks = 1;
+    vec_push(a, &out->net, ((Net){.name = STR("N"), .copy_of = NONE}));
+    vec_push(a, &out->slot, ((Slot){.kind = SlotParam, .name = STR("w"), .type = t}));
+    vec_push(a, &out->site, ((Site){DistNormal, t, 1, 0, {0}, 0}));
+    vec_push(a, &f->effect, Write(0, Rand(&f->g, DistNormal, 0, 0, t)).id);
+    vec_push(a, &f->tape, ((Ctl){CtlBlock, 0, 0}));
+}
+
+static void *return_threads(void *user) {
+    device_lend(user, 0);
+    return NULL;
+}
+
+// A device of four threads, of which so many are lent until another thread returns them.
+static char *draws_of(Arena *a, const DeviceApi *api, int lent, size_t *n) {
+    Bench b = {.a = a, .api = api, .d = open_device(api, 4)};
+    program_draws(a, &b.m);
+    plan_program(&b, DtF32);
+    load(&b);
+    device_lend(b.d, lent);
+    pthread_t other;
+    assert_int_equal(pthread_create(&other, NULL, return_threads, b.d), 0);
+    step(&b, (Counters){.step = 1, .sample0 = 0});
+    pthread_join(other, NULL);
+    fetch(&b);
+    *n = b.plan.slot_bytes;
+    unload(&b);
+    api->close(b.d);
+    return b.host_slots;
+}
+
+static void threads_may_return_while_a_launch_runs(void **state) {
+    (void)state;
+    for (int i = 0; i < DEVICES; i++) {
+        if (!present(devices[i]))
+            continue;
+        Arena a;
+        size_t n;
+        assert_int_equal(arena_init(&a, 0), GAN_OK);
+        char *all = draws_of(&a, devices[i], 0, &n);
+        assert_true(*(float *)(void *)all != 0);
+        for (int lent = 1; lent < 5; lent++)
+            assert_memory_equal(draws_of(&a, devices[i], lent, &n), all, n);
+        arena_release(&a);
+    }
+}
+
 // --- memory and refusals -------------------------------------------------------------------------
 
 static void memory_comes_zeroed_and_aligned(void **state) {
@@ -608,6 +663,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(programs_agree_in_bf16),
         cmocka_unit_test(programs_agree_in_f16),
         cmocka_unit_test(a_second_run_gives_the_same_bits),
+        cmocka_unit_test(threads_may_return_while_a_launch_runs),
         cmocka_unit_test(without_a_compiler_the_evaluator_runs),
         cmocka_unit_test(better_code_gives_the_same_bits),
         cmocka_unit_test(a_damaged_cache_entry_is_built_again),
