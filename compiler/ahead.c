@@ -120,11 +120,13 @@ static GanStatus open_cuda(Str list, Ahead *a) {
                                                  "--target cuda:sm_90");
 }
 
-GanStatus ahead_open(Arena *perm, Str target, Str cache, Ahead *out) {
+GanStatus ahead_open(Arena *perm, Str target, Str cache, Str limit, Ahead *out) {
+    uint64_t most;
     *out = (Ahead){.target = {.name = STR("cpu"), .compile = compile}};
     out->target.arch = out->arch;
     out->target.user = out;
-    if (cache.len && cache_dir(perm, cache) == GAN_OK) { // else all is compiled every time
+    TRY(cache_limit(limit, &most));
+    if (cache.len && cache_dir(perm, cache, most) == GAN_OK) { // else all is compiled every time
         out->cache = cache;
         keep_models(perm, out);
     }

@@ -14,7 +14,7 @@ typedef struct Ahead {
 
 // `target`: "cpu", "cuda", or "cuda:sm_90,sm_100"; empty: cpu. `cache`: where what is
 // compiled is kept, may be empty. GAN_ERR_USAGE for another word, GAN_ERR_DEVICE without NVRTC.
-GanStatus ahead_open(Arena *perm, Str target, Str cache, Ahead *out);
+GanStatus ahead_open(Arena *perm, Str target, Str cache, Str limit, Ahead *out);
 void ahead_close(Ahead *a); // accepts an empty one
 
 #endif

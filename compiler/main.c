@@ -300,7 +300,9 @@ static int cmd_compile(Cli *c) {
     Ahead ahead;
     front_init(&f, c->perm);
     CompileOptions o = cli_options(c, c->file.at[0]);
-    GanStatus status = ahead_open(c->perm, c->at[OptTarget].text, kernel_cache(c->perm), &ahead);
+    const char *limit = getenv("GAN_CACHE_LIMIT");
+    GanStatus status = ahead_open(c->perm, c->at[OptTarget].text, kernel_cache(c->perm),
+                                  limit ? str_c(limit) : (Str){0}, &ahead);
     if (status == GAN_OK)
         status = ganx_write(&f, &o, &ahead.target, c->out);
     ahead_close(&ahead);

@@ -1,11 +1,14 @@
 // doctor.c - `ganrun doctor`: checks this machine: what is missing, what that costs, and the
 // command that installs it.
 #define _GNU_SOURCE
+#include "cache.h"
 #include "commands.h"
 #include "link.h"
 #include "ranks.h"
 
 #include <unistd.h>
+
+static const double MiB = 1 << 20;
 
 typedef VEC(LibraryInfo) Findings;
 
@@ -80,10 +83,15 @@ static Findings examine(Arena *a, Str self) {
     return f;
 }
 
-static Str as_text(Arena *a, const Findings *f, int threads, Str cache) {
+static Str as_text(Arena *a, const Findings *f, int threads, const DeviceOptions *o) {
     Text t = {.arena = a};
     text_fmt(&t, "  %-13s %d\n", "threads", threads);
-    text_fmt(&t, "  %-13s %.*s\n", "kernel cache", SARG(cache));
+    if (o->cache_dir.len)
+        text_fmt(&t, "  %-13s %.*s, %.1f MiB of at most %.1f (GAN_CACHE_LIMIT)\n", "kernel cache",
+                 SARG(o->cache_dir), (double)cache_bytes(o->cache_dir) / MiB,
+                 (double)o->cache_limit / MiB);
+    else
+        text_fmt(&t, "  %-13s none: no home folder\n", "kernel cache");
     for (uint32_t i = 0; i < f->n; i++) {
         const LibraryInfo *x = &f->at[i];
         if (x->found)
@@ -96,13 +104,16 @@ static Str as_text(Arena *a, const Findings *f, int threads, Str cache) {
     return text_str(&t);
 }
 
-static Str as_json(Arena *a, const Findings *f, int threads, Str cache) {
+static Str as_json(Arena *a, const Findings *f, int threads, const DeviceOptions *o) {
     Text t = {.arena = a};
     JsonOut j = {.text = &t};
     json_open(&j, '{');
     json_name(&j, "version"), json_put_str(&j, STR(GAN_VERSION));
     json_name(&j, "threads"), json_put_int(&j, threads);
-    json_name(&j, "cache"), json_put_str(&j, cache);
+    json_name(&j, "cache");
+    json_put_str(&j, o->cache_dir.len ? o->cache_dir : STR("none: no home folder"));
+    json_name(&j, "cache_bytes"), json_put_int(&j, (int64_t)cache_bytes(o->cache_dir));
+    json_name(&j, "cache_limit"), json_put_int(&j, (int64_t)o->cache_limit);
     json_name(&j, "libraries"), json_open(&j, '[');
     for (uint32_t i = 0; i < f->n; i++) {
         const LibraryInfo *x = &f->at[i];
@@ -122,8 +133,7 @@ static Str as_json(Arena *a, const Findings *f, int threads, Str cache) {
 
 GanStatus cmd_doctor(Arena *perm, const Host *h, const Options *o) {
     Findings f = examine(perm, h->self);
-    Str cache = h->device.cache_dir.len ? h->device.cache_dir : STR("none: no home folder");
-    h->console.result(h->console.user,
-                      (o->at[OptJson].given ? as_json : as_text)(perm, &f, data_threads(0), cache));
+    h->console.result(h->console.user, (o->at[OptJson].given ? as_json : as_text)(
+                                           perm, &f, data_threads(0), &h->device));
     return GAN_OK;
 }

@@ -5,6 +5,7 @@
 // the user's model, data or reference is wrong, 2 usage, 3 the machine lacks or refused something,
 // 70 a bug of ours, 75 saved and stopped.
 #define _GNU_SOURCE
+#include "cache.h"
 #include "commands.h"
 #include "ranks.h"
 #include "verify.h"
@@ -62,7 +63,7 @@ static Str variable(const char *name) {
     return value ? str_c(value) : (Str){0};
 }
 
-static Str cache_dir(Arena *a) {
+static Str cache_folder(Arena *a) {
     Str base = variable("XDG_CACHE_HOME"), home = variable("HOME");
     if (!base.len && home.len)
         base = path_join(a, home, STR(".cache"));
@@ -273,9 +274,11 @@ int main(int argc, char **argv) {
         .self = program_path(&perm),
     };
     host.device.user = &host.console;
-    host.device.cache_dir = option_text(&options, OptCache, cache_dir(&perm));
+    host.device.cache_dir = option_text(&options, OptCache, cache_folder(&perm));
     CommOptions how;
-    st = ranks_comm_options(&options, &how);
+    st = cache_limit(variable("GAN_CACHE_LIMIT"), &host.device.cache_limit);
+    if (st == GAN_OK)
+        st = ranks_comm_options(&options, &how);
     host.device.route = ranks_route(&options);
     if (launch.ranks == 1)
         return finish(st == GAN_OK ? run_command(&perm, &host, &options) : st);

@@ -3,6 +3,10 @@
 #include "cache.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -18,22 +22,136 @@ static bool is_being_made(Str name) {
                              (rest.len && strstr(rest.ptr, ".tmp-")));
 }
 
-// A process that was killed leaves what it was making. Nothing is made for a day.
-static void clear_left(Arena scratch, Str dir) {
-    enum { DAY = 24 * 60 * 60 };
-    StrVec names;
-    struct stat info;
-    if (dir_list(&scratch, dir, &names) != GAN_OK)
-        return;
-    for (uint32_t i = 0; i < names.n; i++) {
-        Str path = path_join(&scratch, dir, names.at[i]);
-        if (is_being_made(names.at[i]) && lstat(path.ptr, &info) == 0 &&
-            time(NULL) - info.st_mtime > DAY)
-            file_remove(path);
-    }
+// --- pruning -------------------------------------------------------------------------------------
+
+enum { HOUR = 60 * 60, DAY = 24 * HOUR };
+#define STAMP "pruned" // its modification time is that of the last pruning
+
+typedef struct Entry {
+    Str path;
+    uint64_t bytes; // on disk
+    int64_t used;   // modification time
+} Entry;
+
+typedef struct Prune {
+    Arena arena;
+    Str dir;
+    uint64_t limit, bytes; // of all files
+    VEC(Entry) file;
+    StrVec link;
+} Prune;
+
+static int64_t age(int64_t time_of) {
+    return (int64_t)time(NULL) - time_of;
 }
 
-GanStatus cache_dir(Arena *a, Str path) {
+// Files and links; those that are being made are left alone for a day, and then were left by a
+// process that was killed.
+static GanStatus list_entries(void *user) {
+    Prune *p = user;
+    StrVec names;
+    struct stat info;
+    TRY(dir_list(&p->arena, p->dir, &names));
+    for (uint32_t i = 0; i < names.n; i++) {
+        Str path = path_join(&p->arena, p->dir, names.at[i]);
+        if (lstat(path.ptr, &info) != 0)
+            continue;
+        Entry e = {path, (uint64_t)info.st_blocks * 512, info.st_mtime};
+        p->bytes += e.bytes;
+        if (S_ISLNK(info.st_mode))
+            vec_push(&p->arena, &p->link, path);
+        else if (S_ISREG(info.st_mode) && (!is_being_made(names.at[i]) || age(e.used) > DAY))
+            vec_push(&p->arena, &p->file, e);
+    }
+    return GAN_OK;
+}
+
+static int least_recently_used(const void *a, const void *b) {
+    const Entry *x = a, *y = b;
+    return x->used < y->used ? -1 : x->used > y->used ? 1 : str_cmp(x->path, y->path);
+}
+
+// Another process may do the same, and others read meanwhile.
+static void remove_entries(Prune *p) {
+    struct stat info;
+    bool over = p->bytes > p->limit;
+    if (over)
+        qsort(p->file.at, p->file.n, sizeof *p->file.at, least_recently_used);
+    for (uint32_t i = 0; i < p->file.n; i++) {
+        const Entry *e = &p->file.at[i];
+        bool left = is_being_made(path_base(e->path));
+        // To nine tenths, lest the next hour prunes again; looked at anew, as it may be read now.
+        bool pruned = over && p->bytes > p->limit / 10 * 9 && age(e->used) > 2 * HOUR &&
+                      lstat(e->path.ptr, &info) == 0 && info.st_mtime == e->used;
+        if ((left || pruned) && unlink(e->path.ptr) == 0)
+            p->bytes -= e->bytes < p->bytes ? e->bytes : p->bytes;
+    }
+    for (uint32_t i = 0; i < p->link.n; i++) // to what is gone
+        if (stat(p->link.at[i].ptr, &info) != 0 && errno == ENOENT)
+            unlink(p->link.at[i].ptr);
+}
+
+static GanStatus prune_open(Str dir, Prune *p) {
+    *p = (Prune){0};
+    TRY(arena_init(&p->arena, 0));
+    p->dir = str_copy(&p->arena, dir);
+    GanStatus st = arena_guard(&p->arena, "to look at the kernel cache", list_entries, p);
+    if (st != GAN_OK)
+        arena_release(&p->arena);
+    return st;
+}
+
+// Whether the last pruning was an hour ago. The next one will then be an hour from now, also if
+// this one fails.
+static bool prune_due(Arena scratch, Str dir) {
+    struct stat info;
+    Str stamp = path_join(&scratch, dir, STR(STAMP));
+    if (lstat(stamp.ptr, &info) == 0 && age(info.st_mtime) < HOUR)
+        return false;
+    int fd = open(stamp.ptr, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    bool due = fd >= 0 && futimens(fd, NULL) == 0;
+    if (fd >= 0)
+        close(fd);
+    return due;
+}
+
+static void prune(Arena scratch, Str dir, uint64_t limit) {
+    Prune p;
+    if (!prune_due(scratch, dir) || prune_open(dir, &p) != GAN_OK)
+        return;
+    p.limit = limit ? limit : CACHE_LIMIT;
+    remove_entries(&p);
+    arena_release(&p.arena);
+}
+
+static void mark_used(Str path) {
+    struct stat info;
+    char z[PATH_MAX];
+    int n = snprintf(z, sizeof z, "%.*s", SARG(path));
+    if (n > 0 && (size_t)n < sizeof z && stat(z, &info) == 0 && age(info.st_mtime) > HOUR)
+        utimensat(AT_FDCWD, z, NULL, 0);
+}
+
+uint64_t cache_bytes(Str dir) {
+    Prune p;
+    if (prune_open(dir, &p) != GAN_OK)
+        return 0;
+    arena_release(&p.arena);
+    return p.bytes;
+}
+
+GanStatus cache_limit(Str text, uint64_t *out) {
+    size_t bytes = 0;
+    if (text.len && !str_to_bytes(text, &bytes))
+        return fail(GAN_ERR_USAGE, "GAN_CACHE_LIMIT is `%.*s`: a size, such as 500M or 4G",
+                    SARG(text));
+    *out = text.len ? bytes : CACHE_LIMIT;
+    return GAN_OK;
+}
+
+// --- the folder ----------------------------------------------------------------------------------
+
+GanStatus cache_dir(Arena *a, Str path, uint64_t limit) {
     mode_t old = umask(077);
     GanStatus status = dir_make(path);
     umask(old);
@@ -46,7 +164,7 @@ GanStatus cache_dir(Arena *a, Str path) {
         return fail(GAN_ERR_IO, "%s must be a folder of yours that no one else can write to", z);
     if (access(z, W_OK) != 0)
         return fail(GAN_ERR_IO, "cannot write to %s: %s", z, strerror(errno));
-    clear_left(*a, path);
+    prune(*a, path, limit);
     return GAN_OK;
 }
 
@@ -68,8 +186,10 @@ static bool open_sealed(Str path, FileMap *map, Str *out) {
         *out = (Str){(const char *)map->ptr, map->n - sizeof said};
         memcpy(&said, map->ptr + out->len, sizeof said);
         is = hash128(out->ptr, out->len);
-        if (said.lo == is.lo && said.hi == is.hi)
+        if (said.lo == is.lo && said.hi == is.hi) {
+            mark_used(path);
             return true;
+        }
     }
     file_unmap(map);
     return false;

@@ -5,14 +5,24 @@
 // are sealed: they end in the hash of what precedes it, so a damaged one is found out and made
 // again. They are written aside and renamed: any number of processes may share the folder. It must
 // be the user's own and closed to others, because what lies there is executed.
+//
+// Its size is bounded: once an hour at most, a process that opens the folder removes the files
+// least recently used until the rest is below the limit. Reading a file sets its modification time
+// (at most once an hour); a file used within two hours is never removed, so none disappears between
+// being found and being loaded.
 #ifndef GAN_CACHE_H
 #define GAN_CACHE_H
 
 #include "device_api.h"
 
-// Makes the folder where it is missing, and clears what processes that were killed left in it.
-// GAN_ERR_IO when others could write to it, or we cannot.
-GanStatus cache_dir(Arena *a, Str path);
+#define CACHE_LIMIT ((uint64_t)2 << 30) // bytes on disk
+// A limit as users write it, "500M"; empty: CACHE_LIMIT. GAN_ERR_USAGE when it is no size.
+GanStatus cache_limit(Str text, uint64_t *out);
+// Makes the folder where it is missing; once an hour, clears what processes that were killed left
+// in it and prunes it to `limit` bytes (0: CACHE_LIMIT). GAN_ERR_IO when others could write to it,
+// or we cannot.
+GanStatus cache_dir(Arena *a, Str path, uint64_t limit);
+uint64_t cache_bytes(Str dir); // on disk
 GanStatus sealed_write(Arena *a, Str path, Str bytes);
 bool sealed_intact(Str path); // it is there and as it was written
 // The path of what `key` names: dir/HASH.ext.

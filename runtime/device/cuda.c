@@ -148,7 +148,7 @@ static void find_cache(Cuda *c) {
     Str dir = c->base.options.cache_dir;
     if (!dir.len || arena_init(&scratch, (size_t)1 << 20) != GAN_OK)
         return;
-    if (cache_dir(&scratch, dir) == GAN_OK)
+    if (cache_dir(&scratch, dir, c->base.options.cache_limit) == GAN_OK)
         c->cache_dir = dir;
     else
         device_notice(&c->base,

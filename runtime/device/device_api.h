@@ -21,9 +21,10 @@ typedef struct DeviceOptions {
     int threads;   // 0: all cores this process may use
     Str cache_dir; // compiled kernels, content-addressed; empty: $XDG_CACHE_HOME/gan (given by
                    // main)
-    Str compiler;  // C compiler for kernels; empty: cc, gcc or clang, the first there is
-    bool no_graph; // cuda: no CUDA graphs, launch by launch; the same bits
-    bool no_tf32;  // cuda: f32 products without TF32
+    uint64_t cache_limit; // bytes it may grow to; 0: CACHE_LIMIT
+    Str compiler;         // C compiler for kernels; empty: cc, gcc or clang, the first there is
+    bool no_graph;        // cuda: no CUDA graphs, launch by launch; the same bits
+    bool no_tf32;         // cuda: f32 products without TF32
     void (*notice)(void *user,
                    const char *text); // one-line notices ("no compiler found: ..."); may be NULL
     void *user;

@@ -62,7 +62,7 @@ struct JitCode {
 // --- the cache folder ----------------------------------------------------------------------------
 
 static GanStatus open_dir(Jit *j, const DeviceOptions *o) {
-    if (o->cache_dir.len && cache_dir(&j->arena, o->cache_dir) == GAN_OK) {
+    if (o->cache_dir.len && cache_dir(&j->arena, o->cache_dir, o->cache_limit) == GAN_OK) {
         j->dir = str_copy(&j->arena, o->cache_dir);
         return GAN_OK;
     }
@@ -155,7 +155,9 @@ static GanStatus kernel_find(JitCode *c, uint32_t k, Str link, uint32_t first) {
     if (at == c->units) {
         if (at - first == MOST_FOUND || !sealed_intact(path))
             return GAN_OK;
-        TRY(unit_add(c, path));
+        GanStatus st = unit_add(c, path);
+        if (st != GAN_OK) // unless it was pruned in between
+            return file_exists(path) ? st : GAN_OK;
     }
     c->of[k] = at;
     return GAN_OK;

@@ -93,6 +93,7 @@ hash=0123456789abcdef0123456789abcdef
 touch -d '2 days ago' cache/gan/$hash.so.12-7ffc.c cache/gan/$hash.so.12-7ffc.o cache/gan/$hash.so.tmp-12-0 \
     cache/gan/$hash.tar.gz cache/gan/$hash.c cache/gan/$hash.so
 touch cache/gan/$hash.so.13-7ffc.c
+rm cache/gan/pruned # as if an hour had passed
 train_again
 absent cache/gan/$hash.so.12-7ffc.c cache/gan/$hash.so.12-7ffc.o cache/gan/$hash.so.tmp-12-0
 exists cache/gan/$hash.tar.gz cache/gan/$hash.c cache/gan/$hash.so cache/gan/$hash.so.13-7ffc.c

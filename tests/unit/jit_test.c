@@ -1,5 +1,5 @@
-// jit_test.c - compiled kernels: what is compiled and what the cache has, damaged or spread out;
-// and better code that comes from the background.
+// jit_test.c - compiled kernels: what is compiled and what the cache has, damaged, spread out or
+// pruned; and better code that comes from the background.
 #define _GNU_SOURCE
 #include "cache.h"
 #include "device.h"
@@ -12,7 +12,9 @@
 #include "cases.h"
 #include <stdlib.h>
 #include <string.h>
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -256,6 +258,56 @@ static void a_run_that_ends_stops_the_compiler(void **state) {
     jit_close(j);
 }
 
+// --- pruning -------------------------------------------------------------------------------------
+
+enum { Hour = 3600, Big = 64 << 10 };
+
+// A file of the cache, last used so many hours ago.
+static Str put(uint32_t number, const char *ext, int hours) {
+    static char bytes[Big];
+    Str path = path_join(&arena, str_c(folder), str_format(&arena, "%032x%s", number, ext));
+    const struct timespec then = {time(NULL) - (time_t)hours * Hour, 0}, both[2] = {then, then};
+    assert_int_equal(sealed_write(&arena, path, (Str){bytes, sizeof bytes}), GAN_OK);
+    assert_int_equal(utimensat(AT_FDCWD, path.ptr, both, 0), 0);
+    return path;
+}
+
+static void open_again(uint64_t limit, bool later) {
+    if (later)
+        file_remove(path_join(&arena, str_c(folder), STR("pruned")));
+    assert_int_equal(cache_dir(&arena, str_c(folder), limit), GAN_OK);
+}
+
+static void what_was_not_used_for_longest_is_pruned(void **state) {
+    (void)state;
+    Str oldest = put(1, ".so", 5), older = put(2, ".so", 3), recent = put(3, ".so", 1);
+    Str link = path_join(&arena, str_c(folder), STR("link.kernel")), at;
+    Str in_work = put(4, ".so.12-7f.c", 5), left = put(5, ".so.12-7f.o", 30);
+    cache_link(&arena, link, oldest);
+    open_again(UINT64_MAX, true); // room for all: only what a killed process left goes
+    assert_true(file_exists(oldest) && file_exists(in_work) && !file_exists(left));
+    uint64_t all = cache_bytes(str_c(folder));
+    assert_true(all > 4 * Big && all < 5 * Big);
+    open_again(all - 1, false); // not twice within an hour
+    assert_true(file_exists(oldest));
+    open_again(all - 1, true);
+    assert_false(file_exists(oldest) || cache_follow(&arena, link, &at));
+    assert_true(file_exists(older) && file_exists(in_work));
+    assert_true(sealed_intact(older)); // used
+    open_again(1, true);
+    assert_true(file_exists(older) && file_exists(recent) && file_exists(in_work));
+}
+
+static void a_limit_is_a_size(void **state) {
+    (void)state;
+    uint64_t limit;
+    assert_int_equal(cache_limit(STR("500M"), &limit), GAN_OK);
+    assert_true(limit == (uint64_t)500 << 20 || limit == 500000000);
+    assert_int_equal(cache_limit((Str){0}, &limit), GAN_OK);
+    assert_true(limit == CACHE_LIMIT);
+    assert_int_equal(cache_limit(STR("much"), &limit), GAN_ERR_USAGE);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(only_new_kernels_are_compiled, clear_cache),
@@ -267,6 +319,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(code_stays_where_the_compiler_fails, clear_cache),
         cmocka_unit_test_teardown(a_run_that_ends_stops_the_compiler, clear_cache),
         cmocka_unit_test_teardown(a_program_is_loaded_from_so_many_units_at_most, clear_cache),
+        cmocka_unit_test_teardown(what_was_not_used_for_longest_is_pruned, clear_cache),
+        cmocka_unit_test(a_limit_is_a_size),
     };
     if (CASES_LISTED(tests))
         return 0;
