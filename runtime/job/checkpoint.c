@@ -10,6 +10,8 @@
 #include <math.h>
 #include <string.h>
 
+#define FORMAT "gan-checkpoint-1"
+
 static Str ckpt_dir(Arena *a, Str dir) {
     return path_join(a, dir, STR("ckpt"));
 }
@@ -138,7 +140,7 @@ static GanStatus save_tensors(Arena *a, Str path, Exec *e, const Checkpoint *c) 
     for (uint32_t i = 0; i < m->slot.n; i++)
         if (slot_saved(m, &m->slot.at[i]))
             vec_push(a, &tensor, slot_tensor(&m->slot.at[i]));
-    SafeMeta meta[] = {{STR("format"), STR("gan-checkpoint-1")},
+    SafeMeta meta[] = {{STR("format"), STR(FORMAT)},
                        {STR("model"), m->name},
                        {STR("step"), str_format(a, "%u", c->step)}};
     SafeOut *f;
@@ -163,7 +165,7 @@ static GanStatus save_json(Arena *a, Str dir, const Checkpoint *c, size_t bytes,
     Text t = {.arena = a};
     JsonOut j = {.text = &t};
     json_open(&j, '{');
-    json_name(&j, "format"), json_put_str(&j, STR("gan-checkpoint-1"));
+    json_name(&j, "format"), json_put_str(&j, STR(FORMAT));
     json_name(&j, "step"), json_put_int(&j, c->step);
     json_name(&j, "seed"), json_put_int(&j, (int64_t)c->seed);
     json_name(&j, "model"), json_put_str(&j, c->model);
@@ -237,12 +239,14 @@ GanStatus checkpoint_save(Arena scratch, Str dir, Exec *e, const Checkpoint *c) 
 
 // --- loading -------------------------------------------------------------------------------------
 
-// One checkpoint's description; GAN_ERR_INPUT with a reason when it is no good.
+// One checkpoint's description; GAN_ERR_INPUT with a reason when it is no good. One of another
+// format is not damaged (job_format): an older one must not be resumed in its place.
 static GanStatus read_json(Arena *a, Str path, uint32_t step, Checkpoint *out, Str *content) {
     Str text;
     const Json *root;
     TRY(file_read(a, path, &text));
     TRY(json_parse(a, text, path, &root));
+    TRY(job_format(root, path, STR(FORMAT)));
     const Json *batches = json_get(root, "batches");
     uint64_t is = 0;
     *out = (Checkpoint){

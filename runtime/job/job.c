@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define FORMAT "gan-run-1"
+
 enum { DEFAULT_SAVE_EVERY = 500 };
 
 // --- from a command line -------------------------------------------------------------------------
@@ -360,7 +362,7 @@ static void put_gauge(JsonOut *j, const Gauging *g) {
 void job_write(Text *t, const Job *job) {
     JsonOut j = {.text = t};
     json_open(&j, '{');
-    json_name(&j, "format"), json_put_str(&j, STR("gan-run-1"));
+    json_name(&j, "format"), json_put_str(&j, STR(FORMAT));
     json_name(&j, "model"), json_put_str(&j, job->origin);
     if (job->from.len)
         json_name(&j, "from"), json_put_str(&j, job->from);
@@ -488,9 +490,20 @@ static void get_gauge(Reader *r, const Json *v, Gauging *out) {
         r->wrong = "gauge";
 }
 
+GanStatus job_format(const Json *root, Str path, Str own) {
+    Str format = json_string(json_get(root, "format"), (Str){0});
+    if (!format.len || str_eq(format, own))
+        return GAN_OK;
+    return fail(GAN_ERR_USAGE,
+                "%.*s is of format `%.*s`, and this ganrun reads `%.*s`: use the version that "
+                "wrote it, or a later one",
+                SARG(path), SARG(format), SARG(own));
+}
+
 GanStatus job_read(Arena *perm, Str text, Str path, Job *out) {
     Reader r = {.perm = perm};
     TRY(json_parse(perm, text, path, &r.root));
+    TRY(job_format(r.root, path, STR(FORMAT)));
     *out = (Job){
         .model = get_str(&r, "model"),
         .origin = get_str(&r, "model"),
@@ -500,7 +513,7 @@ GanStatus job_read(Arena *perm, Str text, Str path, Job *out) {
         .steps = get_int(&r, "steps", 1, STEPS_MOST),
         .save_every = get_int(&r, "save_every", 1, STEPS_MOST),
         .keep = get_later(&r, "keep", STEPS_MOST),
-        .seed = (uint64_t)get_int(&r, "seed", 0, (int64_t)1 << 53),
+        .seed = (uint64_t)get_int(&r, "seed", 0, (int64_t)SEED_MOST),
         .device = get_str(&r, "device"),
         .threads = (int)get_int(&r, "threads", 0, THREADS_MOST),
         .memory = (size_t)get_later(&r, "memory_bytes", (int64_t)1 << 53),
@@ -530,7 +543,7 @@ GanStatus job_read(Arena *perm, Str text, Str path, Job *out) {
     const Json *gauge = json_get(r.root, "gauge");
     if (gauge)
         get_gauge(&r, gauge, &out->gauge);
-    if (!str_eq(json_string(json_get(r.root, "format"), (Str){0}), STR("gan-run-1")))
+    if (!str_eq(json_string(json_get(r.root, "format"), (Str){0}), STR(FORMAT)))
         r.wrong = "format";
     return r.wrong
                ? fail(GAN_ERR_INPUT, "%.*s: `%s` is missing or makes no sense", SARG(path), r.wrong)

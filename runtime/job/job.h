@@ -110,6 +110,9 @@ GanStatus job_resume(Arena *perm, Str dir, Job *job, const Options *o);
 // is fixed must agree.
 GanStatus job_rejoin(Arena *perm, Job *job, const Job *asked, const Options *o);
 
+// GAN_ERR_USAGE: this JSON file says that it is of another format than `own`, such as a later one.
+GanStatus job_format(const Json *root, Str path, Str own);
+
 // --- stages.c: to the compiler -------------------------------------------------------------------
 
 // `p`: how a step is divided; NULL: not at all.
@@ -126,6 +129,7 @@ const JobStage *job_now(const Job *job);
 int64_t job_batch(const Job *job); // of the stage at hand; before job_hash, the run's
 int64_t job_samples(const Job *job, uint32_t step); // of the steps up to `step`, of all stages
 // What its draws and the order of its data follow from: each stage's are its own.
+#define SEED_MOST ((uint64_t)1 << 53) // exact in JSON
 uint64_t job_seed(const Job *job);
 Str job_stage_text(const Job *job, Arena *perm); // "stage 2 of 3, size=8"; empty: there is but one
 // The model's text with the job's settings as its defaults.

@@ -80,6 +80,11 @@ static GanStatus set_stages(Arena *perm, Job *job, const Module *m) {
             "%.*s is compiled, and so one model: a run through the stages of its text needs "
             "that text",
             SARG(job->model));
+    if (m->stage.n && job->seed > SEED_MOST - (m->stage.n - 1)) // job_seed
+        return fail(GAN_ERR_USAGE,
+                    "--seed %llu: each of the %u stages adds one to it, so it is at most %llu",
+                    (unsigned long long)job->seed, m->stage.n,
+                    (unsigned long long)(SEED_MOST - (m->stage.n - 1)));
     TRY(set_steps(job, m));
     job->stage.n = 0;
     int64_t at = 0, samples = 0;

@@ -43,6 +43,16 @@ says 'no checkpoint in run/ckpt is whole'
 expect 1 sample run
 says 'no checkpoint in run/ckpt is whole: put a copy'
 
+# A format of another version is no damage: nothing older is resumed in its place.
+cp -r whole later
+sed -i 's/gan-checkpoint-1/gan-checkpoint-2/' later/ckpt/00000012.json
+expect 2 train later --steps 14
+says 'is of format `gan-checkpoint-2`, and this ganrun reads `gan-checkpoint-1`'
+expect 2 sample later
+sed -i 's/gan-run-1/gan-run-2/' later/options.json
+expect 2 train later --steps 14
+says 'options.json is of format `gan-run-2`'
+
 # A checkpoint that cannot be read now may be valid: the run does not start, so as not to overwrite it.
 cp -r whole unread
 mv unread/ckpt/00000012.safetensors kept

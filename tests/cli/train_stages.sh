@@ -50,6 +50,11 @@ says '^stage 2 of 3, size=8, rate=0.002: steps 5 to 8$'
 says '^from whole/ckpt/00000004.safetensors: .* weights and states; begun anew: '
 says '^stage 3 of 3, size=16, rate=0.002: steps 9 to 16$'
 
+# Seeds of later stages are numbers that a checkpoint can hold too.
+refused 2 '--seed 9007199254740991: each of the 3 stages adds one to it, so it is at most 9007199254740990' \
+    ganrun train grows.gan $stage --seed 9007199254740991 --out far
+absent far
+
 # A stage equals a run with its settings and --from the stage before; each stage has its own seed.
 chain() {   # chain WHOLE NAME FIRST LAST SEED OPTION...: the run NAME logs the losses of steps FIRST to LAST of the run WHOLE
     of=$1 name=$2 first=$3 last=$4 seed=$5
