@@ -235,6 +235,19 @@ static void name_classes(StreamField *sf, const Feed *feed) {
     }
 }
 
+// `have` does not fit. Of a field that reads along with the first one, the pack may lack it.
+static GanStatus refuse_field(DataStream *s, const StreamField *sf, const PackField *have, Str path,
+                              GanStatus st) {
+    Str name = sf->want.name;
+    if (sf->want.paths || sf == &s->field[0] || str_eq(have->name, name))
+        return fail_in(st, "%.*s", SARG(path));
+    Str why = str_copy(&s->arena, str_c(gan_error()));
+    return fail(st,
+                "%.*s has no field `%.*s`, and its `%.*s` cannot stand for it (%.*s): --data "
+                "%.*s=PATH gives the field a source of its own",
+                SARG(path), SARG(name), SARG(have->name), SARG(why), SARG(name));
+}
+
 static GanStatus plan_field(DataStream *s, uint32_t i) {
     StreamField *sf = &s->field[i];
     const Feed *feed = &s->feed[sf->feed];
@@ -270,7 +283,7 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
         const PackField *have = choose_field(&feed->pack[k], &sf->want);
         GanStatus st = xform_plan(&sf->want, have, lo, hi, &sf->plan[k]);
         if (st != GAN_OK)
-            return fail_in(st, "%.*s", SARG(feed->path[k]));
+            return refuse_field(s, sf, have, feed->path[k], st);
     }
     sf->elements = sf->plan[0].elements;
     return GAN_OK;

@@ -47,8 +47,10 @@ static GanStatus plan_size(const DataField *want, const DataXform *x, XformStage
                     SARG(want->name), resize ? "resize" : "crop", x->a,
                     shape_text(want->rank, want->dim).at);
     if (!resize && (h > s->h || w > s->w)) {
-        return fail(GAN_ERR_INPUT, "%.*s: crop(%u) of images of %ux%u", SARG(want->name), h, s->w,
-                    s->h);
+        return fail(GAN_ERR_INPUT,
+                    "%.*s: crop(%u) of images of %ux%u: crop less, resize(...) before it, or pack "
+                    "the images again with a larger --size",
+                    SARG(want->name), h, s->w, s->h);
     }
     s->h = h;
     s->w = w;
@@ -84,7 +86,8 @@ static GanStatus plan_stages(const DataField *want, double lo, double hi, XformP
         return GAN_OK;
     return fail(GAN_ERR_INPUT,
                 "%.*s: the model expects [%s], the data has [%s]; pack it again with --size "
-                "and --channels, or write resize(...) in the model",
+                "and --channels, write resize(...) in the model, or set the config that the "
+                "model's size follows from (-s)",
                 SARG(want->name), shape_text(3, want->dim).at, shape_text(3, made).at);
 }
 
@@ -98,8 +101,11 @@ GanStatus xform_plan(const DataField *want, const PackField *have, double lo, do
     }
     if (want->kind == DataLabel) {
         if (have->classes > want->classes) {
-            return fail(GAN_ERR_INPUT, "%.*s: the data has %u classes, the model's label has %lld",
-                        SARG(want->name), have->classes, (long long)want->classes);
+            return fail(
+                GAN_ERR_INPUT,
+                "%.*s: the data has %u classes, the model's label has %lld: write label(%u) "
+                "in the model, set the config it follows from (-s), or pack other labels",
+                SARG(want->name), have->classes, (long long)want->classes, have->classes);
         }
         p.c = 1, p.elements = 1, p.classes = (uint32_t)want->classes;
         *out = p;
@@ -110,9 +116,11 @@ GanStatus xform_plan(const DataField *want, const PackField *have, double lo, do
          spatial = have->rank == 3 || flat;
     if ((want->rank != have->rank && !flat) ||
         (!spatial && !same_shape(want, have->rank, have->dim))) {
-        return fail(GAN_ERR_INPUT, "%.*s: the model expects [%s], the data has [%s]",
+        return fail(GAN_ERR_INPUT,
+                    "%.*s: the model expects [%s], the data has [%s]: `ganrun data inspect` prints "
+                    "the `data` line for it, --data %.*s=PATH names other data",
                     SARG(want->name), shape_text(want->rank, want->dim).at,
-                    shape_text(have->rank, have->dim).at);
+                    shape_text(have->rank, have->dim).at, SARG(want->name));
     }
     p.c = (uint32_t)(have->bytes / pack_dtype_size(have->dtype));
     if (spatial) {

@@ -192,7 +192,7 @@ static void begin(Eval *v) {
              : v->options->at[OptPaths].given ? "against the data of --data"
                                               : "against the data it was trained on");
     text_fmt(&v->text, "%-12s %-10s %8s  %-18s %12s %12s %10s\n", "sample", "against", "samples",
-             "metric", "made", "data", "made/data");
+             "metric", "generated", "data", "ratio");
 }
 
 static void end(Eval *v) {

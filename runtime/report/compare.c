@@ -135,7 +135,8 @@ static void add_scores(Arena *a, Columns *out, const Pasts *runs) {
     for (uint32_t r = 0; r < runs->n; r++)
         for (uint32_t i = 0; i < runs->at[r].score.n; i++) {
             const Score *s = &runs->at[r].score.at[i];
-            Str name = str_format(a, "%.*s%s", SARG(s->name), s->real > 0 ? ", made/data" : "");
+            Str name =
+                str_format(a, "%.*s%s", SARG(s->name), s->real > 0 ? ", generated/data" : "");
             uint32_t c = first;
             while (c < out->n && !str_eq(out->at[c].name, name))
                 c++;

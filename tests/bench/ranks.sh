@@ -2,7 +2,7 @@
 # tests/bench/ranks.sh: ranks of one thread on this machine. Two against PyTorch's DistributedDataParallel; exposed
 # communication on links of 1, 10 and 100 Gbit/s, against the lower bound of any order; simulated against measured steps;
 # weak scaling, beside two independent processes; start-up time of two ranks; whether losses and bits depend on the number
-# of ranks (gradients: the tests `verify.ranks.*`). Rows that have a requirement end with `held` or `missed`. Needs
+# of ranks (gradients: the tests `verify.ranks.*`). Rows that have a requirement end with `pass` or `fail`. Needs
 # mpirun, and PyTorch in the python3 named by $PYTHON for the first. Run it on a quiet machine: the published sizes take
 # some hours. See docs/performance.md.
 # PARTS="ddp exposed replay weak start same" ROUNDS=5 STEPS=6 WEAK="16 128" GBITS="1 10 100" RANKS="2 4 8"
@@ -42,7 +42,7 @@ ddp() {
     # shellcheck disable=SC2086
     case $theirs in *[0-9]*) awk -v a="$(middle $ours)" -v b="$(middle $theirs)" \
         'BEGIN { printf "medians: %.0f against %.0f: %.2f times as fast (1.2 is required): %s\n", a, b, b / a,
-            1.2 <= b / a ? "held" : "missed" }';; esac
+            1.2 <= b / a ? "pass" : "fail" }';; esac
 }
 
 # What was measured of one run, under its name: a line of the file of rows.
@@ -72,8 +72,8 @@ show_rows() {
             step = median(w, 1); e = median(w, 2); c = median(w, 4); b = median(w, 5); told = median(w, 6)
             off = told / step - 1
             printf "%-34s %8.1f %8.1f %6.1f to %5.1f %8.1f %8.1f %8.1f %8.1f %-6s %9.1f %6.1f %% %s\n", w, step, e, nth(w, 2, 1),
-                nth(w, 2, n[w]), median(w, 3), c, b, b + c / 10, e <= b + c / 10 ? "held" : "missed", told, 100 * off,
-                off * off <= 0.01 ? "held" : "missed" } }' "$rows"
+                nth(w, 2, n[w]), median(w, 3), c, b, b + c / 10, e <= b + c / 10 ? "pass" : "fail", told, 100 * off,
+                off * off <= 0.01 ? "pass" : "fail" } }' "$rows"
 }
 
 # Rows in turn, as often as there are rounds, so that a drift counts for none.
@@ -129,7 +129,7 @@ weak() {
         # shellcheck disable=SC2086
         awk -v a="$(middle $ones)" -v b="$(middle $twos)" -v c="$(middle $aparts)" -v n="$each" 'BEGIN {
             printf "weak scaling of dcgan, %d samples a rank, 10 Gbit/s, medians: %.1f ms on one, %.1f on two: %.1f %% (95 is \
-required): %s; two that know nothing of each other: %.1f ms, %.1f %%\n", n, a, b, 100 * a / b, 0.95 <= a / b ? "held" : "missed",
+required): %s; two that know nothing of each other: %.1f ms, %.1f %%\n", n, a, b, 100 * a / b, 0.95 <= a / b ? "pass" : "fail",
                 c, 100 * a / c }'
     done
 }
@@ -149,7 +149,7 @@ start() {
         echo "mpirun -n $n, a step of d2gan_ring from start to end: $now ms"
         [ $n = 2 ] || one=$now
     done
-    [ $((now - one)) -le 500 ] && verdict=held || verdict=missed
+    [ $((now - one)) -le 500 ] && verdict=pass || verdict=fail
     echo "two take $((now - one)) ms more (at most 500): $verdict"
 }
 
@@ -167,12 +167,12 @@ same() {
         [ $n = 1 ] || paste "$dir/losses.1" "$dir/losses.$n" | awk -v n="$n" '
             { d = ($1 - $2) / $1; d = d < 0 ? -d : d; most = d > most ? d : most }
             END { printf "losses of the first step on %d ranks, f64, ref: %.1e from those of one (1e-10): %s\n", n, most,
-                NR && most <= 1e-10 ? "held" : "missed" }'
+                NR && most <= 1e-10 ? "pass" : "fail" }'
         for device in ref cpu; do
             $run --device $device --deterministic=4 --steps "${SAME:-20}" --out "$dir/$device.$n" >/dev/null 2>&1 ||
                 echo "$n ranks: failed"
-            [ $n = 1 ] || { cmp -s "$dir/$device.1"/ckpt/*.safetensors "$dir/$device.$n"/ckpt/*.safetensors && verdict=held; } ||
-                verdict=missed
+            [ $n = 1 ] || { cmp -s "$dir/$device.1"/ckpt/*.safetensors "$dir/$device.$n"/ckpt/*.safetensors && verdict=pass; } ||
+                verdict=fail
             [ $n = 1 ] || echo "bits after ${SAME:-20} steps on $n ranks, $device, against one rank's: $verdict"
         done
     done

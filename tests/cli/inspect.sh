@@ -175,7 +175,7 @@ expect 0 eval one --count 8 --threads 1 --seed 5
 expect 0 eval one --count 8 --threads 1 --seed 5             # the same score again: counted once
 [ "$(grep -c 'swd pixels of 8' one/scores.jsonl)" = 3 ] || fail 'evaluations are not kept'
 expect 0 report one two -o both.html
-prints 'fakes swd pixels of 8, made/data'
+prints 'fakes swd pixels of 8, generated/data'
 prints '^one .* ± .* at 6'
 for word in '<table class="runs">' '<polyline' 'Newest samples' 'two after 6 steps'; do
     grep -q "$word" both.html || fail "the page has no $word"

@@ -463,9 +463,20 @@ static void streams_refuse_what_does_not_fit(void **state) {
     DataField label = {
         .name = STR("y"), .kind = DataLabel, .classes = 2, .path = &path, .paths = 1};
     o.field = &label;
-    assert_refused(stream_open(&o, &s), "3 classes");
+    assert_refused(stream_open(&o, &s), "3 classes, the model's label has 2: write label(3)");
     label.paths = 0;
     assert_refused(stream_open(&o, &s), "no data is named");
+    DataField two[2] = {{.name = STR("x"),
+                         .kind = DataImage,
+                         .rank = 3,
+                         .dim = {3, 8, 8},
+                         .path = &path,
+                         .paths = 1},
+                        {.name = STR("depth"), .kind = DataFloat, .rank = 3, .dim = {1, 8, 8}}};
+    o = stream_options(two, 2, 2);
+    assert_refused(stream_open(&o, &s), "has no field `depth`, and its `x` cannot stand for it "
+                                        "(depth: the model expects [1, 8, 8]");
+    assert_refused(stream_open(&o, &s), "--data depth=PATH");
 }
 
 static void a_nan_in_a_pack_names_its_sample(void **state) {
