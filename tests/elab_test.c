@@ -585,6 +585,35 @@ static void weights_are_named_by_their_path(void **state) {
 
 // --- messages ------------------------------------------------------------------------------------
 
+// In a net by the object, in an optimizer by the weight, or by the nets where the number is the
+// same for all weights; each once, though an optimizer with a total is evaluated twice.
+static void reports_are_named_by_where_they_are(void **state) {
+    (void)state;
+    static const char *const names[] = {
+        "size/D.Layer.0", "sum/D", "early/D.b", "norm/D", "early/D.Layer.0.a",
+        "size/D.Layer.0", "sum/D", "early/G",   "norm/G", "sum",
+    };
+    const Module *m = module_of(
+        "reports",
+        STR("model m\ndata x : float(3)\n"
+            "fn Layer()(x) { param a : [3] = 1; report size = mean(x); a*x }\n"
+            "net D(x: [3]) -> [] { param b = 1; h = x |> Layer; report sum = mean(h); b*sum(h, "
+            "sample) }\n"
+            "net G(z: [3]) -> [3] { param w : [3] = 1; w*z }\n"
+            "fn logged(opt)(w, g) { report early = sum(g^2), norm = total(sum(g^2)); opt(w, g) }\n"
+            "opt = sgd(lr=0.1)\nstep {\n"
+            "  update D minimize mean(D(x)) using clip_norm(1, logged(opt))\n"
+            "  loss = mean(D(G(normal(3))))\n"
+            "  update G minimize loss using logged(opt)\n"
+            "  report sum = loss\n}\n"
+            "sample score = D(G(normal(3)))\n"),
+        NULL, false);
+    assert_int_equal(m->step.report.n, sizeof names / sizeof *names);
+    for (uint32_t i = 0; i < m->step.report.n; i++)
+        assert_string_equal(show(m->step.report.at[i].name), names[i]);
+    assert_int_equal(m->entry.at[0].report.n, 0);
+}
+
 static void settings_are_checked_for_type_and_spelling(void **state) {
     (void)state;
     static const struct {
@@ -703,6 +732,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(a_replay_buffer_is_written_once, set_up),
         cmocka_unit_test_setup(a_copy_starts_from_its_nets_weights, set_up),
         cmocka_unit_test_setup(weights_are_named_by_their_path, set_up),
+        cmocka_unit_test_setup(reports_are_named_by_where_they_are, set_up),
         cmocka_unit_test_setup(settings_are_checked_for_type_and_spelling, set_up),
         cmocka_unit_test_setup(hints_name_only_what_exists, set_up),
         cmocka_unit_test_setup(golden_cases, set_up),

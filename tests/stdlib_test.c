@@ -341,6 +341,7 @@ static const Row optimizers[] = {
     {"lion(lr=0.01, decay=0.1)", -0.6959898440562573},
     {"sgd(lr=milestones(0.2, [1, 2], by=0.5))", -0.678092475137282},
     {"sgd(lr=milestones(0.2, [3]))", -0.56060062277265},
+    {"watched(sgd(lr=0.1))", -0.60587626909701142},
     {"clip_norm(0.1, sgd(lr=1))", -0.59791350452665015},
     {"orthogonal_weights(0.1, sgd(lr=1))", 0.0266943139181121},
     {"clip_value(0.1, sgd(lr=1))", -0.96228892431548829},

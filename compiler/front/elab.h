@@ -82,12 +82,6 @@ typedef struct Building { // one function
     Nodes imported;       // [node of Elab.loose] its copy here
 } Building;
 
-typedef struct SharedCount { // an optimizer's count, one for all weights of a net
-    uint32_t slot;
-    Cell before;      // at the start of the update
-    uint64_t weights; // hash of those that use it
-} SharedCount;
-
 typedef struct Turn { // `each sample`
     uint32_t slot;    // index of the current sample
     uint32_t outside; // block in front of the loop
@@ -97,6 +91,9 @@ typedef struct Turn { // `each sample`
     uint32_t values;  // how many a branch gives
 } Turn;
 
+typedef struct SharedCount
+    SharedCount; // update.c: an optimizer's count, one for all weights of a net
+typedef struct WeightReport WeightReport; // update.c
 typedef struct Tuning { // an optimizer applied to the weights of one update, in lock-step
     uint32_t update;    // Func.update[]
     uint32_t weight;    // slot of the current weight
@@ -105,7 +102,8 @@ typedef struct Tuning { // an optimizer applied to the weights of one update, in
     Nodes part;         // the next sum's terms
     bool waits;         // a sum was not known yet
     VEC(SharedCount) shared;
-    VEC(GradOf) was; // slots of the optimizer it has set, as they were
+    VEC(WeightReport) report; // of this round
+    VEC(GradOf) was;          // slots of the optimizer it has set, as they were
 } Tuning;
 
 typedef struct Reach { // a net in an update behind a run-time choice
@@ -290,6 +288,7 @@ void eval_update(Elab *e, Env *env, const Ast *a);
 void updates_reach(Elab *e); // behind the step: a net no outcome's loss reached is an error
 uint32_t optimizer_slot(Elab *e, Env *env, const Ast *decl, Slot s);
 Value eval_total(Elab *e, Value x);
+void weight_report(Elab *e, const Ast *at, Str name, Val v);  // of an optimizer
 uint8_t *grad_reach(const Graph *g, Arena *a, uint32_t from); // nodes a gradient of `from` flows to
 // The gradient of y to each value a slot has had of those y was computed from, added up; node 0
 // where there is none. `reached` is grad_reach of y.

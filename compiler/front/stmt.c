@@ -141,8 +141,25 @@ static void eval_for(Elab *e, Env *env, const Ast *a) {
     }
 }
 
+// Under its name; in a net also the path of the object, in an optimizer what it is applied to.
+static void report_number(Elab *e, const Ast *a, Str name, Val val) {
+    if (node_type(val.g, val.id)->rank)
+        val = Reshape(val, 0, NULL);
+    if (e->to->muted)
+        return;
+    if (e->tuning) {
+        weight_report(e, a, name, val);
+        return;
+    }
+    if (e->net)
+        name = str_format(e->perm, "%.*s/%.*s", SARG(name), SARG(owner_path(e, e->owner)));
+    vec_push(e->perm, &e->to->fn->report, ((Named){name, val.id, val.g->block}));
+}
+
 static void report_one(Elab *e, Env *env, const Ast *a) {
     const Ast *name = a->list.at[0];
+    if (e->net && e->to->fn && e->to->index != 1)
+        return; // of a net that a `sample` calls: there is no log
     Spot outer = spot_enter(e, name);
     Value v = eval(e, env, a->c ? a->c : name);
     Val val;
@@ -153,10 +170,8 @@ static void report_one(Elab *e, Env *env, const Ast *a) {
         if (t->batched || type_sample(t) != 1) {
             diag(e->f, DiagE0505, here(e), SARG(name->text), SARG(type_text(e->perm, t)));
             in_library(e);
-        } else if (!e->to->muted) {
-            if (t->rank)
-                val = Reshape(val, 0, NULL);
-            vec_push(e->perm, &e->to->fn->report, ((Named){name->text, val.id, val.g->block}));
+        } else {
+            report_number(e, a, name->text, val);
         }
     }
     spot_leave(e, outer);

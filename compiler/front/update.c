@@ -13,6 +13,19 @@ typedef struct Weight {
 } Weight;
 typedef VEC(Weight) Weights;
 
+struct SharedCount {
+    uint32_t slot;
+    Cell before;      // at the start of the update
+    uint64_t weights; // hash of those that use it
+};
+
+struct WeightReport { // a report of an optimizer, for one weight
+    const Ast *at;
+    Str name;
+    Val val;
+    uint32_t weight; // its slot
+};
+
 // --- which weights -------------------------------------------------------------------------------
 
 static void add_nets(Elab *e, Nodes *nets, Value v, const Ast *name) {
@@ -114,6 +127,7 @@ static bool tune(Elab *e, Value opt, const Weights *weights, Tuning *t, Value *o
     t->waits = false;
     t->part.n = 0;
     t->shared.n = 0;
+    t->report.n = 0;
     t->was.n = 0;
     for (uint32_t i = 0; i < weights->n; i++) {
         Value w = value_tensor(slot_read(e, weights->at[i].slot));
@@ -148,7 +162,31 @@ static void check_shared(Elab *e, const Tuning *t) {
     }
 }
 
-static void apply(Elab *e, Value opt, const Weights *weights) {
+void weight_report(Elab *e, const Ast *at, Str name, Val v) {
+    Tuning *t = e->tuning;
+    vec_push(e->perm, &t->report, ((WeightReport){at, name, v, t->weight}));
+}
+
+// A number that is the same for all weights, such as a total, is reported once, under the names of
+// the nets; another for each weight, under its name.
+static void emit_reports(Elab *e, const Tuning *t, const Update *u) {
+    for (uint32_t i = 0; i < t->report.n; i++) {
+        const WeightReport *r = &t->report.at[i];
+        bool same = true, first = true;
+        for (uint32_t k = 0; k < t->report.n; k++) {
+            const WeightReport *s = &t->report.at[k];
+            same = same && (s->at != r->at || s->val.id == r->val.id);
+            first = first && (s->at != r->at || k >= i);
+        }
+        Str of = same ? update_name(e->perm, e->m, u) : e->m->slot.at[r->weight].name;
+        if (first || !same)
+            vec_push(e->perm, &e->to->fn->report,
+                     ((Named){str_format(e->perm, "%.*s/%.*s", SARG(r->name), SARG(of)), r->val.id,
+                              r->val.g->block}));
+    }
+}
+
+static void apply(Elab *e, Value opt, const Weights *weights, const Update *u) {
     Tuning t = {.update = e->to->cursor.update++};
     Value *out = arena_array(e->perm, Value, weights->n);
     Snapshot start = snapshot_take(e);
@@ -168,6 +206,7 @@ static void apply(Elab *e, Value opt, const Weights *weights) {
     }
     slots_hold(e);
     e->tuning = NULL;
+    emit_reports(e, &t, u);
     check_shared(e, &t);
 }
 
@@ -412,7 +451,7 @@ void eval_update(Elab *e, Env *env, const Ast *a) {
         assert(e->to->fn->update.n == e->to->cursor.update);
         vec_push(e->perm, &e->to->fn->update, u);
     }
-    apply(e, opt, &weights);
+    apply(e, opt, &weights, &u);
     for (uint32_t i = 0; i < nets.n; i++)
         warn_two(e, nets.at[i], opt);
 }

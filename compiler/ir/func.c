@@ -105,6 +105,13 @@ uint32_t func_gradient(const Func *f, uint32_t node, uint32_t *slot) {
     return NONE;
 }
 
+Str update_name(Arena *a, const Module *m, const Update *u) {
+    Text t = {.arena = a};
+    for (uint32_t i = 0; i < u->net.n; i++)
+        text_fmt(&t, "%s%.*s", i ? "+" : "", SARG(m->net.at[u->net.at[i]].name));
+    return text_str(&t);
+}
+
 bool func_reads(const Func *f, uint32_t slot) {
     for (uint32_t i = 1; i < f->g.node.n; i++)
         for (uint32_t k = 0; k < graph_node(&f->g, i)->nin; k++) {

@@ -150,6 +150,7 @@ struct Func {
 bool slot_outlives(const Slot *s);
 bool slot_saved(const Module *m, const Slot *s);
 bool net_pretrained(const Module *m, uint32_t net);
+Str update_name(Arena *a, const Module *m, const Update *u); // its nets, "D" or "G+E"
 // Nodes that something outside the graph needs, directly; and directly or through others:
 // [node.n], 1 where so.
 uint8_t *func_roots(Arena *a, const Func *f);

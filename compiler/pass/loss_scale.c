@@ -83,10 +83,7 @@ static bool slot_named(const Module *m, Str name) {
 
 // "D", "D.2" for the second that updates D.
 static Str scale_name(Arena *a, const Module *m, const Update *u) {
-    Text t = {.arena = a};
-    for (uint32_t i = 0; i < u->net.n; i++)
-        text_fmt(&t, "%s%.*s", i ? "+" : "", SARG(m->net.at[u->net.at[i]].name));
-    Str name = text_str(&t), nets = name;
+    Str name = update_name(a, m, u), nets = name;
     for (uint32_t k = 2; slot_named(m, str_format(a, SCALE_REPORT "%.*s", SARG(name))); k++)
         name = str_format(a, "%.*s.%u", SARG(nets), k);
     return name;

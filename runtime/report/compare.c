@@ -96,7 +96,7 @@ static void add_trails(Arena *a, Columns *out, const Pasts *runs, bool report) {
             uint32_t c = first;
             while (c < out->n && !str_eq(out->at[c].name, x->name))
                 c++;
-            if (x->report != report)
+            if (x->report != report || x->of_weight)
                 continue;
             if (c == out->n)
                 add_numbers(a, out, x->name, runs->n);

@@ -110,7 +110,7 @@ static void put_trails(Text *t, Arena scratch, const Pasts *runs, bool report) {
     for (uint32_t r = 0; r < runs->n; r++)
         for (uint32_t i = 0; i < runs->at[r].trail.n; i++) {
             const Trail *x = &runs->at[r].trail.at[i];
-            bool drawn = x->report != report;
+            bool drawn = x->report != report || x->of_weight;
             for (uint32_t k = 0; k < done.n; k++)
                 drawn = drawn || str_eq(done.at[k].key, x->name);
             if (drawn)

@@ -10,12 +10,33 @@
 
 // --- reading -------------------------------------------------------------------------------------
 
-static Trail *trail_of(Arena *perm, Past *p, Str name, bool report, uint32_t most) {
-    for (uint32_t i = 0; i < p->trail.n; i++)
-        if (p->trail.at[i].report == report && str_eq(p->trail.at[i].name, name))
+static bool trail_is(const Trail *t, Str name, bool report) {
+    return t->report == report && str_eq(t->name, name);
+}
+
+// "grad/D.conv.0.w": an optimizer's report of one weight, of which there may be hundreds.
+static bool names_weight(Str name) {
+    bool slash = false;
+    for (size_t i = 0; i < name.len; i++) {
+        if (slash && name.ptr[i] == '.')
+            return true;
+        slash = slash || name.ptr[i] == '/';
+    }
+    return false;
+}
+
+// *next: where lines that name the same numbers in the same order find the next one.
+static Trail *trail_of(Arena *perm, Past *p, Str name, bool report, uint32_t most, uint32_t *next) {
+    for (uint32_t k = 0; k < p->trail.n; k++) {
+        uint32_t i = (*next + k) % p->trail.n;
+        *next = i + 1;
+        if (trail_is(&p->trail.at[i], name, report))
             return &p->trail.at[i];
+    }
     Trail *t = vec_add(perm, &p->trail);
-    *t = (Trail){str_copy(perm, name), report, arena_array(perm, double, most)};
+    *t = (Trail){str_copy(perm, name), report, report && names_weight(name),
+                 arena_array(perm, double, most)};
+    *next = p->trail.n;
     for (uint32_t i = 0; i < most; i++)
         t->value[i] = NAN;
     return t;
@@ -108,11 +129,12 @@ static void read_step(Arena *perm, Past *p, const Json *line, uint32_t most) {
     p->ms[step - 1] = json_number(json_get(line, "step_ms"), NAN);
     p->data_ms[step - 1] = json_number(json_get(line, "data_ms"), NAN);
     read_parts(perm, p, json_get(line, "shares"));
+    uint32_t next = 0;
     for (int report = 0; report < 2; report++) {
         const Json *group = json_get(line, report ? "reports" : "losses");
         for (uint32_t i = 0; i < json_count(group); i++) {
             const Json *member = json_at(group, i);
-            trail_of(perm, p, json_key(member), report, most)->value[step - 1] =
+            trail_of(perm, p, json_key(member), report, most, &next)->value[step - 1] =
                 json_number(member, NAN);
         }
     }
@@ -209,7 +231,7 @@ const PastSave *past_best(const Past *p) {
 
 const Trail *past_trail(const Past *p, Str name, bool report) {
     for (uint32_t i = 0; i < p->trail.n; i++)
-        if (p->trail.at[i].report == report && str_eq(p->trail.at[i].name, name))
+        if (trail_is(&p->trail.at[i], name, report))
             return &p->trail.at[i];
     return NULL;
 }

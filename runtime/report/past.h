@@ -7,7 +7,8 @@
 typedef struct Trail { // one logged number, step by step
     Str name;
     bool report;
-    double *value; // [steps], NaN where it was not logged
+    bool of_weight; // of a single weight: left out where runs are compared
+    double *value;  // [steps], NaN where it was not logged
 } Trail;
 
 typedef struct PastPart { // a part of the time

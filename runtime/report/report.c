@@ -18,6 +18,13 @@ static void put_job(Text *t, const Job *j) {
         text_fmt(t, "  --data     %.*s=%.*s\n", SARG(j->data.at[i].key), SARG(j->data.at[i].value));
 }
 
+static int names_width(const Past *p) {
+    size_t wide = 17;
+    for (uint32_t i = 0; i < p->trail.n; i++)
+        wide = p->trail.at[i].name.len > wide ? p->trail.at[i].name.len : wide;
+    return (int)wide;
+}
+
 static void report_text(Text *t, Arena scratch, const Past *p) {
     text_fmt(t, "%.*s: %u", SARG(p->dir), p->steps);
     if (p->steps <= p->job.steps)
@@ -44,11 +51,12 @@ static void report_text(Text *t, Arena scratch, const Past *p) {
                  p->swd_last);
     if (p->best)
         text_fmt(t, "  best       %.*s: %.6g, step %u\n", SARG(p->best_of), p->best_value, p->best);
+    int wide = names_width(p);
     if (p->trail.n)
-        text_fmt(t, "\n  %-24s %12s %12s\n", "", "last", "late mean");
+        text_fmt(t, "\n  %-*s %12s %12s\n", wide + 7, "", "last", "late mean");
     for (uint32_t i = 0; i < p->trail.n; i++) {
         const Trail *x = &p->trail.at[i];
-        text_fmt(t, "  %-6s %-17.*s", x->report ? "report" : "loss", SARG(x->name));
+        text_fmt(t, "  %-6s %-*.*s", x->report ? "report" : "loss", wide, SARG(x->name));
         past_put_number(t, past_last(x->value, p->steps), 13);
         past_put_number(t, past_late(x->value, p->steps), 13);
         text_char(t, '\n');
@@ -266,9 +274,10 @@ static void diff_trails(Text *t, const Past *x, const Past *y) {
                             : ", equal to the bit in the first %u",
                  equal);
     text_fmt(t, "\n");
+    int wide = names_width(x);
     for (uint32_t i = 0; n && i < x->trail.n; i++) {
         const Trail *a = &x->trail.at[i], *b = past_trail(y, a->name, a->report);
-        text_fmt(t, "  %-6s %-17.*s", a->report ? "report" : "loss", SARG(a->name));
+        text_fmt(t, "  %-6s %-*.*s", a->report ? "report" : "loss", wide, SARG(a->name));
         past_put_number(t, past_late(a->value, n), 13);
         past_put_number(t, b ? past_late(b->value, n) : NAN, 13);
         text_char(t, '\n');

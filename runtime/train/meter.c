@@ -35,13 +35,6 @@ uint32_t tape_rounds(const Func *f, uint32_t block) {
     return 1;
 }
 
-Str update_name(Arena *a, const Module *m, const Update *u) {
-    Text t = {.arena = a};
-    for (uint32_t i = 0; i < u->net.n; i++)
-        text_fmt(&t, "%s%.*s", i ? "+" : "", SARG(m->net.at[u->net.at[i]].name));
-    return text_str(&t);
-}
-
 // DCGAN updates D twice: the second is D.2.
 static Str unique_name(Arena *a, const Meter *m, Str name) {
     Str tried = name;
@@ -105,6 +98,18 @@ static bool joins(const Meter *m, uint32_t series, const Series *like, uint32_t 
     return fits;
 }
 
+// Is what stands behind the slash of a report's name a weight?
+static bool names_weight(const Module *m, Str name) {
+    size_t at = 0;
+    while (at < name.len && name.ptr[at] != '/')
+        at++;
+    Str of = str_sub(name, at < name.len ? at + 1 : at, name.len);
+    for (uint32_t i = 0; i < m->slot.n; i++)
+        if (m->slot.at[i].kind == SlotParam && str_eq(m->slot.at[i].name, of))
+            return true;
+    return false;
+}
+
 // What is compiled once a branch is one series.
 static void add_series(Arena *a, Meter *m, Str name, bool report, uint32_t index, uint32_t block) {
     uint32_t rounds = tape_rounds(&m->module->step, block), at = 0;
@@ -113,6 +118,7 @@ static void add_series(Arena *a, Meter *m, Str name, bool report, uint32_t index
         at++;
     if (at == m->series.n) {
         s.name = unique_name(a, m, name);
+        s.of_weight = report && names_weight(m->module, name);
         s.first = m->values;
         m->values += rounds;
         s.value = arena_array(a, double, rounds);

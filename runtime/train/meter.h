@@ -8,6 +8,7 @@ typedef struct Series {
     Str name; // nets of the update joined by "+", or the report's
     Str base; // the name before it was made unique
     bool report;
+    bool of_weight;  // a report of an optimizer, one for each weight: "grad/D.conv.0.w"
     uint32_t rounds; // > 1: inside a repeat, logged as name0, name1, ...
     uint32_t first;  // its first round among all values
     double *value;   // [rounds] of the step taken last

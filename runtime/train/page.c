@@ -146,6 +146,25 @@ static void put_plot(Text *t, const Curve *c, uint32_t last) {
              PLOT_W + 6, hi, PLOT_W + 6, PLOT_H - 6, lo);
 }
 
+// Those of single weights, which may be hundreds, are folded.
+static void put_curves(Text *t, const Page *p) {
+    const Meter *m = p->log->meter;
+    uint32_t folded = 0;
+    text_put(t, STR("<h2>Losses</h2>\n"));
+    for (uint32_t i = 0; i < p->log->curves; i++)
+        if (i < m->series.n && m->series.at[i].of_weight)
+            folded++;
+        else
+            put_plot(t, &p->log->curve[i], p->step);
+    if (!folded)
+        return;
+    text_fmt(t, "<details><summary>Reports of single weights: %u</summary>\n", folded);
+    for (uint32_t i = 0; i < m->series.n; i++)
+        if (m->series.at[i].of_weight)
+            put_plot(t, &p->log->curve[i], p->step);
+    text_put(t, STR("</details>\n"));
+}
+
 // --- the job -------------------------------------------------------------------------------------
 
 static void put_row(Text *t, const char *name, Str value) {
@@ -205,9 +224,7 @@ GanStatus page_write(Arena scratch, const Page *p) {
     text_fmt(&t, "<br>%u of %lld steps, %lld samples.</p>\n", p->step, (long long)p->job->steps,
              (long long)job_samples(p->job, p->step));
     TRY(put_pictures(&t, p));
-    text_put(&t, STR("<h2>Losses</h2>\n"));
-    for (uint32_t i = 0; i < p->log->curves; i++)
-        put_plot(&t, &p->log->curve[i], p->step);
+    put_curves(&t, p);
     put_job(&t, p);
     text_put(&t, STR("</body></html>\n"));
     Str html = text_str(&t);

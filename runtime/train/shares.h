@@ -24,7 +24,6 @@ typedef struct Shares {
 } Shares;
 
 // The nets of an update joined by "+": what its loss is called.
-Str update_name(Arena *a, const Module *m, const Update *u); // meter.c
 
 typedef struct Spent { // seconds
     double all;        // of the clock

@@ -122,6 +122,20 @@ says 'did you mean `D`'
 expect 2 export one -o no.pt
 absent no.safetensors no.pt
 
+# Numbers of single weights are in the log, and not in the progress line, on the open page or where runs are compared.
+sed 's/ using opt$/ using watched(opt)/' tiny.gan >watched.gan
+expect 0 train watched.gan --data x=s.pack --batch 4 --steps 6 --save-every 2 --threads 1 --out watched
+says ' grad_norm/G [0-9]'
+grep -q 'update_ratio' err && fail 'the progress line has numbers of weights'
+[ "$(grep -c '"grad/G.dense.0.w": [0-9].*"update_ratio/G.dense.0.w": [0-9]' watched/log.jsonl)" = 6 ] || fail 'no gradient norms in the log'
+grep -q '<summary>Reports of single weights: ' watched/index.html || fail 'the page has no folded curves'
+grep -q '"losses"' one/log.jsonl && losses one >plain && losses watched >seen && same plain seen
+expect 0 report watched
+prints '^  report update_ratio/G.dense.0.w  *[0-9]'
+expect 0 report one watched
+prints ' grad_norm/G'
+grep -q 'update_ratio' out && fail 'a comparison has numbers of weights'
+
 # Report and diff read only the run's folder.
 expect 0 report one
 prints 'one: 6 of 6 steps, saved at 6'
