@@ -339,31 +339,62 @@ static const char *kind_of(const Finding *f) {
     return f->nan ? "NaN" : "infinity";
 }
 
-static void put_operand(Text *t, const WatchOperand *o) {
+// The weight or state that a node is, as it was or as it is written, in whatever shape; empty:
+// none.
+static Str slot_behind(const Watch *w, uint32_t node) {
+    const Func *f = exec_step_plan(w->exec)->func;
+    const Module *m = exec_module(w->exec);
+    for (;; node = node_in(&f->g, node, 0)) {
+        const Node *n = graph_node(&f->g, node);
+        if (n->op == OpRead || n->op == OpWrite)
+            return m->slot.at[node_attr(&f->g, node)->i[0]].name;
+        for (uint32_t i = 0; i < f->effect.n; i++)
+            if (node_in(&f->g, f->effect.at[i], 0) == node)
+                return m->slot.at[node_attr(&f->g, f->effect.at[i])->i[0]].name;
+        if (n->nin != 1 || (op_info[n->op].cls != ClassMOVE && n->op != OpCast))
+            return (Str){0};
+    }
+}
+
+static void put_operand(Text *t, const Watch *w, const WatchOperand *o) {
+    Str name = slot_behind(w, o->node);
     if (o->least > o->most)
         text_put(t, STR("no finite number"));
     else if (o->least == o->most)
         text_fmt(t, "%.6g", o->least);
     else
         text_fmt(t, "%.6g to %.6g", o->least, o->most);
+    if (name.len)
+        text_fmt(t, " (%.*s)", SARG(name));
+}
+
+// The weight whose gradient a node is; empty: none.
+static Str gradient_of(const Watch *w, uint32_t node) {
+    uint32_t slot;
+    return func_gradient(exec_step_plan(w->exec)->func, node, &slot) == NONE
+               ? (Str){0}
+               : exec_module(w->exec)->slot.at[slot].name;
 }
 
 static Str finding_words(const Watch *w, Arena *a) {
     const Finding *f = &w->at;
     const Graph *g = &exec_step_plan(w->exec)->func->g;
     const Node *n = graph_node(g, f->node);
+    Str gradient = gradient_of(w, f->node);
     Text t = {.arena = a};
     if (n->op == OpRead)
         text_fmt(&t, "%.*s holds %s",
                  SARG(exec_module(w->exec)->slot.at[node_attr(g, f->node)->i[0]].name), kind_of(f));
     else
-        text_fmt(&t, "`%s` gave %s", op_info[n->op].text, kind_of(f));
+        text_fmt(&t, "`%s`%s%.*s%s gave %s", op_info[n->op].text,
+                 gradient.len ? ", the gradient of " : "", SARG(gradient), gradient.len ? "," : "",
+                 kind_of(f));
     text_fmt(&t, " in step %u", f->step);
     if (f->of > 1)
         text_fmt(&t, ", %lld of %lld numbers", (long long)f->broken, (long long)f->of);
     for (uint32_t i = 0; i < f->operands; i++) {
         text_put(&t, i == 0 ? STR("; it was given ") : STR(", "));
-        put_operand(&t, &f->operand[i]);
+        put_operand(&t, w, &f->operand[i]);
     }
     for (uint32_t i = 0; i < f->samples; i++)
         text_fmt(&t, "%s%u", i ? ", " : "; samples of the batch: ", f->sample[i]);
@@ -385,10 +416,11 @@ static void put_node(JsonOut *j, const Watch *w, uint32_t node) {
     const Graph *g = &exec_step_plan(w->exec)->func->g;
     Op op = (Op)graph_node(g, node)->op;
     json_name(j, "operation"), json_put_str(j, str_c(op_info[op].text));
-    if (op == OpRead || op == OpWrite) {
-        Str name = exec_module(w->exec)->slot.at[node_attr(g, node)->i[0]].name;
+    Str name = slot_behind(w, node), gradient = gradient_of(w, node);
+    if (name.len)
         json_name(j, "of"), json_put_str(j, name);
-    }
+    if (gradient.len)
+        json_name(j, "gradient_of"), json_put_str(j, gradient);
     Str shape = type_text(j->text->arena, node_type(g, node));
     json_name(j, "shape"), json_put_str(j, shape);
 }

@@ -14,7 +14,7 @@ train() { expect 1 train burst.gan --data v=v.npy --batch 4 --threads 1 --save-e
 
 for device in ref cpu; do
     train --device $device --out run_$device
-    says 'burst.gan:.*: error\[E0701\]: `log` gave NaN in step 1, 1 of 8 numbers; it was given -5 to 2; samples of the batch:'
+    says 'burst.gan:.*: error\[E0701\]: `log` gave NaN in step 1, 1 of 8 numbers; it was given -5 to 2 (v); samples of the batch:'
     says '    (if mode == "log" { mean(log(v))'
     says '^  *|  *^'
     grep -q '"operation": "log"' run_$device/nonfinite.json || fail 'no evidence'
@@ -24,6 +24,21 @@ tail -n 1 err >first
 expect 1 train run_cpu --threads 1 # fails at the same step again
 tail -n 1 err | sed 's/run_cpu/run_cpu/' >second
 same first second
+
+# Of an operand that is a weight the name is given: it says which of many equal layers it was.
+cat >wide.gan <<'END'
+model wide "the second of two equal layers overflows"
+data v : float(2)
+fn layer(x, size) = x |> dense(2, init=size)
+net D(x: [2]) -> [] = sum(x |> layer(1e20) |> layer(1e20), sample)
+step { update D minimize mean(D(v)) using sgd() }
+sample scores = D(v)
+END
+for device in ref cpu; do
+    expect 1 train wide.gan --data v=v.npy --batch 4 --threads 1 --device $device --out wide_$device
+    says 'wide.gan:3:.* gave infinity in step 1, .*; it was given .*(D.dense.1.w)'
+    grep -q '"of": "D.dense.1.w"' wide_$device/nonfinite.json || fail 'the weight is not named'
+done
 
 # Masked values are not reported; the weights overflow some steps after the last checkpoint.
 expect 0 train burst.gan -s mode=masked --data v=v.npy --batch 4 --steps 5 --threads 1 --out fine
