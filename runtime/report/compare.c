@@ -271,6 +271,20 @@ Cells compare_cells(Arena *a, const Pasts *runs) {
 
 // --- as text -------------------------------------------------------------------------------------
 
+GanStatus compare_csv(Arena scratch, const Cells *c, Str path) {
+    Text t = {.arena = &scratch};
+    for (uint32_t i = 0; i < c->rows * c->columns; i++) {
+        text_put(&t, i % c->columns ? STR(",\"") : STR("\""));
+        for (size_t k = 0; k < c->at[i].len; k++) {
+            if (c->at[i].ptr[k] == '"')
+                text_char(&t, '"');
+            text_char(&t, c->at[i].ptr[k]);
+        }
+        text_put(&t, (i + 1) % c->columns ? STR("\"") : STR("\"\n"));
+    }
+    return file_write_atomic(path, t.at, t.n);
+}
+
 void compare_text(Text *t, const Cells *c) {
     int *width = arena_array(t->arena, int, c->columns);
     for (uint32_t i = 0; i < c->rows * c->columns; i++)

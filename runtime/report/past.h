@@ -76,6 +76,7 @@ typedef struct Cells {
 } Cells;
 Cells compare_cells(Arena *a, const Pasts *runs);
 void compare_text(Text *t, const Cells *c);
+GanStatus compare_csv(Arena scratch, const Cells *c, Str path); // RFC 4180, every cell in quotes
 // One HTML file that asks for no other: the table, curves over one another, newest samples.
 GanStatus compare_page(Arena scratch, const Pasts *runs, const Cells *c, Str path);
 

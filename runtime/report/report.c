@@ -150,7 +150,9 @@ static GanStatus report_runs(Arena *perm, Arena scratch, const Host *h, const Op
     Str page = o->at[OptFile].text;
     Text t = {.arena = perm};
     Cells c = compare_cells(perm, runs);
-    if (page.len)
+    if (str_ends(page, STR(".csv")))
+        TRY(compare_csv(scratch, &c, page));
+    else if (page.len)
         TRY(compare_page(scratch, runs, &c, page));
     if (o->at[OptJson].given)
         reports_json(&t, scratch, runs);
@@ -165,7 +167,7 @@ static GanStatus report_runs(Arena *perm, Arena scratch, const Host *h, const Op
 GanStatus cmd_report(Arena *perm, const Host *h, const Options *o) {
     Pasts runs = {0};
     if (o->at[OptFile].given)
-        TRY(path_writes(o->at[OptFile].text, ".html", false));
+        TRY(path_writes(o->at[OptFile].text, ".html .csv", false));
     for (uint32_t i = 0; i < o->file.n; i++)
         TRY(past_open(perm, o->file.at[i], vec_add(perm, &runs)));
     Arena scratch;

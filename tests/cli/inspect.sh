@@ -200,8 +200,11 @@ awk '{ exit gsub(/"run": /, "") != 2 || gsub(/"name": "fakes swd pixels of 8"/, 
 echo '{"step": 6, "name": "cut' >>one/scores.jsonl
 printf '{"step": 6' >>one/scores.jsonl
 expect 0 report one two                                      # damaged lines are ignored
+expect 0 report one two -o both.csv
+sed -n 1p both.csv | grep -q '^"run","steps",' && grep -q '^"two","6",' both.csv || fail "the table: $(cat both.csv)"
+[ "$(awk -F '","' '{ print NF }' both.csv | sort -u | wc -l)" = 1 ] || fail 'rows of different lengths'
 expect 2 report one two -o page.pdf
-says 'what can be written is .html'
+says 'what can be written is .html .csv'
 expect 1 report one nowhere
 says 'nowhere is not the folder of a run'
 rm one/ckpt/00000006.safetensors one/ckpt/00000006.json
