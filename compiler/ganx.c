@@ -136,13 +136,13 @@ static const Plan *plan_at(const Compiled *c, uint32_t i) {
     return i == 0 ? &c->init : i == 1 ? &c->step : &c->entry[i - 2];
 }
 
-static Str cubin_name(Arena *perm, const Cubin *c) {
-    return c->spare ? str_format(perm, "kernels/compute_%d/spare.ptx", c->arch)
-                    : str_format(perm, "kernels/sm_%d/%u-of-%u.cubin", c->arch, c->lot, c->lots);
+// `number`: among those of its architecture.
+static Str cubin_name(Arena *perm, const Cubin *c, uint32_t number) {
+    return c->ptx ? str_format(perm, "kernels/compute_%d/%u.ptx", c->arch, number)
+                  : str_format(perm, "kernels/sm_%d/%u.cubin", c->arch, number);
 }
 
-// The machine code of all functions, which share kernels: a member for each architecture and lot,
-// and one of the spare kernels.
+// The machine code of all functions, which share kernels: a member for each batch of kernels.
 static GanStatus add_cubins(Arena *perm, const GanxTarget *t, const Compiled *c, MemberVec *out) {
     uint32_t plans = 2 + c->module.entry.n;
     const Plan **plan = arena_array(perm, const Plan *, plans);
@@ -151,9 +151,11 @@ static GanStatus add_cubins(Arena *perm, const GanxTarget *t, const Compiled *c,
         plan[i] = plan_at(c, i);
     if (t->archs)
         TRY(t->compile(t->user, plan, plans, t->arch, t->archs, perm, &made));
-    for (uint32_t i = 0; i < made.n; i++) {
+    for (uint32_t i = 0, number = 0; i < made.n; i++, number++) {
         const Cubin *c = &made.at[i];
-        vec_push(perm, out, ((Member){cubin_name(perm, c), c->code}));
+        if (i && (c->arch != made.at[i - 1].arch || c->ptx != made.at[i - 1].ptx))
+            number = 0;
+        vec_push(perm, out, ((Member){cubin_name(perm, c, number), c->code}));
     }
     return GAN_OK;
 }
@@ -363,15 +365,6 @@ GanStatus ganx_parse(Arena *perm, Str bytes, Str path, Ganx *out) {
     return GAN_OK;
 }
 
-// The number before `end` in *s, which it and `end` are taken off. False: there is none from 0 to
-// `most`.
-static bool take_number(Str *s, Str end, int64_t most, int64_t *out) {
-    size_t at = str_find(*s, end.ptr[0]);
-    bool fits = str_starts(str_sub(*s, at, s->len), end) && str_to_int(str_sub(*s, 0, at), out);
-    *s = str_sub(*s, at + end.len, s->len);
-    return fits && *out >= 0 && *out <= most;
-}
-
 static bool take_head(Str *s, Str head) {
     bool starts = str_starts(*s, head);
     if (starts)
@@ -379,19 +372,18 @@ static bool take_head(Str *s, Str head) {
     return starts;
 }
 
-// Is it a name that cubin_name makes? Then *out has all but the code.
+// Is it a name that cubin_name makes, whatever the file in the folder is called? Then *out has all
+// but the code.
 static bool cubin_member(Str name, Cubin *out) {
-    int64_t arch, lot = 0, lots = 0;
-    bool spare = take_head(&name, STR("kernels/compute_")), fits;
-    if (spare)
-        fits = take_number(&name, STR("/spare.ptx"), 1000, &arch);
-    else
-        fits = take_head(&name, STR("kernels/sm_")) && take_number(&name, STR("/"), 1000, &arch) &&
-               take_number(&name, STR("-of-"), MEMBERS_MOST, &lot) &&
-               take_number(&name, STR(".cubin"), MEMBERS_MOST, &lots) && lot < lots;
-    if (!fits || name.len)
+    int64_t arch;
+    bool ptx = take_head(&name, STR("kernels/compute_"));
+    if (!ptx && !take_head(&name, STR("kernels/sm_")))
         return false;
-    *out = (Cubin){(int)arch, spare, (uint32_t)lot, (uint32_t)lots, {0}};
+    size_t slash = str_find(name, '/');
+    if (!str_to_int(str_sub(name, 0, slash), &arch) || arch < 0 || arch > 1000 ||
+        !str_ends(str_sub(name, slash, name.len), ptx ? STR(".ptx") : STR(".cubin")))
+        return false;
+    *out = (Cubin){(int)arch, ptx, {0}};
     return true;
 }
 

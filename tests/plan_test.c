@@ -451,13 +451,10 @@ static GanStatus name_of_arch(void *user, const Plan *const *plan, uint32_t plan
     assert_int_equal(plans, 3);
     assert_true(str_eq(plan[1]->func->name, STR("step")));
     for (uint32_t i = 0; i < archs; i++)
-        for (uint32_t lot = 0; lot < 2; lot++)
+        for (uint32_t batch = 0; batch < 2; batch++)
             vec_push(perm, out,
-                     ((Cubin){.arch = arch[i],
-                              .lot = lot,
-                              .lots = 2,
-                              .code = str_format(perm, "%u for %d", lot, arch[i])}));
-    vec_push(perm, out, ((Cubin){.arch = arch[0], .spare = true, .code = STR("for any")}));
+                     ((Cubin){arch[i], false, str_format(perm, "%u for %d", batch, arch[i])}));
+    vec_push(perm, out, ((Cubin){arch[0], true, STR("for any")}));
     return GAN_OK;
 }
 
@@ -490,11 +487,9 @@ static void machine_code_comes_with_its_plan(void **state) {
         fail_msg("%s", gan_error());
     assert_int_equal(c.step.cubin.n, 5);
     assert_int_equal(c.step.cubin.at[3].arch, 90);
-    assert_int_equal(c.step.cubin.at[3].lot, 1);
-    assert_int_equal(c.step.cubin.at[3].lots, 2);
     assert_true(str_eq(c.step.cubin.at[3].code, STR("1 for 90")));
-    assert_false(c.step.cubin.at[3].spare);
-    assert_true(c.step.cubin.at[4].spare);
+    assert_false(c.step.cubin.at[3].ptx);
+    assert_true(c.step.cubin.at[4].ptx);
     assert_int_equal(c.step.cubin.at[4].arch, 80);
     assert_true(str_eq(c.step.cubin.at[4].code, STR("for any")));
     assert_true(str_eq(c.entry[0].cubin.at[0].code, STR("0 for 80")));

@@ -67,10 +67,9 @@ typedef struct Kernel {
     uint32_t words;   // CUDA: in, out, scratch and tickets where there is scratch, number
 } Kernel;
 
-typedef struct Cubin {  // CUDA: kernels as machine code
-    int arch;           // 90: for cards of compute capability 9.0, and 9.x behind it
-    bool spare;         // or the spare ones, as PTX: for any card from `arch` on
-    uint32_t lot, lots; // unless spare: those whose names fall into this lot (cuda_compile.h)
+typedef struct Cubin { // CUDA: a batch of kernels, perhaps others among them, as machine code
+    int arch;          // 90: for cards of compute capability 9.0, and 9.x behind it
+    bool ptx;          // or as PTX, the spare ones: for any card from `arch` on
     Str code;
 } Cubin;
 typedef VEC(Cubin) CubinVec;

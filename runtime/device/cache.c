@@ -226,6 +226,26 @@ bool cache_follow(Arena *a, Str link, Str *path) {
     return true;
 }
 
+Str cache_path_of(Arena *a, Str dir, Str key, Str text, const char *ext) {
+    Str own = hash_hex(a, hash128(text.ptr, text.len));
+    return cache_path(a, dir, str_format(a, "%.*s %.*s", SARG(key), SARG(own)), ext);
+}
+
+uint32_t cache_find(Arena *a, Str link, Str *path, uint32_t *n, uint32_t most) {
+    Str file;
+    uint32_t at = 0;
+    if (!cache_follow(a, link, &file))
+        return NONE;
+    while (at < *n && !str_eq(path[at], file))
+        at++;
+    if (at < *n)
+        return at;
+    if (at == most || !sealed_intact(file))
+        return NONE;
+    path[(*n)++] = file;
+    return at;
+}
+
 bool cache_get(Arena *a, Str path, Str *out) {
     FileMap map;
     Str bytes;

@@ -32,6 +32,12 @@ Str cache_path(Arena *a, Str dir, Str key, const char *ext);
 // and what the name stood for is made again.
 void cache_link(Arena *a, Str link, Str path);
 bool cache_follow(Arena *a, Str link, Str *path); // false: it leads nowhere
+// A kernel has no file of its own: it is a link to the file it was compiled into, with others.
+// The path of the one or the other, under everything but `text` that decides the code (`key`).
+Str cache_path_of(Arena *a, Str dir, Str key, Str text, const char *ext);
+// Which of the files path[*n] `link` leads to. Another intact file is appended, while there are
+// fewer than `most`. NONE: the kernel is to be compiled.
+uint32_t cache_find(Arena *a, Str link, Str *path, uint32_t *n, uint32_t most);
 // The bytes kept there, copied to `a` without the seal, a 0 byte behind them. False: there are
 // none, or they are damaged.
 bool cache_get(Arena *a, Str path, Str *out);

@@ -4,48 +4,95 @@
 // it: the .ganx, the cache on disk, NVRTC. A card newer than the installed NVRTC gets PTX, which
 // its driver compiles.
 //
-// Kernels are assigned to lots, compilation batches, by a hash of their names, which are hashes of
-// their text. A lot is one module image, compiled and cached by itself: lots are compiled on all
-// cores, and a model that changes a little recompiles few of them.
+// Kernels are compiled in batches, on all cores: a batch is one module image. Which kernels an
+// image has is read in the image itself. The cache keeps an image under what it was compiled from,
+// and for each of its kernels a link to it (cache_find): an edited model, and another function of
+// the same one, compile the kernels that are new.
 //
-// Spare kernels, which stand in for a library that most machines have, are a lot of their own, the
-// last. Compiled ahead of time it is PTX alone: with machine code for every architecture dcgan took
-// 1.2 times as long, and the driver can compile it where it is needed.
+// Spare kernels stand in for a library that most machines have. Compiled ahead of time they are PTX
+// alone: with machine code for every architecture dcgan took 1.2 times as long, and the driver can
+// compile it where it is needed.
 #include "cuda_compile.h"
 #include "cache.h"
+#include "image.h"
 
-// The greatest average number of kernels in a lot: each lot costs a start of the compiler, once to
-// PTX and once per architecture, which takes as long as two kernels. From FEW kernels on there are
-// two lots, so that two cores have work.
-enum { LOT = 64, FEW = 16 };
+enum {
+    // The greatest average number of kernels in a batch: each costs a start of the compiler, once
+    // to PTX and once per architecture, which takes as long as two kernels. From FEW kernels on
+    // there are two batches, so that two cores have work.
+    BATCH = 64,
+    FEW = 16,
+    MOST_FOUND = 16, // images of the cache that a program's kernels may be spread over
+};
 
-uint32_t cuda_lot(const Kernel *k, uint32_t lots) {
-    return k->spare ? lots - 1 : (uint32_t)(hash64(k->name.ptr, k->name.len, 0) % (lots - 1));
+// An even number.
+static uint32_t batches_for(uint32_t kernels) {
+    return kernels < FEW ? kernels > 0 : 2 * ((kernels + 2 * BATCH - 1) / (2 * BATCH));
 }
 
-// For kernels that are not spare. A power of two: then a few kernels more or less seldom change the
-// lots of all.
-static uint32_t lots_for(uint32_t kernels) {
-    uint32_t lots = kernels < FEW ? 1 : 2;
-    while (lots * LOT < kernels)
-        lots *= 2;
-    return lots;
+// --- which image has a kernel --------------------------------------------------------------------
+
+typedef struct Modules {
+    Arena *a;
+    StrVec code; // as the driver loads them: a joined image (image.h) is two
+    Map of;      // hash of a kernel's name -> number of its module, plus one
+} Modules;
+
+static uint64_t kernel_hash(Str name) {
+    return hash64(name.ptr, name.len, 0);
+}
+
+// A kernel that several have is that of the last.
+static void modules_add(Modules *m, Str image) {
+    for (Str again; image.len; image = again) {
+        StrVec names = {0};
+        again = image_again(image);
+        image_kernels(m->a, image, &names);
+        vec_push(m->a, &m->code,
+                 again.len ? str_sub(image, 0, (size_t)(again.ptr - image.ptr)) : image);
+        for (uint32_t i = 0; i < names.n; i++)
+            map_put(m->a, &m->of, kernel_hash(names.at[i]), m->code.n);
+    }
+}
+
+static bool modules_have(const Modules *m, const Kernel *k) {
+    return map_find(&m->of, kernel_hash(k->name)) > 0;
 }
 
 static bool wanted(const CudaKernels *k, uint32_t kernel) {
     return !k->wanted || k->wanted[kernel];
 }
 
+// The modules with wanted kernels. False: a wanted kernel is in none.
+static bool modules_pick(const Modules *m, const CudaKernels *k, CudaImages *out) {
+    uint32_t kernels = k->plan->kernel.n, *number = arena_array(m->a, uint32_t, m->code.n);
+    *out = (CudaImages){.code = arena_array(m->a, Str, m->code.n),
+                        .of = arena_array(m->a, uint32_t, kernels)};
+    for (uint32_t i = 0; i < kernels; i++) {
+        out->of[i] = NONE;
+        if (!wanted(k, i))
+            continue;
+        uint32_t at = map_find(&m->of, kernel_hash(k->plan->kernel.at[i].name));
+        if (!at)
+            return false;
+        if (!number[at - 1]) {
+            out->code[out->n] = m->code.at[at - 1];
+            number[at - 1] = ++out->n;
+        }
+        out->of[i] = number[at - 1] - 1;
+    }
+    return true;
+}
+
 // --- what came with the plan ---------------------------------------------------------------------
 
-// Machine code runs on cards of its own major version from its own minor version on.
-static const Cubin *cubin_for(const Plan *p, int arch) {
-    const Cubin *best = NULL;
+// Machine code runs on cards of its own major version from its own minor version on. 0: none.
+static int best_arch(const Plan *p, int arch) {
+    int best = 0;
     for (uint32_t i = 0; i < p->cubin.n; i++) {
         const Cubin *x = &p->cubin.at[i];
-        if (!x->spare && x->arch / 10 == arch / 10 && x->arch <= arch &&
-            (!best || x->arch > best->arch))
-            best = x;
+        if (!x->ptx && x->arch / 10 == arch / 10 && x->arch <= arch && x->arch > best)
+            best = x->arch;
     }
     return best;
 }
@@ -53,42 +100,152 @@ static const Cubin *cubin_for(const Plan *p, int arch) {
 // False: some wanted kernel did not come.
 static bool take_cubins(const CudaKernels *k, Arena *a, CudaImages *out) {
     const Plan *p = k->plan;
-    const Cubin *best = cubin_for(p, k->arch);
-    if (!best)
-        return false;
-    uint32_t lots = best->lots + 1;
-    Str *came = arena_array(a, Str, lots);
-    *out = (CudaImages){lots, arena_array(a, Str, lots)};
+    int best = best_arch(p, k->arch);
+    Modules came = {.a = a};
     for (uint32_t i = 0; i < p->cubin.n; i++) {
         const Cubin *x = &p->cubin.at[i];
-        if (x->spare && x->arch <= k->arch)
-            came[best->lots] = x->code;
-        else if (!x->spare && x->arch == best->arch && x->lots == best->lots)
-            came[x->lot] = x->code;
+        if (x->ptx ? x->arch <= k->arch : x->arch == best)
+            modules_add(&came, x->code);
     }
-    for (uint32_t i = 0; i < p->kernel.n; i++) {
-        uint32_t lot = cuda_lot(&p->kernel.at[i], lots);
-        if (wanted(k, i) && !came[lot].len)
-            return false;
-        if (wanted(k, i))
-            out->code[lot] = came[lot];
-    }
-    return true;
+    return modules_pick(&came, k, out);
 }
 
-// --- what is kept --------------------------------------------------------------------------------
+// --- kernels for one architecture ----------------------------------------------------------------
 
-static Str kept_at(Arena *a, Str dir, const Nvrtc *n, const NvrtcJob *job) {
-    Text key = {.arena = a};
-    text_fmt(&key, "nvrtc %d way %d %s %d\n", nvrtc_version(n), NVRTC_WAY,
-             job->ptx ? "ptx" : "cubin", job->arch);
-    text_put(&key, job->prelude);
-    for (uint32_t i = 0; i < job->sources; i++)
-        text_put(&key, job->source[i]);
-    return cache_path(a, dir, text_str(&key), job->ptx ? ".ptx" : ".cubin");
+typedef VEC(const Kernel *) KernelRefs;
+
+typedef struct Target {
+    int arch;
+    bool ptx;
+    KernelRefs kernel; // each once
+    Str prelude, dir;
+    Str key;              // all that decides a kernel's code but its text
+    StrVec image;         // from the cache, then compiled now
+    Modules found;        // in these
+    Str file[MOST_FOUND]; // where the cache has an image
+    uint32_t files;
+} Target;
+
+typedef struct Batch {
+    Target *target;
+    KernelRefs kernel;
+    size_t length; // of their texts
+    Str path;      // in the cache; empty: it is not kept
+    Str code;
+} Batch;
+typedef VEC(Batch) BatchVec;
+
+static Str target_path(Arena *a, const Target *t, Str text, const char *ext) {
+    return t->dir.len ? cache_path_of(a, t->dir, t->key, text, ext) : (Str){0};
 }
 
-// --- making it -----------------------------------------------------------------------------------
+static Str link_path(Arena *a, const Target *t, const Kernel *k) {
+    return target_path(a, t, k->source, ".kernel");
+}
+
+static void target_add(Target *t, Str image) {
+    vec_push(t->found.a, &t->image, image);
+    modules_add(&t->found, image);
+}
+
+// The images of the cache that have some of the kernels.
+static void target_find(Arena *a, Target *t) {
+    for (uint32_t i = 0; t->dir.len && i < t->kernel.n; i++) {
+        uint32_t files = t->files;
+        Str image;
+        if (modules_have(&t->found, t->kernel.at[i]))
+            continue;
+        cache_find(a, link_path(a, t, t->kernel.at[i]), t->file, &t->files, MOST_FOUND);
+        if (t->files > files && cache_get(a, t->file[files], &image))
+            target_add(t, image);
+    }
+}
+
+static Str batch_path(Arena *a, const Batch *b) {
+    Text all = {.arena = a};
+    for (uint32_t i = 0; i < b->kernel.n; i++)
+        text_put(&all, b->kernel.at[i]->source);
+    return target_path(a, b->target, text_str(&all), b->target->ptx ? ".ptx" : ".cubin");
+}
+
+// Deals the kernels that no image has out over new batches whose texts are about equally long.
+static void target_deal(Arena *a, Target *t, BatchVec *all) {
+    uint32_t missing = 0, first = all->n;
+    for (uint32_t i = 0; i < t->kernel.n; i++)
+        missing += !modules_have(&t->found, t->kernel.at[i]);
+    for (uint32_t i = batches_for(missing); i > 0; i--)
+        vec_push(a, all, (Batch){.target = t});
+    for (uint32_t i = 0; i < t->kernel.n; i++) {
+        const Kernel *k = t->kernel.at[i];
+        Batch *least = all->at + first;
+        if (modules_have(&t->found, k))
+            continue;
+        for (uint32_t b = first; b < all->n; b++)
+            least = all->at[b].length < least->length ? &all->at[b] : least;
+        vec_push(a, &least->kernel, k);
+        least->length += k->source.len;
+    }
+    for (uint32_t b = first; b < all->n; b++)
+        all->at[b].path = batch_path(a, &all->at[b]);
+}
+
+static NvrtcJob batch_job(Arena *a, const Batch *b) {
+    uint32_t n = b->kernel.n;
+    Str *source = arena_array(a, Str, n), *name = arena_array(a, Str, n);
+    for (uint32_t i = 0; i < n; i++) {
+        source[i] = b->kernel.at[i]->source;
+        name[i] = b->kernel.at[i]->name;
+    }
+    const Target *t = b->target;
+    return (NvrtcJob){t->prelude, source, name, n, t->arch, t->ptx};
+}
+
+// What cannot be written is not kept: no error.
+static void batch_keep(Arena *a, const Batch *b) {
+    if (!b->path.len || sealed_write(a, b->path, b->code) != GAN_OK)
+        return;
+    for (uint32_t i = 0; i < b->kernel.n; i++)
+        cache_link(a, link_path(a, b->target, b->kernel.at[i]), b->path);
+}
+
+// Compiles the batches, but those that the cache has: another process may have been as quick, or
+// links could not be made.
+static GanStatus batches_make(const Nvrtc *n, Arena *a, BatchVec *all) {
+    NvrtcJob *job = arena_array(a, NvrtcJob, all->n);
+    NvrtcImage *made = arena_array(a, NvrtcImage, all->n);
+    uint32_t *of = arena_array(a, uint32_t, all->n), jobs = 0;
+    for (uint32_t i = 0; i < all->n; i++) {
+        Batch *b = &all->at[i];
+        if (b->path.len && cache_get(a, b->path, &b->code))
+            continue;
+        job[jobs] = batch_job(a, b);
+        of[jobs++] = i;
+    }
+    TRY(nvrtc_compile_all(n, a, job, jobs, made));
+    for (uint32_t i = 0; i < jobs; i++) {
+        all->at[of[i]].code = made[i].code;
+        batch_keep(a, &all->at[of[i]]);
+    }
+    for (uint32_t i = 0; i < all->n; i++)
+        target_add(all->at[i].target, all->at[i].code);
+    return GAN_OK;
+}
+
+// Images for all targets.
+static GanStatus targets_make(const Nvrtc *n, Arena *a, Target *t, uint32_t targets) {
+    BatchVec all = {0};
+    for (uint32_t i = 0; i < targets; i++) {
+        Str prelude = hash_hex(a, hash128(t[i].prelude.ptr, t[i].prelude.len));
+        t[i].key = str_format(a, "nvrtc %d way %d %s %d %.*s", nvrtc_version(n), NVRTC_WAY,
+                              t[i].ptx ? "ptx" : "cubin", t[i].arch, SARG(prelude));
+        t[i].found.a = a;
+        target_find(a, &t[i]);
+        target_deal(a, &t[i], &all);
+    }
+    return batches_make(n, a, &all);
+}
+
+// --- compiling -----------------------------------------------------------------------------------
 
 // The newest architecture up to the card's that NVRTC makes code for; 0: none.
 static int nearest_arch(const Nvrtc *n, int arch) {
@@ -97,99 +254,45 @@ static int nearest_arch(const Nvrtc *n, int arch) {
     return arch >= CUDA_OLDEST_ARCH ? arch : 0;
 }
 
-// A job for each lot, in `a`; one without sources where no wanted kernel falls into it. Kernels
-// that several plans have come once.
-typedef struct Dealt {
-    uint32_t lots;
-    NvrtcJob *job; // [lots] the last: spare kernels
-} Dealt;
-
-static Dealt deal(Arena *a, const CudaKernels *k, uint32_t plans) {
-    uint32_t most = 0, kernels = 0, spares = 0;
+// Of all functions' kernels each once: those that are spare, or those that are not.
+static KernelRefs kernels_of(Arena *a, const Plan *const *plan, uint32_t plans, bool spare) {
+    KernelRefs out = {0};
     Map known = {0};
-    for (uint32_t p = 0; p < plans; p++)
-        most += k[p].plan->kernel.n;
-    const Kernel **kernel = arena_array(a, const Kernel *, most);
     for (uint32_t p = 0; p < plans; p++) {
-        for (uint32_t i = 0; i < k[p].plan->kernel.n; i++) {
-            const Kernel *x = &k[p].plan->kernel.at[i];
-            uint64_t h = hash64(x->name.ptr, x->name.len, 0);
-            if (!wanted(&k[p], i) || map_find(&known, h))
+        for (uint32_t i = 0; i < plan[p]->kernel.n; i++) {
+            const Kernel *k = &plan[p]->kernel.at[i];
+            if (k->spare != spare || map_find(&known, kernel_hash(k->name)))
                 continue;
-            map_put(a, &known, h, kernels + 1);
-            kernel[kernels++] = x;
-            spares += x->spare;
+            map_put(a, &known, kernel_hash(k->name), 1);
+            vec_push(a, &out, k);
         }
     }
-    Dealt d = {.lots = lots_for(kernels - spares) + 1};
-    Str *text = arena_array(a, Str, d.lots * kernels),
-        *name = arena_array(a, Str, d.lots * kernels);
-    d.job = arena_array(a, NvrtcJob, d.lots);
-    for (uint32_t lot = 0; lot < d.lots; lot++)
-        d.job[lot] = (NvrtcJob){.prelude = k->plan->prelude,
-                                .source = text + lot * kernels,
-                                .name = name + lot * kernels};
-    for (uint32_t i = 0; i < kernels; i++) {
-        uint32_t lot = cuda_lot(kernel[i], d.lots), at = d.job[lot].sources++;
-        text[lot * kernels + at] = kernel[i]->source;
-        name[lot * kernels + at] = kernel[i]->name;
-    }
-    return d;
+    return out;
 }
 
-// An image for each job that has sources: what is kept, and what is made now, and kept from then
-// on.
-static GanStatus make_images(const Nvrtc *n, const NvrtcJob *job, uint32_t jobs, Str dir, Arena *a,
-                             Str *out) {
-    NvrtcImage *made = arena_array(a, NvrtcImage, jobs);
-    NvrtcJob *missing = arena_array(a, NvrtcJob, jobs);
-    uint32_t *place = arena_array(a, uint32_t, jobs), lacks = 0;
-    Str *path = arena_array(a, Str, jobs);
-    for (uint32_t i = 0; i < jobs; i++) {
-        path[i] = dir.len ? kept_at(a, dir, n, &job[i]) : (Str){0};
-        if (job[i].sources && (!path[i].len || !cache_get(a, path[i], &out[i]))) {
-            missing[lacks] = job[i];
-            place[lacks++] = i;
-        }
-    }
-    TRY(nvrtc_compile_all(n, a, missing, lacks, made));
-    for (uint32_t i = 0; i < lacks; i++) {
-        out[place[i]] = made[i].code;
-        if (path[place[i]].len) // what cannot be written is not kept: no error
-            sealed_write(a, path[place[i]], made[i].code);
-    }
-    return GAN_OK;
-}
-
-// The spare kernels for all of arch[archs]: the PTX that the oldest one's code is made of.
-static NvrtcJob spare_job(const Nvrtc *n, const NvrtcJob *spare, const int *arch, uint32_t archs) {
-    NvrtcJob job = *spare;
-    job.arch = arch[0];
+// The architecture of the PTX that is for all of arch[archs].
+static int oldest_ptx(const Nvrtc *n, const int *arch, uint32_t archs) {
+    NvrtcJob job = {.arch = arch[0]};
     for (uint32_t i = 1; i < archs; i++)
         job.arch = arch[i] < job.arch ? arch[i] : job.arch;
-    job.arch = nvrtc_ptx_arch(n, &job);
-    job.ptx = true;
-    return job;
+    return nvrtc_ptx_arch(n, &job);
 }
 
 GanStatus cuda_compile_ahead(const Nvrtc *n, const Plan *const *plan, uint32_t plans,
                              const int *arch, uint32_t archs, Str dir, Arena *a, CubinVec *out) {
-    CudaKernels *all = arena_array(a, CudaKernels, plans);
-    for (uint32_t i = 0; i < plans; i++)
-        all[i].plan = plan[i];
-    Dealt d = deal(a, all, plans);
-    uint32_t lots = d.lots - 1, cubins = lots * archs, jobs = cubins + 1;
-    NvrtcJob *job = arena_array(a, NvrtcJob, jobs);
-    Str *code = arena_array(a, Str, jobs);
-    for (uint32_t i = 0; i < cubins; i++) {
-        job[i] = d.job[i % lots];
-        job[i].arch = arch[i / lots];
-    }
-    job[cubins] = spare_job(n, &d.job[lots], arch, archs);
-    TRY(make_images(n, job, jobs, dir, a, code));
-    for (uint32_t i = 0; i < jobs; i++)
-        if (job[i].sources)
-            vec_push(a, out, ((Cubin){job[i].arch, i == cubins, i % lots, lots, code[i]}));
+    Target *t = arena_array(a, Target, archs + 1);
+    KernelRefs kernel = kernels_of(a, plan, plans, false);
+    for (uint32_t i = 0; i < archs; i++)
+        t[i] = (Target){arch[i], .kernel = kernel, .prelude = plan[0]->prelude, .dir = dir};
+    t[archs] = (Target){.arch = oldest_ptx(n, arch, archs),
+                        .ptx = true,
+                        .kernel = kernels_of(a, plan, plans, true),
+                        .prelude = plan[0]->prelude,
+                        .dir = dir};
+    TRY(targets_make(n, a, t, archs + 1));
+    for (uint32_t i = 0; i <= archs; i++)
+        for (uint32_t k = 0; k < t[i].image.n; k++)
+            vec_push(a, out, ((Cubin){t[i].arch, t[i].ptx, t[i].image.at[k]}));
     return GAN_OK;
 }
 
@@ -209,11 +312,13 @@ GanStatus cuda_compile(const Nvrtc *n, const CudaKernels *k, Arena *a, CudaImage
                     "newer one that does, or use --device cpu",
                     nvrtc_version(n) / 1000, nvrtc_version(n) % 1000 / 10, k->arch / 10,
                     k->arch % 10);
-    Dealt d = deal(a, k, 1);
-    for (uint32_t i = 0; i < d.lots; i++) {
-        d.job[i].arch = arch;
-        d.job[i].ptx = arch != k->arch;
-    }
-    *out = (CudaImages){d.lots, arena_array(a, Str, d.lots)};
-    return make_images(n, d.job, d.lots, k->dir, a, out->code);
+    Target t = {.arch = arch, .ptx = arch != k->arch, .prelude = k->plan->prelude, .dir = k->dir};
+    for (uint32_t i = 0; i < k->plan->kernel.n; i++)
+        if (wanted(k, i))
+            vec_push(a, &t.kernel, &k->plan->kernel.at[i]);
+    TRY(targets_make(n, a, &t, 1));
+    if (!modules_pick(&t.found, k, out))
+        return fail(GAN_ERR_DEVICE, "NVRTC %d.%d: a kernel is not found in what it compiled",
+                    nvrtc_version(n) / 1000, nvrtc_version(n) % 1000 / 10);
+    return GAN_OK;
 }

@@ -311,9 +311,8 @@ struct Loaded {
     const Plan *plan; // borrowed
     Memory memory;    // borrowed; addresses on the card
     Arena arena;      // tasks live here
-    CUmodule *module; // [lots] of each batch of kernels; owned; NULL where none of it is used
-    CUmodule *again;  // [lots] owned; replaces kernels of that batch that spilled; NULL: none
-    uint32_t lots;
+    CUmodule *module; // [modules] owned; NULL: not loaded yet
+    uint32_t modules;
     CUfunction *kernel; // [plan->kernel.n]
     CudnnCalls dnn;
     CudnnCall **call; // [plan->region.n] NULL: none

@@ -6,7 +6,6 @@
 // plan: counters, breadcrumbs, arguments of merged launches, tickets. All sizes follow from the
 // plan alone (cuda_bytes).
 #include "cuda_device.h"
-#include "image.h"
 
 #include <string.h>
 
@@ -85,33 +84,23 @@ static GanStatus load_module(Loaded *l, Str image, CUmodule *out) {
     }
 }
 
-static GanStatus load_modules(Loaded *l, const bool *wanted) {
+// *of: the module of each wanted kernel.
+static GanStatus load_modules(Loaded *l, const bool *wanted, const uint32_t **of) {
     const Cuda *c = l->cuda;
     CudaImages images = {0};
     CudaKernels k = {l->plan, wanted, c->arch, c->cache_dir};
     TRY(c->api->compile(c->api->user, &k, &l->arena, &images));
-    l->module = arena_array(&l->arena, CUmodule, images.lots);
-    l->again = arena_array(&l->arena, CUmodule, images.lots);
-    l->lots = images.lots;
-    for (uint32_t i = 0; i < images.lots; i++) {
-        Str again = image_again(images.code[i]);
-        if (images.code[i].len)
-            TRY(load_module(l, images.code[i], &l->module[i]));
-        if (again.len)
-            TRY(load_module(l, again, &l->again[i]));
-    }
+    l->module = arena_array(&l->arena, CUmodule, images.n);
+    l->modules = images.n;
+    *of = images.of;
+    for (uint32_t i = 0; i < images.n; i++)
+        TRY(load_module(l, images.code[i], &l->module[i]));
     return GAN_OK;
 }
 
-static GanStatus find_entry(Loaded *l, const Kernel *k, CUfunction *out) {
+static GanStatus find_entry(Loaded *l, const Kernel *k, CUmodule module, CUfunction *out) {
     const char *name = str_z(&l->arena, k->name);
-    uint32_t lot = cuda_lot(k, l->lots);
-    CUresult code = CUDA_ERROR_NOT_FOUND;
-    if (l->again[lot])
-        code = l->cuda->cu->ModuleGetFunction(out, l->again[lot], name);
-    if (code == CUDA_ERROR_NOT_FOUND)
-        code = l->cuda->cu->ModuleGetFunction(out, l->module[lot], name);
-    TRY(cuda_check(l->cuda, code, "finding kernel %s", name));
+    CUDA_TRY(l->cuda, ModuleGetFunction(out, module, name), "finding kernel %s", name);
     return allow_shared(l, *out, k->shared, name);
 }
 
@@ -119,13 +108,14 @@ static GanStatus load_kernels(Loaded *l) {
     const Plan *p = l->plan;
     uint32_t n = p->kernel.n;
     bool *wanted = arena_array(&l->arena, bool, n);
+    const uint32_t *of;
     if (!wanted_kernels(l, wanted))
         return GAN_OK;
-    TRY(load_modules(l, wanted));
+    TRY(load_modules(l, wanted, &of));
     l->kernel = arena_array(&l->arena, CUfunction, n);
     for (uint32_t i = 0; i < n; i++)
         if (wanted[i])
-            TRY(find_entry(l, &p->kernel.at[i], &l->kernel[i]));
+            TRY(find_entry(l, &p->kernel.at[i], l->module[of[i]], &l->kernel[i]));
     return GAN_OK;
 }
 
@@ -470,12 +460,9 @@ void cuda_unload(Loaded *l) {
     cuda_comm_unload(l);
     cudnn_release(&l->dnn);
     cufft_release(&l->fft);
-    for (uint32_t i = 0; i < l->lots; i++) {
+    for (uint32_t i = 0; i < l->modules; i++)
         if (l->module[i])
             c->cu->ModuleUnload(l->module[i]);
-        if (l->again[i])
-            c->cu->ModuleUnload(l->again[i]);
-    }
     cuda_free(c, l->fixed);
     if (c->running == l)
         c->running = NULL;

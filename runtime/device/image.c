@@ -1,6 +1,7 @@
 // image.c - see image.h. FIRST, zeros up to a multiple of ALIGN, AGAIN, Tail.
 #include "image.h"
 
+#include <elf.h>
 #include <string.h>
 
 enum { ALIGN = 16 };
@@ -34,4 +35,60 @@ Str image_again(Str image) {
     if (memcmp(tail.mark, mark, sizeof mark) || tail.from % ALIGN || tail.from >= end)
         return (Str){0};
     return str_sub(image, tail.from, end);
+}
+
+// --- the kernels of an image ---------------------------------------------------------------------
+
+// Copies a struct of the file to *out: nothing in it need be aligned, or within the file.
+static bool read_at(Str image, uint64_t at, void *out, size_t n) {
+    if (at > image.len || n > image.len - at)
+        return false;
+    memcpy(out, image.ptr + at, n);
+    return true;
+}
+
+// The text up to a 0 byte; empty where there is none.
+static Str name_at(Str names, uint64_t at) {
+    Str rest = at < names.len ? str_sub(names, at, names.len) : (Str){0};
+    size_t end = str_find(rest, 0);
+    return end < rest.len ? str_sub(rest, 0, end) : (Str){0};
+}
+
+// A cubin is an ELF file: the code of kernel NAME is its section .text.NAME.
+static void kernels_of_elf(Arena *a, Str image, StrVec *out) {
+    const Str text = STR(".text.");
+    Elf64_Ehdr head;
+    Elf64_Shdr section;
+    if (!read_at(image, 0, &head, sizeof head) || head.e_shentsize != sizeof section ||
+        head.e_shoff > image.len ||
+        !read_at(image, head.e_shoff + (uint64_t)head.e_shstrndx * sizeof section, &section,
+                 sizeof section) ||
+        section.sh_offset > image.len || section.sh_size > image.len - section.sh_offset)
+        return;
+    Str names = {image.ptr + section.sh_offset, section.sh_size};
+    for (uint64_t i = 0; i < head.e_shnum; i++) {
+        if (!read_at(image, head.e_shoff + i * sizeof section, &section, sizeof section))
+            return;
+        Str name = name_at(names, section.sh_name);
+        if (str_starts(name, text))
+            vec_push(a, out, str_sub(name, text.len, name.len));
+    }
+}
+
+static void kernels_of_ptx(Arena *a, Str image, StrVec *out) {
+    const Str entry = STR(".visible .entry ");
+    for (size_t at = 0; at < image.len; at += str_find(str_sub(image, at, image.len), '\n') + 1) {
+        Str line = str_sub(image, at, image.len);
+        if (str_starts(line, entry)) {
+            line = str_sub(line, entry.len, line.len);
+            vec_push(a, out, str_sub(line, 0, str_find(line, '(')));
+        }
+    }
+}
+
+void image_kernels(Arena *a, Str image, StrVec *out) {
+    if (str_starts(image, STR(ELFMAG)))
+        kernels_of_elf(a, image, out);
+    else
+        kernels_of_ptx(a, image, out);
 }

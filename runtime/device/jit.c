@@ -126,11 +126,6 @@ typedef struct Loading {
     Unit quick[MOST_AT_ONCE];
 } Loading;
 
-static Str key_path(Arena *a, const Jit *j, Str key, Str text, const char *ext) {
-    Str own = hash_hex(a, hash128(text.ptr, text.len));
-    return cache_path(a, j->dir, str_format(a, "%.*s %.*s", SARG(key), SARG(own)), ext);
-}
-
 // Loads a unit that the cache has, as the last.
 static GanStatus unit_add(JitCode *c, Str path) {
     void *handle = dlopen(str_z(&c->arena, path), RTLD_NOW | RTLD_LOCAL);
@@ -146,20 +141,17 @@ static GanStatus unit_add(JitCode *c, Str path) {
 
 // Looks for a kernel's code in the unit that `link` leads to. `first`: of the tier's units.
 static GanStatus kernel_find(JitCode *c, uint32_t k, Str link, uint32_t first) {
-    Str path;
-    uint8_t at = (uint8_t)first;
-    if (!cache_follow(&c->arena, link, &path))
+    uint32_t units = c->units - first;
+    uint32_t at = cache_find(&c->arena, link, c->path + first, &units, MOST_FOUND);
+    if (at == NONE)
         return GAN_OK;
-    while (at < c->units && !str_eq(c->path[at], path))
-        at++;
-    if (at == c->units) {
-        if (at - first == MOST_FOUND || !sealed_intact(path))
-            return GAN_OK;
+    if (first + at == c->units) {
+        Str path = c->path[c->units];
         GanStatus st = unit_add(c, path);
         if (st != GAN_OK) // unless it was pruned in between
             return file_exists(path) ? st : GAN_OK;
     }
-    c->of[k] = at;
+    c->of[k] = (uint8_t)(first + at);
     return GAN_OK;
 }
 
@@ -169,7 +161,7 @@ static GanStatus kernels_find(Loading *l, Str key, Str *link) {
     for (uint32_t k = 0; k < c->n; k++) {
         if (c->of[k] != NOWHERE)
             continue;
-        link[k] = key_path(&c->arena, c->jit, key, l->kernel[k].source, ".kernel");
+        link[k] = cache_path_of(&c->arena, c->jit->dir, key, l->kernel[k].source, ".kernel");
         TRY(kernel_find(c, k, link[k], first));
     }
     return GAN_OK;
@@ -211,7 +203,7 @@ static GanStatus kernels_deal(Loading *l, Str key, Unit *u, uint32_t *n, uint8_t
         to[k] = least;
     }
     for (uint32_t i = 0; i < *n; i++) {
-        u[i].path = key_path(&c->arena, c->jit, key, text_str(&u[i].text), ".so");
+        u[i].path = cache_path_of(&c->arena, c->jit->dir, key, text_str(&u[i].text), ".so");
         u[i].arena.oom = NULL;
     }
     return GAN_OK;

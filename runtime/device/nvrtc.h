@@ -38,7 +38,7 @@ GanStatus nvrtc_compile(const Nvrtc *n, Arena *a, const NvrtcJob *job, NvrtcImag
 int nvrtc_ptx_arch(const Nvrtc *n, const NvrtcJob *job);
 GanStatus nvrtc_translate(const Nvrtc *n, Arena *a, const NvrtcJob *job, NvrtcImage *out);
 GanStatus nvrtc_assemble(const Nvrtc *n, Arena *a, const NvrtcJob *job, Str ptx, NvrtcImage *out);
-// job[jobs] to out[jobs], on all cores. Jobs of one list of sources, at one address, share its PTX.
+// job[jobs] to out[jobs], on all cores. Jobs of the same sources (by address) share their PTX.
 // An image is the same whatever else is in the list.
 GanStatus nvrtc_compile_all(const Nvrtc *n, Arena *a, const NvrtcJob *job, uint32_t jobs,
                             NvrtcImage *out);

@@ -31,8 +31,12 @@ typedef struct Tasks {
 } Tasks;
 
 static bool same_text(const Nvrtc *n, const NvrtcJob *a, const NvrtcJob *b) {
-    return a->source == b->source && a->sources == b->sources &&
-           nvrtc_ptx_arch(n, a) == nvrtc_ptx_arch(n, b);
+    if (a->sources != b->sources || nvrtc_ptx_arch(n, a) != nvrtc_ptx_arch(n, b))
+        return false;
+    for (uint32_t i = 0; i < a->sources; i++)
+        if (a->source[i].ptr != b->source[i].ptr)
+            return false;
+    return true;
 }
 
 static void tasks_list(Arena *a, uint32_t jobs, Tasks *t) {

@@ -5,6 +5,7 @@
 #include "cache.h"
 #include "cards.h"
 #include "cuda_dnn.h"
+#include "image.h"
 #include "library.h"
 #include "nvrtc.h"
 #include "trial.h"
@@ -190,20 +191,27 @@ static void kept_close(Kept *k) {
     arena_release(&k->a);
 }
 
-// The one file in the folder.
-static Str kept_file(Kept *k) {
-    StrVec names = {0};
+// The images in the folder: all but the links to them.
+static StrVec kept_images(Kept *k) {
+    StrVec names = {0}, images = {0};
     assert_fine(dir_list(&k->a, str_c(k->dir), &names));
-    assert_int_equal(names.n, 1);
-    return path_join(&k->a, str_c(k->dir), names.at[0]);
+    for (uint32_t i = 0; i < names.n; i++)
+        if (!str_ends(names.at[i], STR(".kernel")))
+            vec_push(&k->a, &images, path_join(&k->a, str_c(k->dir), names.at[i]));
+    return images;
 }
 
-// Of kernels that are one lot beside the spare ones.
+static Str kept_file(Kept *k) {
+    StrVec images = kept_images(k);
+    assert_int_equal(images.n, 1);
+    return images.at[0];
+}
+
+// Of few kernels.
 static Str one_image(Kept *k, const Nvrtc *n) {
     CudaImages images;
     assert_fine(cuda_compile(n, &k->kernels, &k->a, &images));
-    assert_int_equal(images.lots, 2);
-    assert_int_equal(images.code[1].len, 0);
+    assert_int_equal(images.n, 1);
     return images.code[0];
 }
 
@@ -280,32 +288,27 @@ static bool holds(Str image, Str name) {
     return memmem(image.ptr, image.len, name.ptr, name.len) != NULL;
 }
 
-// The lots of one kernel alone, without a compiler, of code that came with the plan: its own, and
-// of the spare kernels the PTX.
-static void check_came(Kept *k, uint32_t kernel, const CudaImages *made) {
+// One kernel alone, without a compiler, of code that came with the plan; spare ones came as PTX.
+static void check_came(Kept *k, uint32_t kernel) {
     CudaImages came;
-    const Kernel *x = &k->kernels.plan->kernel.at[kernel];
-    uint32_t own = cuda_lot(x, made->lots);
-    bool *one = arena_array(&k->a, bool, k->kernels.plan->kernel.n);
+    Plan *p = (Plan *)(uintptr_t)k->kernels.plan;
+    const Kernel *x = &p->kernel.at[kernel];
+    bool *one = arena_array(&k->a, bool, p->kernel.n);
     one[kernel] = true;
     k->kernels.wanted = one;
     assert_fine(cuda_compile(NULL, &k->kernels, &k->a, &came));
-    assert_int_equal(came.lots, made->lots);
-    for (uint32_t lot = 0; lot < made->lots; lot++)
-        if (lot != own)
-            assert_int_equal(came.code[lot].len, 0);
-        else if (x->spare)
-            assert_non_null(strstr(came.code[lot].ptr, str_z(&k->a, x->name)));
-        else
-            assert_true(str_eq(came.code[lot], made->code[lot]));
-    for (uint32_t i = 0; i < k->kernels.plan->cubin.n; i++) {
-        Cubin *c = &k->kernels.plan->cubin.at[i];
-        Str code = c->code;
-        if (x->spare ? !c->spare : c->spare || c->lot != own)
+    assert_int_equal(came.n, 1);
+    for (uint32_t i = 0; i < p->kernel.n; i++)
+        assert_int_equal(came.of[i], i == kernel ? 0 : NONE);
+    assert_true(holds(came.code[0], x->name));
+    assert_int_equal(str_starts(came.code[0], STR("\177ELF")), !x->spare);
+    for (uint32_t i = 0; i < p->cubin.n; i++) {
+        Str code = p->cubin.at[i].code;
+        if (!holds(code, x->name))
             continue;
-        c->code = (Str){0}; // did not come
+        p->cubin.at[i].code = (Str){0}; // did not come
         assert_int_equal(cuda_compile(NULL, &k->kernels, &k->a, &came), GAN_ERR_DEVICE);
-        c->code = code;
+        p->cubin.at[i].code = code;
     }
 }
 
@@ -317,8 +320,7 @@ static uint32_t first_kernel(const Plan *p, bool spare) {
     return i;
 }
 
-// Many kernels are dealt out; each is in its own lot and in no other, whoever compiled them. A lot
-// of which nothing is wanted is not made.
+// Many kernels are dealt out to several modules, each to one.
 static void kernels_are_in_their_modules(void **state) {
     (void)state;
     Kept k;
@@ -329,21 +331,86 @@ static void kernels_are_in_their_modules(void **state) {
     k.kernels.plan = &p;
     k.kernels.wanted = NULL;
     assert_fine(cuda_compile(k.nvrtc, &k.kernels, &k.a, &made));
-    assert_true(made.lots > 2);
-    for (uint32_t i = 0; i < p.kernel.n; i++) {
-        Str name = p.kernel.at[i].name;
-        for (uint32_t lot = 0; lot < made.lots; lot++)
-            assert_int_equal(holds(made.code[lot], name),
-                             lot == cuda_lot(&p.kernel.at[i], made.lots));
-    }
+    assert_true(made.n > 1);
+    for (uint32_t i = 0; i < p.kernel.n; i++)
+        for (uint32_t image = 0; image < made.n; image++)
+            assert_int_equal(holds(made.code[image], p.kernel.at[i].name), image == made.of[i]);
     assert_fine(cuda_compile_ahead(k.nvrtc, plan, 1, &(int){90}, 1, (Str){0}, &k.a, &p.cubin));
     const Cubin *spare = &p.cubin.at[p.cubin.n - 1];
-    assert_true(spare->spare);
+    assert_true(spare->ptx);
     assert_int_equal(spare->arch, 80); // for all cards, as what the others were made of
     assert_non_null(strstr(spare->code.ptr, ".target sm_80"));
-    check_came(&k, first_kernel(&p, false), &made);
-    check_came(&k, first_kernel(&p, true), &made);
+    check_came(&k, first_kernel(&p, false));
+    check_came(&k, first_kernel(&p, true));
     kept_close(&k);
+}
+
+// How many of the first `n` kernels of a plan are in the images that were added to the folder
+// by compiling them; `files`: how many images there were, and then are.
+static uint32_t compiled_anew(Kept *k, uint32_t n, uint32_t *files) {
+    CudaImages images;
+    StrVec before = kept_images(k), after;
+    uint32_t count = 0;
+    assert_int_equal(before.n, *files);
+    for (uint32_t i = 0; i < k->kernels.plan->kernel.n; i++)
+        ((bool *)(uintptr_t)k->kernels.wanted)[i] = i < n;
+    assert_fine(cuda_compile(k->nvrtc, &k->kernels, &k->a, &images));
+    after = kept_images(k);
+    for (uint32_t i = 0; i < after.n; i++) {
+        Str bytes;
+        StrVec names = {0};
+        bool known = false;
+        for (uint32_t b = 0; b < before.n; b++)
+            known |= str_eq(before.at[b], after.at[i]);
+        assert_fine(file_read(&k->a, after.at[i], &bytes));
+        image_kernels(&k->a, bytes, &names);
+        count += known ? 0 : names.n;
+    }
+    *files = after.n;
+    assert_int_equal(images.n, after.n);
+    return count;
+}
+
+// What has been compiled, with whatever else, is found again.
+static void only_new_kernels_are_compiled(void **state) {
+    (void)state;
+    Kept k;
+    uint32_t files = 0;
+    kept_open(&k, STR("d2gan_ring.gan"));
+    k.kernels.plan = &k.compiled.step;
+    k.kernels.wanted = arena_array(&k.a, bool, k.compiled.step.kernel.n);
+    assert_true(k.compiled.step.kernel.n >= 5);
+    assert_int_equal(compiled_anew(&k, 3, &files), 3);
+    assert_int_equal(files, 1);
+    assert_int_equal(compiled_anew(&k, 5, &files), 2);
+    assert_int_equal(files, 2);
+    assert_int_equal(compiled_anew(&k, 5, &files), 0);
+    Str path = kept_images(&k).at[1];
+    assert_fine(file_write_atomic(path, "cut off", 7));
+    assert_int_equal(compiled_anew(&k, 5, &files), 0); // in new files
+    assert_int_equal(files, 2);
+    assert_true(sealed_intact(path));
+    kept_close(&k);
+}
+
+#define ENTRY(name) ".visible .entry " name "(\n)\n{\n}\n"
+
+// Kernels that were compiled again by themselves are taken from where that was.
+static void kernels_compiled_again_are_taken_from_there(void **state) {
+    (void)state;
+    Arena a;
+    CudaImages image;
+    assert_fine(arena_init(&a, 0));
+    Plan p = {0};
+    vec_push(&a, &p.kernel, ((Kernel){.name = STR("k_one")}));
+    vec_push(&a, &p.kernel, ((Kernel){.name = STR("k_two")}));
+    Str both = image_join(&a, STR(ENTRY("k_one") ENTRY("k_two")), STR(ENTRY("k_two")));
+    vec_push(&a, &p.cubin, ((Cubin){.arch = 90, .code = both}));
+    assert_fine(cuda_compile(NULL, &(CudaKernels){&p, NULL, 90, {0}}, &a, &image));
+    assert_int_equal(image.n, 2);
+    assert_non_null(strstr(image.code[image.of[0]].ptr, "k_one"));
+    assert_true(str_eq(image.code[image.of[1]], STR(ENTRY("k_two"))));
+    arena_release(&a);
 }
 
 // Code that came with the plan needs no compiler; without either the message names both ways out.
@@ -358,14 +425,18 @@ static void code_of_a_compiled_model_is_used(void **state) {
     assert_int_equal(cuda_compile(NULL, &k, &a, &image), GAN_ERR_DEVICE);
     assert_non_null(strstr(gan_error(), "--target cuda:sm_90"));
     assert_non_null(strstr(gan_error(), "--device cpu works here"));
-    vec_push(&a, &p.cubin, ((Cubin){.arch = 80, .lots = 1, .code = STR("eighty")}));
+    const Str eighty = STR(ENTRY("k_any") "eighty"), ninety = STR(ENTRY("k_any") "ninety");
+    vec_push(&a, &p.cubin, ((Cubin){.arch = 80, .code = eighty}));
     assert_int_equal(cuda_compile(NULL, &k, &a, &image), GAN_ERR_DEVICE);
-    vec_push(&a, &p.cubin, ((Cubin){.arch = 90, .lots = 1, .code = STR("ninety")}));
+    vec_push(&a, &p.cubin, ((Cubin){.arch = 90, .code = STR(ENTRY("k_other"))}));
+    assert_int_equal(cuda_compile(NULL, &k, &a, &image), GAN_ERR_DEVICE);
+    vec_push(&a, &p.cubin, ((Cubin){.arch = 90, .code = ninety}));
     assert_fine(cuda_compile(NULL, &k, &a, &image));
-    assert_true(str_eq(image.code[0], STR("ninety")));
+    assert_int_equal(image.n, 1);
+    assert_true(str_eq(image.code[0], ninety));
     k.arch = 86;
     assert_fine(cuda_compile(NULL, &k, &a, &image));
-    assert_true(str_eq(image.code[0], STR("eighty")));
+    assert_true(str_eq(image.code[0], eighty));
     arena_release(&a);
 }
 
@@ -380,6 +451,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(two_processes_may_fill_one_cache),
         cmocka_unit_test(an_image_does_not_depend_on_other_kernels),
         cmocka_unit_test(kernels_are_in_their_modules),
+        cmocka_unit_test(only_new_kernels_are_compiled),
+        cmocka_unit_test(kernels_compiled_again_are_taken_from_there),
         cmocka_unit_test(code_of_a_compiled_model_is_used),
     };
     if (CASES_LISTED(tests))

@@ -1,6 +1,5 @@
 // record_driver.c - the mock driver: the card, its objects and modules, and the table of its
 // functions, one per row of cuda_driver.def; the recorder itself.
-#include "image.h"
 #include "record_state.h"
 
 #include <stdlib.h>
@@ -8,7 +7,7 @@
 
 Recorder *recording;
 
-enum { LOTS = 3, OUTDATED = '!' }; // of kernels; behind the name of one made again
+enum { IMAGES = 3 }; // of a plan's kernels
 
 void complain(const char *format, ...) {
     if (*recording->complaint)
@@ -106,8 +105,6 @@ static CUresult module_function(CUfunction *out, CUmodule m, const char *name) {
     const char *at = o ? strstr(o->names, name) : NULL;
     if (!at)
         return CUDA_ERROR_NOT_FOUND;
-    if (at[strlen(name)] == OUTDATED)
-        complain("%s: from where it spills, and is there without", name);
     Function *f = arena_new(&recording->arena, Function);
     f->name = str_z(&recording->arena, str_c(name));
     *out = (CUfunction)f;
@@ -251,23 +248,19 @@ static CudaDriver driver = {
 
 // --- the recorder --------------------------------------------------------------------------------
 
-// Images are the names of their kernels. The last of each lot was made again.
+// Images are the names of their kernels.
 static GanStatus compile(void *user, const CudaKernels *k, Arena *a, CudaImages *out) {
     (void)user;
-    Str last[LOTS] = {{0}};
-    *out = (CudaImages){LOTS, arena_array(a, Str, LOTS)};
-    for (uint32_t i = 0; i < k->plan->kernel.n; i++) {
-        const Kernel *x = &k->plan->kernel.at[i];
-        uint32_t lot = cuda_lot(x, LOTS);
-        if (k->wanted[i]) {
-            out->code[lot] = str_format(a, "%.*s %.*s", SARG(out->code[lot]), SARG(x->name));
-            last[lot] = x->name;
-        }
+    uint32_t n = k->plan->kernel.n;
+    *out = (CudaImages){IMAGES, arena_array(a, Str, IMAGES), arena_array(a, uint32_t, n)};
+    for (uint32_t i = 0; i < IMAGES; i++)
+        out->code[i] = STR(" ");
+    for (uint32_t i = 0; i < n; i++) {
+        Str *image = &out->code[i % IMAGES];
+        out->of[i] = k->wanted[i] ? i % IMAGES : NONE;
+        if (k->wanted[i])
+            *image = str_format(a, "%.*s %.*s", SARG(*image), SARG(k->plan->kernel.at[i].name));
     }
-    for (uint32_t i = 0; i < LOTS; i++)
-        if (last[i].len)
-            out->code[i] = image_join(a, str_format(a, "%.*s%c%c", SARG(out->code[i]), OUTDATED, 0),
-                                      str_format(a, "%.*s%c", SARG(last[i]), 0));
     return GAN_OK;
 }
 

@@ -23,14 +23,12 @@ static void check_images(Arena *a, const Plan *p, int arch) {
     CudaImages images;
     if (cuda_compile(NULL, &k, a, &images) != GAN_OK)
         return; // some kernel's code did not come
-    for (uint32_t i = 0; i < p->kernel.n; i++) {
-        uint32_t lot = cuda_lot(&p->kernel.at[i], images.lots);
-        if (lot >= images.lots || !images.code[lot].len)
+    for (uint32_t i = 0; i < p->kernel.n; i++)
+        if (images.of[i] >= images.n || !images.code[images.of[i]].len)
             bug("kernel %u has no code", i);
-    }
 }
 
-// Each line is a member's name, and its code.
+// Each line is a member's name, and what follows it is the code.
 static void take_kernels(Arena *a, Str bytes) {
     Kernel kernel[] = {{.name = STR("k_ours")}, {.name = STR("k_spare"), .spare = true}};
     const Func f = {.name = STR("step")};
@@ -39,12 +37,12 @@ static void take_kernels(Arena *a, Str bytes) {
     vec_push(a, &g.member, ((GanxMember){STR("kernels/step.cu"), STR("\n\n")})); // of these two
     for (size_t at = 0; at < bytes.len; at += str_find(str_sub(bytes, at, bytes.len), '\n') + 1) {
         Str rest = str_sub(bytes, at, bytes.len), line = str_sub(rest, 0, str_find(rest, '\n'));
-        vec_push(a, &g.member, ((GanxMember){line, line}));
+        vec_push(a, &g.member, ((GanxMember){line, str_sub(rest, line.len + 1, rest.len)}));
     }
     ganx_cubins(a, &g, &p);
     for (uint32_t i = 0; i < p.cubin.n; i++) {
         const Cubin *x = &p.cubin.at[i];
-        if (x->arch < 0 || (!x->spare && x->lot >= x->lots) || x->code.ptr < bytes.ptr ||
+        if (x->arch < 0 || (x->code.len && x->code.ptr < bytes.ptr) ||
             x->code.ptr + x->code.len > bytes.ptr + bytes.len)
             bug("code %u is none", i);
     }
