@@ -44,6 +44,39 @@ static void find_range(const Module *m, Sampler *s) {
             s->lo = -1, s->hi = 1, s->mapped = true;
 }
 
+// The range of a field's values where the text says it: images are 0 to 255 until they are scaled.
+static bool field_range(const Field *f, double *lo, double *hi) {
+    bool known = f->kind == FieldImage;
+    *lo = 0, *hi = 255;
+    for (uint32_t i = 0; i < f->xform.n; i++) {
+        if (f->xform.at[i].kind == XformMap)
+            return false;
+        if (f->xform.at[i].kind == XformScale)
+            *lo = f->xform.at[i].a, *hi = f->xform.at[i].b, known = true;
+    }
+    return known;
+}
+
+Str sampler_unreachable(Arena *a, const Module *m, uint32_t entry) {
+    const Func *f = &m->entry.at[entry];
+    Sampler s = sampler_of(m, entry);
+    uint32_t node = s.node;
+    while (graph_node(&f->g, node)->op == OpCast)
+        node = node_in(&f->g, node, 0);
+    Op op = (Op)graph_node(&f->g, node)->op;
+    double lo, hi, least = op == OpTanh ? -1 : 0;
+    if ((op != OpTanh && op != OpSigmoid) || s.real_slot == NONE)
+        return (Str){0};
+    const Slot *slot = &m->slot.at[s.real_slot];
+    const Field *data = &m->stream.at[slot->stream].field.at[slot->site];
+    if (!field_range(data, &lo, &hi) || (lo >= least && hi <= 1))
+        return (Str){0};
+    return str_format(a,
+                      "warning: data %.*s goes from %g to %g, but sample %.*s is a %s, from %g to "
+                      "1: `scale(%g, 1)` in the data statement gives both one range",
+                      SARG(data->name), lo, hi, SARG(f->name), op_info[op].text, least, least);
+}
+
 // The entry's value in the units of its data, where a map has it in others.
 static uint32_t raw_node(const Func *f) {
     Str last = f->result.at[f->result.n - 1].name;

@@ -56,6 +56,9 @@ typedef struct Sampler {
 // The first slot of the data field that `slot` is a batch of; NONE: it is of none.
 uint32_t sampler_field(const Module *m, uint32_t slot);
 Sampler sampler_of(const Module *m, uint32_t entry);
+// A warning where the data that the entry imitates have values that its last operation, a tanh or a
+// sigmoid, cannot give; else empty.
+Str sampler_unreachable(Arena *a, const Module *m, uint32_t entry);
 GanStatus sampler_named(const Module *m, Str name, uint32_t *out); // GAN_ERR_USAGE: there is none
 // `name` empty: the first entry whose value is a picture, else the first. GAN_ERR_INPUT or _USAGE
 // when there is none.

@@ -176,6 +176,19 @@ static GanStatus open_session(Train *t, const TrainOptions *o) {
                    : GAN_OK;
 }
 
+// Once, of the first sample there is one for.
+static void warn_of_ranges(const Train *t) {
+    const Module *m = &t->session.compiled.module;
+    for (uint32_t i = 0; i < m->entry.n; i++) {
+        Arena scratch = *t->perm;
+        Str words = m->entry.at[i].result.n ? sampler_unreachable(&scratch, m, i) : (Str){0};
+        if (!words.len)
+            continue;
+        say(&t->host->console, "%.*s", SARG(words));
+        return;
+    }
+}
+
 static GanStatus open_run(Train *t, Job *job, const TrainOptions *o) {
     bool resume = o->resume, first = !t->step; // of the stages this process trains
     const Console *c = &t->host->console;
@@ -203,6 +216,7 @@ static GanStatus open_run(Train *t, Job *job, const TrainOptions *o) {
     if (first)
         TRY(trace_within(t->trace, t->step, job->steps));
     progress_title(*t->perm, &t->host->console, &t->session, t->job);
+    warn_of_ranges(t);
     TRY(prepare_folder(t, resume)); // behind all that may be a mistake in what was asked
     return open_log(t);
 }

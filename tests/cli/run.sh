@@ -153,3 +153,14 @@ for device in ref cpu; do
     expect 0 train states.gan --data x=s.pack --batch 4 --steps 2 --device $device --out states.$device
     grep -q '"step": 2,.*"before": 1, "after": 2' states.$device/log.jsonl || fail "$device: $(tail -2 states.$device/log.jsonl)"
 done
+
+# A generator that ends in tanh or sigmoid cannot imitate data of a wider range: a warning says so.
+ranges() { sed "s/scale(-1, 1)/$1/; s/|> tanh/|> $2/" tiny.gan >ranges.gan; expect 0 train ranges.gan --data x=s.pack --batch 4 --steps 1 --threads 1 --out "ranges$3"; }
+ranges '' tanh 1
+says '^warning: data x goes from 0 to 255, but sample fakes is a tanh, from -1 to 1: `scale(-1, 1)`'
+ranges 'scale(-1, 1)' sigmoid 2
+says '^warning: data x goes from -1 to 1, but sample fakes is a sigmoid, from 0 to 1: `scale(0, 1)`'
+quiet() { if grep '^warning' err; then fail "data $1 and $2"; fi; }
+ranges 'scale(-1, 1)' tanh 3;   quiet 'of -1 to 1' tanh
+ranges 'scale(0, 1)' tanh 4;    quiet 'of 0 to 1' tanh
+ranges 'scale(0, 1)' sigmoid 5; quiet 'of 0 to 1' sigmoid
