@@ -56,7 +56,7 @@ static Str messages(Case *c) {
     return text_str(&t);
 }
 
-// A text that must elaborate to a sound module without a word.
+// A text that must elaborate to a valid module without diagnostics.
 static const Module *module_of(const char *name, Str text, const char *set, bool feed) {
     Str error = {0};
     Case *c = elaborate_text(name, text, 4, set, feed);
@@ -81,7 +81,7 @@ static Str hash_of(const Module *m) {
 
 // --- shipped models ------------------------------------------------------------------------------
 
-// Sizes of the studies' nets: trained numbers, and numbers of state.
+// Sizes of the published nets: parameters, and numbers of state.
 static const struct {
     const char *file, *set, *net;
     int64_t weights, state;
@@ -195,7 +195,7 @@ static const Module *small(const char *text) {
     return module_of("small.gan", str_c(text), NULL, false);
 }
 
-// Two texts, one graph.
+// Two texts that give the same graph.
 static const struct {
     const char *what, *a, *b;
 } twins[] = {
@@ -298,7 +298,7 @@ static void input_classes_are_part_of_the_hash(void **state) {
     assert_false(str_eq(hash[1], hash[2]));
 }
 
-// How many weights of the net each of its updates gives a gradient to; -1 behind the last.
+// For each update of the net, the number of weights with a gradient; ends with -1.
 static void count_gradients(const Module *m, uint32_t net, int out[8]) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < m->step.update.n && n < 7; i++) {
@@ -336,7 +336,7 @@ static void a_net_of_one_branch_is_not_updated_in_the_other(void **state) {
     }
 }
 
-// One whose weights alone are read, and one called in a branch that the configs leave out.
+// A net of which only weights are read, and one called in a branch disabled by a config.
 static void a_net_that_is_used_gets_no_warning(void **state) {
     (void)state;
     Str text = STR(NETS "config both = false\nnet Start = copy(D)\nnet E = Judge\n"
@@ -401,7 +401,7 @@ static uint32_t sites_of(const Module *m, uint32_t func) {
     return n;
 }
 
-// The draw before a choice is one draw, whatever the outcome; one behind it is made in either.
+// A random draw before an `if` is a single site; one after it is a site in either branch.
 static void a_replay_buffer_draws_each_random_number_once(void **state) {
     (void)state;
     const Module *m = small(
@@ -429,7 +429,8 @@ static void equal_step_counters_are_shared(void **state) {
         HEAD
         "net D(x: [4]) { a = x |> dense(1); b = x |> dense(1); [mean(a), mean(b)] }\n"
         "step { a, b = D(x); update D minimize a using opt; update D minimize a + b using opt }");
-    assert_int_equal(slots_named(m, "opt.c1/"), 4); // the updates reach other weights: one for each
+    assert_int_equal(slots_named(m, "opt.c1/"),
+                     4); // the updates have different weights: one for each
 }
 
 static void updates_with_one_optimizer_share_its_moments(void **state) {
@@ -440,7 +441,7 @@ static void updates_with_one_optimizer_share_its_moments(void **state) {
     assert_int_equal(m->step.update.n, 3);
 }
 
-// A loss over a value from before an update and one from behind it has the gradients to both.
+// A loss over a value from before an update and one from after it has gradients to both.
 static void a_gradient_flows_to_every_version_of_a_weight(void **state) {
     (void)state;
     const Module *m = small(NETS "step { before = mean(D(x)); update D minimize before using opt\n"
@@ -453,7 +454,7 @@ static void a_gradient_flows_to_every_version_of_a_weight(void **state) {
     assert_int_equal(graph_node(g, m->step.update.at[0].grad.at[0].node)->op, OpGrad);
 }
 
-// Clipping by the norm of all gradients: one root, of the sum of both weights' squares.
+// Clipping by the global gradient norm: one square root, of the sum over both weights.
 static void total_is_one_sum_over_all_weights(void **state) {
     (void)state;
     const Module *m =
@@ -479,8 +480,8 @@ static uint32_t count_tanh(const Func *f) {
     return n;
 }
 
-// A map is made where its field is read, once a batch; what is fed is mapped already. Samples of
-// the field's shape come in its files' units, too, those of other shapes do not.
+// A field's `map` is applied once a batch where the field is read; values that are fed are mapped
+// already. Samples of the field's shape are mapped back to the files' units, others are not.
 static void a_data_map_is_part_of_the_graphs(void **state) {
     static const char text[] = "model m\nfn back(s) = log((1 + s)/(1 - s))/2\n"
                                "data x : float(2) map(tanh, back)\n"
@@ -510,7 +511,7 @@ static void a_schedule_has_its_rate_at_the_start(void **state) {
     assert_true(m->step.update.at[1].rate == 0.1);
 }
 
-// The turns of `each sample`: one write of the table, whatever the batch.
+// `each sample`: one write of the table, for any batch size.
 static void a_replay_buffer_is_written_once(void **state) {
     (void)state;
     const Module *m = small(NETS "old = replay(3)\n"
@@ -525,7 +526,7 @@ static void a_replay_buffer_is_written_once(void **state) {
     assert_int_equal(sites_of(m, 1), 3);
 }
 
-// `each sample` is a loop: as much graph for any batch, and as many turns as samples.
+// `each sample` is a loop: the graph does not grow with the batch, its iterations do.
 static void each_sample_is_a_loop(void **state) {
     (void)state;
     Str text = STR(NETS "old = replay(3)\n"
@@ -569,7 +570,7 @@ static void a_copy_starts_from_its_nets_weights(void **state) {
     assert_int_equal(found, 2);
 }
 
-// Layers bound to names are called so; others are numbered; a second call finds the same weights.
+// Layers bound to names use them; others are numbered; a second call uses the same weights.
 static void weights_are_named_by_their_path(void **state) {
     (void)state;
     const Module *m = small(HEAD "fn residual(c)(x) = x + (x |> dense(c) |> dense(c))\n"
@@ -638,7 +639,7 @@ static void settings_are_checked_for_type_and_spelling(void **state) {
     }
 }
 
-// What a help line advises is there: a name alone behind `write`, and names that are called.
+// The names that help lines suggest exist: those after `write`, and those that are called.
 static void check_named(const char *habit, const char *at, size_t len) {
     static const char *const known[] = {"image", "label", "resize", "crop", "scale", "cell"};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)

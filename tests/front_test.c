@@ -79,7 +79,7 @@ static Str yaml_of(Case *c) {
     return text_str(&t);
 }
 
-// The one error of a text, or the empty text when there is none or there are more.
+// The only error of a text; empty if there is none or more than one.
 static Str only_error(const char *text) {
     Case c = read_case("case.gan", str_format(&arena, "model m\n%s\n", text));
     return diag_errors(&c.f) == 1 ? errors_of(&c) : (Str){0};
@@ -170,7 +170,7 @@ static void reads(const char *path) {
     expect_same(path, errors_of(&c), (Str){0});
 }
 
-static const char *named_like(const char *path, const char *name) { // a library's text stays one
+static const char *named_like(const char *path, const char *name) { // library files keep their path
     return strstr(path, "stdlib/") ? show(str_format(&arena, "stdlib/%s", name)) : name;
 }
 
@@ -221,7 +221,7 @@ static void yaml_round_trip(void **state) {
     every_file(goes_to_yaml_and_back, false);
 }
 
-// Both forms of a model say the same statements, in whatever order and under whatever local names.
+// Both forms of a model have the same statements, up to order and local names.
 static void twins_agree(void **state) {
     (void)state;
     Case gan = read_case("dcgan.gan", read_text(ROOT_DIR "/models/dcgan.gan"));
@@ -233,7 +233,7 @@ static void twins_agree(void **state) {
 
 // --- the manual ----------------------------------------------------------------------------------
 
-// The next block of the manual fenced as `kind`; moves *rest behind it.
+// The next block of the manual fenced as `kind`; advances *rest past it.
 static bool next_block(Str *rest, const char *kind, Str *out) {
     Str open = str_format(&arena, "```%s\n", kind);
     size_t at = 0;

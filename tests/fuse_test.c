@@ -150,23 +150,23 @@ static void a_batch_norm_stores_nothing_large_between(void **state) {
     assert_int_equal(c->plan.kernel.n, 3);
 }
 
-// Squares about a mean do not wait for it where it is theirs: of the same values over the same
-// axes. Everything else stays as it is.
+// Squares about a mean are computed without waiting for the mean if it is of the same values over
+// the same axes. Everything else is unchanged.
 static void mean_and_variance_are_one_pass(void **state) {
     (void)state;
     static const struct {
         Dtype dtype;
         uint32_t axes, mean; // of the squares; of the mean
         int64_t n;           // that the mean's sum is divided by
-        bool other;          // the mean is another value's
+        bool other;          // the mean of another value
         bool found;
     } cases[] = {
-        {DtF32, 1 | 4 | 8, 1 | 4 | 8, 8 * 256, false, true}, // over a batch,
-        {DtF32, 4 | 8, 4 | 8, 256, false, true},             // of an instance,
-        {DtF32, 2 | 4 | 8, 2 | 4 | 8, 6 * 256, false, true}, // of a sample
-        {DtF64, 4 | 8, 4 | 8, 256, false, false},            // would see what is lost
+        {DtF32, 1 | 4 | 8, 1 | 4 | 8, 8 * 256, false, true}, // batch norm
+        {DtF32, 4 | 8, 4 | 8, 256, false, true},             // instance norm
+        {DtF32, 2 | 4 | 8, 2 | 4 | 8, 6 * 256, false, true}, // layer norm
+        {DtF64, 4 | 8, 4 | 8, 256, false, false},            // its precision would suffer
         {DtF32, 4 | 8, 4 | 8, 255, false, false},            // not the mean
-        {DtF32, 4 | 8, 8, 16, false, false},                 // of a row
+        {DtF32, 4 | 8, 8, 16, false, false},                 // of a row only
         {DtF32, 4 | 8, 4 | 8, 256, true, false},
         {DtF32, 2, 2, 6, false, false}, // arithmetic, in whatever loop reads it
     };
@@ -208,7 +208,7 @@ static void both_sums_of_a_norms_gradient_are_one_loop(void **state) {
     assert_int_equal(c->plan.region.n, 2);
 }
 
-// Everything of one weight is one loop in place; the step count, which that loop reads, moves after
+// A weight's whole update is one in-place loop; the step count, which it reads, is written after
 // it.
 static void adam_is_one_loop_per_weight(void **state) {
     (void)state;
@@ -280,7 +280,7 @@ static void elementwise_two_slots_are_swapped_in_one_loop(void **state) {
     assert_int_equal(c->plan.copied.n, 0);
 }
 
-// --- storing and computing again -----------------------------------------------------------------
+// --- storing or recomputing ----------------------------------------------------------------------
 
 static void an_operand_of_a_library_call_is_stored_once(void **state) {
     (void)state;
@@ -322,8 +322,8 @@ static Val filtered(Val x, uint32_t axis) {
     return Add(Add(y[0], y[3]), Mul(Add(y[1], y[2]), Num(x, 3)));
 }
 
-// Both axes of a filter at once are sixteen reads an element, which on a card are other blocks'
-// memory; a border reads few elements more, whatever the loop says.
+// A filter over both axes at once would read sixteen values an element, on a GPU from the memory of
+// other blocks; a border reads few elements more.
 static void a_card_filters_one_axis_after_the_other(void **state) {
     (void)state;
     for (int card = 0; card < 2; card++) {
@@ -350,8 +350,8 @@ static void a_border_is_recomputed(void **state) {
     assert_int_equal(c->plan.region.n, 1);
 }
 
-// What is made for one reader's sake reads for nothing else: windows that lie side by side, of a
-// sum of three, are one kernel, for where it is left out its own reads are too.
+// The only reader of a sum of three pools it in windows that do not overlap: each element is
+// computed once, so the sum is not stored and all is one kernel.
 static void pooling_fuses_the_sum_it_reads(void **state) {
     (void)state;
     for (int card = 0; card < 2; card++) {
@@ -378,8 +378,8 @@ static void a_short_sum_is_arithmetic(void **state) {
     assert_false(stored(c, s));
 }
 
-// It reads all parts of a concat, not only that which its first term lies in: z needs the product
-// made from q, so they are not one loop.
+// A reader depends on all parts of a concat, not only on the one that holds its first term: z needs
+// the product computed from q, so they are not one loop.
 static void a_short_sum_of_parts_reads_all_of_them(void **state) {
     (void)state;
     Case *c = begin(8);
@@ -395,7 +395,7 @@ static void a_short_sum_of_parts_reads_all_of_them(void **state) {
     assert_int_not_equal(c->plan.region_of[q.id], c->plan.region_of[z.id]);
 }
 
-// Nor does a move wait only for the operand that its readers' elements come from.
+// A move depends on all its operands, not only on the one its readers' elements come from.
 static void a_move_waits_for_operands_it_does_not_select(void **state) {
     (void)state;
     Case *c = begin(8);
@@ -412,10 +412,8 @@ static void a_move_waits_for_operands_it_does_not_select(void **state) {
     expect_in_order(c);
 }
 
-// What both sides of a comparison are picked from is stored, however cheap, and said to be for
-// that.
-// Every cropped axis costs a bound where the gradient of a crop, a pad, is looked through, and an
-// access has room for so many: after enough of them a value is stored.
+// Every cropped axis adds a bound to an access through the pad that is the gradient of a crop, and
+// an access has a limited number of bounds: after enough of them a value is stored.
 static void a_long_chain_of_pads_stores_intermediate_values(void **state) {
     (void)state;
     enum { Crops = 20, Extent = 32 };
@@ -431,6 +429,8 @@ static void a_long_chain_of_pads_stores_intermediate_values(void **state) {
     assert_true(c->plan.region.n > 1);
 }
 
+// The common source of both sides of a comparison is stored, however cheap, and the explanation
+// says so.
 static void a_value_compared_with_its_own_elements_is_stored(void **state) {
     (void)state;
     for (int32_t axes = 2; axes <= 4; axes += 2) { // of 3, a short maximum, and of 40

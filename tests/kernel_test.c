@@ -111,7 +111,7 @@ static void kernels_agree_with_the_evaluator(void **state) {
     print_message("%u cases\n", cases.at.n);
 }
 
-// The table of squared distances of the case above is promised never to be stored.
+// The table of squared distances of the case above must never be stored.
 static void a_table_read_by_minima_is_not_stored(void **state) {
     (void)state;
     for (uint32_t i = 0; i < cases.at.n; i++) {

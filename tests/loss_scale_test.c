@@ -88,7 +88,7 @@ static void ranks_agree_on_scales(void **state) {
         o.scaled = true;
         ranks_run(&a, &o, &one);
         o.parallel.ranks = 2;
-        ranks_run(&a, &o, &two); // which fails where ranks end with other bits
+        ranks_run(&a, &o, &two); // fails if ranks end with different bits
         ranks_compare(&one, &two, 1e-9, o.name);
         ranks_free(&one);
         ranks_free(&two);
@@ -129,7 +129,7 @@ static void set_number(Trial *t, const char *slot, double x) {
     assert_int_equal(exec_slot_put(t->exec, trial_slot(t, slot), &x, 1), GAN_OK);
 }
 
-// All that net's updates change: weights and the optimizer's state.
+// Everything that the net's updates change: weights and optimizer state.
 static Str state_of(Trial *t, Arena *a, uint32_t net) {
     Text all = {.arena = a};
     const Module *m = &t->compiled.module;
@@ -155,7 +155,7 @@ static void an_update_that_overflows_is_skipped_until_it_does_not(void **state) 
     for (; skipped < 30; skipped++) {
         Str d = state_of(&t, &a, 0), g = state_of(&t, &a, 1);
         trial_step(&t);
-        assert_false(str_eq(state_of(&t, &a, 1), g)); // which has a scale of its own
+        assert_false(str_eq(state_of(&t, &a, 1), g)); // G has a scale of its own
         assert_true(number(&t, "loss_scale/G") == 65536 && number(&t, "skipped_updates/G") == 0);
         if (!str_eq(state_of(&t, &a, 0), d))
             break;
@@ -237,8 +237,8 @@ static void an_overflow_leaves_running_statistics_finite(void **state) {
     trial_close(&t);
 }
 
-// The inner gradient overflows at the scale that its update begins with; the average of what is
-// made of it waits until it does not; what else is kept does not.
+// The inner gradient overflows at the initial scale. The average of values derived from it is not
+// updated until it no longer does; other state is.
 static void an_average_skips_non_finite_inner_gradients(void **state) {
     (void)state;
     static const char lengths[] =
@@ -306,7 +306,7 @@ static void compression_error_skips_no_update(void **state) {
     ranks_free(&narrow);
 }
 
-// An optimizer's own choice puts what it sets in blocks of their own, of which one runs.
+// An `if` within an optimizer puts its assignments into separate blocks, of which one runs.
 static void an_optimizer_may_have_a_condition(void **state) {
     (void)state;
     static const char chooses[] =
@@ -342,13 +342,13 @@ static uint32_t scales_of(Arena *a, const char *name, Str text) {
     Module m = *trial_module(a, &(TrialOptions){.name = name, .text = text, .batch = 4});
     uint32_t scales = 0;
     loss_scale_slots(a, &m);
-    loss_scale_slots(a, &m); // has them already
+    loss_scale_slots(a, &m); // idempotent
     for (uint32_t k = 0; k < m.slot.n; k++)
         scales += m.slot.at[k].kind == SlotScale;
     return scales / 3;
 }
 
-// d3gan's generator is updated in both outcomes of a choice, dcgan's critic twice in each step.
+// d3gan's generator is updated in both branches of an `if`, dcgan's critic twice in each step.
 static void branches_share_a_scale_and_iterations_do_not(void **state) {
     (void)state;
     Arena a = empty;
@@ -371,7 +371,7 @@ static Str printed_after(Arena *a, Module *m) {
     return text_str(&t);
 }
 
-// A text may be read back behind the pass, which meets it again.
+// A module read back from text after the pass runs through it again.
 static void the_loss_scale_pass_is_idempotent(void **state) {
     (void)state;
     Arena a = empty;
@@ -383,7 +383,7 @@ static void the_loss_scale_pass_is_idempotent(void **state) {
     assert_true(str_eq(printed_after(&a, &m), once));
 }
 
-// One statement, two blocks of it: do they share a scale?
+// Do two blocks from one statement share a scale?
 static void exclusive_blocks_of_one_update_share_a_scale(void **state) {
     (void)state;
     static const struct {

@@ -25,7 +25,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-// What the server answers to one message, without the frame; empty: nothing.
+// The server's reply to one message, without the frame; empty: none.
 static const char *say(Str body) {
     Str bytes = str_format(&arena, "Content-Length: %zu\r\n\r\n%.*s", body.len, SARG(body));
     Text out = {.arena = &arena};
@@ -194,7 +194,7 @@ static void messages_come_in_pieces(void **state) {
     int code;
     Str bytes = STR("Content-Length: -4\r\n\r\n");
     assert_true(lsp_take(server, &bytes, &out));
-    assert_true(lsp_ended(server, &code)); // nobody knows where the next message begins
+    assert_true(lsp_ended(server, &code)); // the start of the next message is unknown
     assert_int_equal(code, 1);
 }
 

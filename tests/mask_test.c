@@ -42,7 +42,7 @@ static Module *passed(Arena *a, const char *text, const char *until) {
     return m;
 }
 
-// Values of per-sample shape whose sign something asks for, x > 0 or 0 >= x; `of`: the last one's.
+// The number of per-sample values compared with 0 (x > 0 or 0 >= x); `of`: the last one.
 static uint32_t asked(const Module *m, Op *of) {
     const Graph *g = &m->step.g;
     uint32_t n = 0, *reads = graph_uses(g, g->perm);
@@ -82,7 +82,7 @@ static void steps_have_the_same_bits(void **state) {
     arena_release(&a);
 }
 
-// Three activations: each has its own question and that of the way back, which is of a Where.
+// Three activations: each has a comparison forward and one of a Where backward.
 static void gradients_read_the_output_that_is_live_anyway(void **state) {
     (void)state;
     Arena a;
@@ -91,12 +91,12 @@ static void gradients_read_the_output_that_is_live_anyway(void **state) {
     assert_int_equal(asked(passed(&a, plain, "unpin"), &of), 3);
     assert_int_equal(asked(passed(&a, plain, "mask"), &of), 6);
     assert_int_equal(of, OpWhere);
-    assert_int_equal(asked(passed(&a, normed, "mask"), &of), 1); // a norm's values are had again
+    assert_int_equal(asked(passed(&a, normed, "mask"), &of), 1); // a norm's values are recomputed
     assert_int_equal(of, OpAdd);
     arena_release(&a);
 }
 
-// y kept in halves: what the header of mask.c says of it, and no more. x is y where it is positive.
+// y stored in 16 bits: only what the header of mask.c specifies. x equals y where positive.
 static void sixteen_bit_masks_follow_the_stored_value(void **state) {
     (void)state;
     const float least_f16 = 0x1p-25f, least_bf16 = 0x1p-134f;

@@ -18,7 +18,7 @@ static bool lives_at(const Buffer *b, uint32_t launch) {
     return (b->first <= launch && launch <= b->last) || (b->from <= launch && launch < b->again);
 }
 
-// What the executor may look at behind the last launch lives there too.
+// Values the executor reads after the last launch are live there too.
 static bool live_together(const Buffer *x, const Buffer *y) {
     for (uint32_t t = 0; t <= Launches; t++)
         if (lives_at(x, t) && lives_at(y, t))
@@ -104,7 +104,7 @@ static void live_buffers_do_not_overlap(void **state) {
     }
 }
 
-// A value of the step before is gone once the tail has run: what is made then may take its place.
+// A value of the previous step is dead once the tail has run: later values may reuse its memory.
 static void memory_is_reused_after_the_tail(void **state) {
     (void)state;
     Buffer b[] = {{0},

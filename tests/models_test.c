@@ -30,7 +30,7 @@ static void check_twin(Arena a, Str gan, const char *set) {
                  set ? set : "the defaults");
 }
 
-// The twin of a model as it is, and at each alternative of each config.
+// The YAML twin of a model, for the defaults and for each alternative of each config.
 static void check_twins(Arena a, Str gan) {
     Front f;
     front_init(&f, &a);
@@ -66,7 +66,7 @@ static void every_model_has_a_twin_with_the_same_graph(void **state) {
 static const struct {
     const char *model, *set;
     double loss[2][2]; // of each update, in the first and in the twentieth step
-    double gradient;   // how far off the first update's may be
+    double gradient;   // allowed error of the first update's gradient
 } runs[] = {
     {"pix2pix.gan",
      "size=32 wide=2",
@@ -83,11 +83,11 @@ static const struct {
     {"sagan.gan",
      "size=16 at=8 nz=5 wide=2 kinds=3 power=60",
      {{3.75789444366817, -2.68715270177351}, {2.77738522577319, -1.55970166432784}},
-     1e-5}, // u and v are held where iterations have brought them
+     1e-5}, // u and v are constants after the power iterations
     {"biggan.gan",
      "levels=[2,1] at=4 part=3 wide=2 kinds=3 shared=3 rounds=1 keep=0.5 power=60",
      {{3.77558941327547, 0.431165459462225}, {2.42494339753274, 0.256728807355306}},
-     1e-4}, // as sagan; weights near right angles have no direction that iterations find
+     1e-4}, // as sagan; power iterations converge slowly for nearly orthogonal weights
     {"infogan.gan",
      "nz=4 kinds=3 wide=2",
      {{1.39853281521247, 1.66796561172754}, {1.3952300717146, 1.62010075167329}},
@@ -148,7 +148,7 @@ static void models_train_to_recorded_losses(void **state) {
             &t, &a,
             &(TrialOptions){.name = runs[i].model, .text = text, .batch = 3, .set = runs[i].set});
         for (int step = 1; step <= 20; step++) {
-            if (step == 17) // lazy penalties are in it, and no bias is exactly 0, a kink of relu
+            if (step == 17) // includes lazy penalties, and no bias is exactly 0, a kink of relu
                 check_gradient(&t, runs[i].model, runs[i].gradient);
             trial_step(&t);
             if (step == 1 || step == 20)
@@ -160,7 +160,7 @@ static void models_train_to_recorded_losses(void **state) {
 
 // --- models in documents -------------------------------------------------------------------------
 
-// The text between ```gan and ```, from `*at` on; empty behind the last.
+// The next block between ```gan and ``` from `*at` on; empty after the last.
 static Str next_block(Str doc, size_t *at) {
     static const char open[] = "\n```gan\n", close[] = "\n```\n";
     const char *from = strstr(doc.ptr + *at, open);
@@ -189,7 +189,7 @@ static void models_in_documents_compile(void **state) {
     }
 }
 
-// README.md shows a model whole: it is the file.
+// README.md shows dcgan.gan exactly.
 static void the_readme_shows_a_model_as_it_is(void **state) {
     Arena a = empty;
     (void)state;

@@ -22,7 +22,7 @@ typedef struct Case {
     char name[160];
     uint32_t nx;
     Val x[MAX_X];                   // inputs: Reads of slots 0, 1, ...
-    double low[MAX_X], high[MAX_X]; // where their numbers are drawn
+    double low[MAX_X], high[MAX_X]; // the range of its random numbers
     bool whole[MAX_X];              // whole numbers: an index, a truth value; not differentiated
     Val y;
 } Case;
@@ -232,7 +232,7 @@ static void check(Case *c, bool differentiable) {
 
 // --- elementwise rows ----------------------------------------------------------------------------
 
-// What is asked of a NaN has an answer; all else that is made of one is one.
+// Comparisons with NaN have results; all other operations on NaN give NaN.
 static void check_nan(Arena *a, Op op) {
     bool asks = op == OpGt || op == OpGe || op == OpEq || op == OpSign || op == OpWhere;
     for (uint32_t k = 0; !asks && k < op_info[op].least; k++) {
@@ -278,7 +278,7 @@ static void walk_ew(Arena *a, Op op) {
                 c.low[0] = 0;
             Type want = *node_type(&c.f.g, in[0]);
             c.y = (Val){&c.f.g, graph_add(&c.f.g, op, in, info->least, NULL, &want)};
-            check(&c, !whole && op != OpStop); // Stop lies about its derivative, that is its use
+            check(&c, !whole && op != OpStop); // Stop's derivative is deliberately not its value's
             *a = mark;
         }
     }
@@ -378,7 +378,7 @@ static void walk_concat(Arena *a, Op op) {
     }
 }
 
-// Rows of rank 0 to 2 at places of rank 0 to 2 of tables of few and many rows.
+// Rows of rank 0 to 2, indices of rank 0 to 2, tables of few and many rows.
 static void walk_rows_of(Arena *a, Op op, bool table_batched, bool index_batched) {
     for (uint32_t i = 0; i < 18; i++) {
         uint32_t rank = i % 3, places = i / 3 % 3;
@@ -499,7 +499,7 @@ static void walk_conv(Arena *a, Op op) {
     }
 }
 
-// Every kind of transform, over lengths that are even, odd, prime and 1, one line or many.
+// Every kind of transform, over even, odd, prime lengths and 1, one line or many.
 static void walk_fft(Arena *a, Op op) {
     (void)op;
     for (int64_t n = 1; n <= 7; n++) {
@@ -522,7 +522,7 @@ static void walk_fft(Arena *a, Op op) {
     }
 }
 
-// Lines of samples and shared, one or several, with ties where numbers are whole.
+// Lines per sample and shared, one or several, with ties between whole numbers.
 static void walk_order(Arena *a, Op op) {
     for (int64_t n = 1; n <= 7; n++) {
         for (uint32_t kind = 0; kind < 16; kind++) {
@@ -552,7 +552,7 @@ static void walk_pin(Arena *a, Op op) {
     check(&c, true);
 }
 
-// One rank's sum is its own value. Between ranks: shard_test.
+// On one rank the sum is the value itself. Several ranks: shard_test.
 static void walk_comm(Arena *a, Op op) {
     (void)op;
     Case c = case_new(a, "a collective of one rank");
@@ -579,7 +579,7 @@ static Walk *const walk[OpCount] = {
     [OpReduceWait] = walk_comm,
 };
 
-// A row is a case: by name it runs alone, --list prints them all.
+// Each row is a case: its name as argument runs it, --list prints all.
 int main(int argc, char **argv) {
     bool list = argc > 1 && !strcmp(argv[1], "--list"), found = argc < 2;
     Arena a;

@@ -54,7 +54,7 @@ static const struct {
 
 enum { Models = sizeof models / sizeof *models };
 
-// What launch `now` has live that it neither reads nor makes, and that may go.
+// Live bytes at launch `now` that it neither reads nor writes and that could be recomputed.
 static size_t idle_at(Arena scratch, const Plan *p, const Lives *l, const uint8_t *stays,
                       uint32_t now) {
     uint32_t nodes = p->func->g.node.n;
@@ -70,7 +70,7 @@ static size_t idle_at(Arena scratch, const Plan *p, const Lives *l, const uint8_
     return idle;
 }
 
-// Bytes without which some launch cannot be.
+// A lower bound on memory: the largest launch without its idle values.
 static size_t least_bytes(Arena scratch, const RanksOptions *o, Plan *p) {
     const PassOptions pass = {.keep_grads = !o->as_trained, .no_fuse = o->api->no_fuse};
     const uint8_t *stays = plan_outliving(&scratch, &pass, p);
@@ -84,7 +84,7 @@ static size_t least_bytes(Arena scratch, const RanksOptions *o, Plan *p) {
     return least;
 }
 
-// A model that computes nothing again has a launch that takes next to all of its memory.
+// Where nothing is recomputed, a single launch must need nearly all of the memory.
 static void same_bits(RanksOptions *o) {
     for (size_t i = 0; i < Models; i++) {
         const char *one = getenv("MODEL");
@@ -162,7 +162,7 @@ static void results_are_equal_in_micro_batches(void **state) {
 
 enum { Batch = 4 };
 
-// Bytes of the sums that tails wait for: what they hold, wherever their steps have got to.
+// Bytes of the all-reduces that tails wait for, which stay allocated throughout.
 static size_t bytes_left(const Plan *p) {
     size_t sum = 0;
     for (uint32_t t = 0; t < p->tail.n; t++) {
@@ -175,8 +175,8 @@ static size_t bytes_left(const Plan *p) {
     return sum;
 }
 
-// What model i takes on the first of `ranks` ranks with a limit of `limit` bytes, or of the
-// weights' (0); *left: what the sums of its tails take.
+// Memory of model i on rank 0 of `ranks` with a limit of `limit` bytes, or of the weights' size
+// (0); *left: bytes of its tails' all-reduces.
 static size_t plan_within(size_t i, uint32_t ranks, bool tail, size_t limit, size_t *left) {
     Arena a = empty;
     Compiled c = {0};
@@ -201,7 +201,7 @@ static size_t bytes_within(size_t i, uint32_t ranks, bool tail, size_t limit) {
     return plan_within(i, ranks, tail, limit, &(size_t){0});
 }
 
-// Whoever asks for too little is told the least there is, and can ask for that, or a little more.
+// The minimum reported for a limit that is too low is accepted as a limit, and so is a little more.
 static void the_reported_minimum_is_reachable(void **state) {
     (void)state;
     for (size_t i = 0; i < Models; i++)
@@ -212,8 +212,8 @@ static void the_reported_minimum_is_reachable(void **state) {
         }
 }
 
-// What a step's end writes in the next step bars none of that step's regions from running again:
-// a tail takes the sums it waits for, and nothing beside.
+// Writes of a deferred tail do not prevent recomputation in the next step: a tail costs only the
+// memory of the all-reduces that it waits for.
 static void a_tail_costs_only_the_sums_it_waits_for(void **state) {
     (void)state;
     for (size_t i = 0; i < Models; i++) {
@@ -242,7 +242,7 @@ static GanStatus compile_within(Arena *a, size_t i, int64_t batch, size_t limit,
     return compile_file(&f, &o, c);
 }
 
-// What follows `word` in what was said last: a number, or a size without its space.
+// The number, or the size without its space, after `word` in the last message.
 static Str said_behind(const char *word) {
     static char text[64];
     const char *at = strstr(gan_error(), word);
@@ -254,9 +254,8 @@ static Str said_behind(const char *word) {
     return str_c(text);
 }
 
-// A limit too low is refused with what the batch needs at least, rounded up, and with a batch that
-// fits where there is one. One below the weights is refused with theirs, before anything is
-// planned.
+// The error for a limit that is too low states the minimum for the batch, rounded up, and a batch
+// that fits if there is one. For a limit below the weights' size it states that, before planning.
 static void a_refusal_names_what_fits(void **state) {
     (void)state;
     for (size_t i = 0; i < Models; i++) {

@@ -23,7 +23,7 @@ static Graph graph;
 
 // --- values --------------------------------------------------------------------------------------
 
-// A number that depends on nothing but where it stands: from -2 to 2, or from 0.1 to 2.
+// A pseudo-random number for an index: from -2 to 2, or from 0.1 to 2.
 static double random_number(uint32_t slot, int64_t i, bool positive) {
     uint64_t h = hash64(&(uint64_t[]){slot, (uint64_t)i}, 16, 7);
     double u = (double)(h >> 11) / 9007199254740992.0;
@@ -148,7 +148,7 @@ static Val in(uint32_t slot, Type t) {
     return Read(&graph, slot, 0, t);
 }
 
-static Val expand_to(Val x, Type t) { // also where Expand would see that nothing is to be done
+static Val expand_to(Val x, Type t) { // a node also where Expand would fold it away
     return (Val){x.g, graph_add(x.g, OpExpand, &x.id, 1, NULL, &t)};
 }
 
@@ -237,7 +237,7 @@ static void every_fold_keeps_the_value_and_is_applied(void **state) {
 
 // --- any operation of any operands ---------------------------------------------------------------
 
-// Values of all sorts of extents, batches and makers, for whatever a row may look into.
+// Values of many extents, batches and operations, for the conditions of rows.
 enum { Operands = 22 };
 
 static Val operand(uint32_t which) {
@@ -291,7 +291,7 @@ static Val operand(uint32_t which) {
     }
 }
 
-// `op` of operands a and b, or of a alone; id 0 where it takes no such thing.
+// `op` of operands a and b, or of a alone; id 0 if they do not fit.
 static Val applied(Op op, Val a, Val b) {
     const Type t = val_type(a);
     const uint32_t in[3] = {op == OpWhere ? Gt(a, Num(a, 0)).id : a.id, b.id, a.id};
@@ -383,8 +383,8 @@ static void simplified_nodes_stay_as_they_are(void **state) {
     }
 }
 
-// x - x, x / x and 0 / x are NaN where x is not finite; a constant factor 0 removes what it
-// multiplies.
+// x - x, x / x and 0 / x are NaN for some x and must not fold; a constant factor 0 removes the
+// other factor.
 static void computed_values_do_not_cancel(void **state) {
     (void)state;
     double c;

@@ -19,8 +19,8 @@ typedef struct Row {
     double want; // the loss at the first step, or (optimizers) the last weights times 1, 2, 3
 } Row;
 
-// A row's loss, and its gradient if that is of all of it. With BLESS in the environment it only
-// prints the value.
+// Checks a row's loss, and its gradient where that covers the whole loss. With BLESS in the
+// environment it only prints the value.
 static void check_row(const char *model, Row row, bool whole) {
     Arena a = empty;
     Trial t;
@@ -54,7 +54,7 @@ static const Row layers[] = {
     {"where(x > 0.5, 2, relu(x))", 0.178258801917577},
     {"[where(s == s, s, 2) for s in [relu(where(x > 0.5, log(-x), x))]][0]",
      0.178258801917577},                                      // NaN stays NaN
-    {"x*(x > 0 and not (x and 1 > 2))", 0.15405682679823074}, // numbers but 0 are true
+    {"x*(x > 0 and not (x and 1 > 2))", 0.15405682679823074}, // non-zero numbers are true
     {"x*(x and 3*x) - x*(not (x or 0))", 0.174749872701247},  // as x alone
     {"[g[0] + g[1] for g in [grad(sum(p[0]^2*p[1], sample), p) for p in [[2*x, 3*x]]]][0]",
      0.448529740352184}, // 16*x^2
@@ -295,7 +295,7 @@ static void spectra_have_their_values_and_gradients(void **state) {
         check_row(SPECTRUM, focused[i], false);
 }
 
-// The rings of the language and those of `ganrun eval` are the same numbers.
+// Spectrum rings in the language equal those of `ganrun eval`.
 static void power_spectrum_rings_equal_those_of_eval(void **state) {
     static const char text[] =
         "model m\ndata x : float(1, %u, %u)\n"
@@ -320,7 +320,7 @@ static void power_spectrum_rings_equal_those_of_eval(void **state) {
             for (uint32_t i = 0; i < n; i++)
                 maps[i] = (float)x[i];
             assert_int_equal(spectrum_mean(maps, BATCH, side, mean), GAN_OK);
-            if (!(fabs(got / mean[ring] - 1) < 1e-6)) // maps are of f32
+            if (!(fabs(got / mean[ring] - 1) < 1e-6)) // maps are f32
                 fail_msg("side %u, ring %u: %.12g, not %.12g", side, ring, got, mean[ring]);
         }
     }
@@ -471,7 +471,7 @@ static void orthogonal_weights_are_orthogonal(void **state) {
     }
 }
 
-// Lengths of a normed weight begin as those of its rows, in a copy as well.
+// The lengths of a weight-normalized weight are initialized to its rows' norms, also in a copy.
 static void an_initial_value_may_read_earlier_weights(void **state) {
     static const char text[] =
         "model m\ndata x : float(5)\nnet N(x: [5]) -> [3] {\n"

@@ -19,7 +19,7 @@ static const char text[] = "model m\ndata x : float(512)\n"
                            "opt = sgd(lr=0.1)\n"
                            "step { update D minimize mean(D(x)^2) using opt }\n";
 
-// The step for all samples, before it is divided among ranks, and its gradients as sums.
+// The step for the global batch, before sharding, with its gradients as reductions.
 static const Func *step_of(Arena *a, SumVec *sums) {
     Front f;
     Module *m = arena_new(a, Module);
@@ -40,7 +40,7 @@ static const Func *step_of(Arena *a, SumVec *sums) {
     return &m->step;
 }
 
-// Of the products the n-th in the order of the graph: forward, forward, then the way back.
+// The n-th product in graph order: the forward ones first, then backward.
 static uint32_t product(const Func *f, uint32_t n) {
     for (uint32_t id = 1; id < f->g.node.n; id++)
         if (node_gflop(&f->g, id) > 0 && n-- == 0)
@@ -53,7 +53,7 @@ static double seconds(const Times *t, uint32_t node) {
     return t->time[node] * TIMES_TICK;
 }
 
-static void near(double a, double b) { // every node on the way may take a tick
+static void near(double a, double b) { // every node on the path may take a tick
     if (!(fabs(a - b) <= 100 * TIMES_TICK))
         fail_msg("%g s, not %g", a, b);
 }
@@ -62,7 +62,7 @@ static Times times_of(Arena *a, const Func *f, const SumVec *sums, const Paralle
     return times_find(a, f, func_live(a, f), sums, o, leaves);
 }
 
-// Two ranks make half of each product, one behind the other.
+// Each of two ranks computes half of each product, one after the other.
 static void a_chains_time_is_the_sum_of_its_products(void **state) {
     (void)state;
     Arena a = empty;
@@ -102,16 +102,17 @@ static void deferred_sums_complete_when_the_link_is_idle(void **state) {
     Times left = times_of(&a, f, &sums, &slow, true), soon = times_of(&a, f, &sums, &fast, true),
           none = times_of(&a, f, &sums, &slow, false);
     assert_true(left.late[one] && left.late[two]);
-    // all travel from when the first is final, for a hundred products; the rest of the step is four
+    // all are sent once the first is final, which takes as long as a hundred products; the step has
+    // four
     assert_true(seconds(&left, two) > 95 * each && seconds(&left, two) < 103 * each);
     near(seconds(&soon, two), seconds(&none, two));
     assert_int_equal(count_late(f, &none), 0);
-    for (uint32_t id = 1; id < f->g.node.n; id++) // data waits for nobody
+    for (uint32_t id = 1; id < f->g.node.n; id++) // data waits for nothing
         if (graph_node(&f->g, id)->op == OpRead && node_type(&f->g, id)->batched)
             assert_false(left.late[id]);
 }
 
-// Squares about a mean need no sum but those that the mean's own needs.
+// Squares about a mean need no all-reduce besides the mean's.
 static void a_dependent_sum_completes_with_the_other(void **state) {
     (void)state;
     Arena a = empty;

@@ -64,9 +64,10 @@ typedef struct ConvCase {
 static const ConvCase convs[] = {
     {3, 5, 7, {9, 11}, {3, 3}, {2, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1}},
     {2, 3, 70, {10, 7}, {4, 4}, {2, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 1}},
-    {2, 6, 4, {13, 9}, {5, 3}, {2, {3, 2}, {1, 0}, {2, 4}, {1, 2}, 1}}, // uneven all over
+    {2, 6, 4, {13, 9}, {5, 3}, {2, {3, 2}, {1, 0}, {2, 4}, {1, 2}, 1}}, // everything asymmetric
     {2, 6, 9, {8, 8}, {3, 2}, {2, {2, 1}, {1, 1}, {1, 0}, {2, 1}, 3}},  // dilation hits the stride
-    {2, 4, 4, {11, 6}, {2, 3}, {2, {4, 6}, {0, 2}, {3, 2}, {1, 4}, 2}}, // taps that reach nothing
+    {2, 4, 4, {11, 6}, {2, 3}, {2, {4, 6}, {0, 2}, {3, 2}, {1, 4}, 2}}, // some taps read only
+                                                                        // padding
     {5, 8, 8, {50}, {7}, {1, {2}, {3}, {3}, {1}, 8}},                   // depthwise, 1-D
     {2, 3, 5, {6, 5, 7}, {3, 2, 3}, {3, {2, 1, 2}, {1, 0, 1}, {1, 1, 1}, {1, 1, 1}, 1}},
     {1, 130, 66, {4, 4}, {4, 4}, {2, {1, 1}, {0, 0}, {0, 0}, {1, 1}, 1}}, // covers all of x
@@ -112,8 +113,8 @@ static const DotCase dots[] = {
     {70, true, false, true, {1}, {2, 1}, {2}, {0, 37, 45}},        // dense layer
     {70, true, false, true, {2}, {2, 1}, {1}, {0, 37, 45}},        // and its input's gradient
     {700, true, true, false, {2}, {1}, {2, 1}, {0, 5, 9}},         // and its weight's, split
-    {4, true, true, true, {1, 2}, {1, 3}, {2, 3}, {0, 3, 19, 66}}, // a product a sample
-    {4, true, true, true, {1, 2}, {1, 2}, {2}, {0, 13, 5}},        // only a sum of products
+    {4, true, true, true, {1, 2}, {1, 3}, {2, 3}, {0, 3, 19, 66}}, // a product for each sample
+    {4, true, true, true, {1, 2}, {1, 2}, {2}, {0, 13, 5}},        // only summed products
     {3, true, false, true, {1, 2, 3}, {3, 4, 1}, {4, 2}, {0, 3, 5, 7, 6}},
     {1, false, false, false, {1}, {2}, {1, 2}, {0, 65, 3}},             // nothing to sum
     {1, false, false, false, {1, 2}, {2}, {1}, {0, 67, 1025}},          // matrix by vector
@@ -148,7 +149,7 @@ static void dot_cases(Dtype real) {
     finish(c, Dot(x, ik, x, jk, ij, 2, false), real);
 }
 
-// Enough rows for the taller tile, and terms for a second round of it.
+// Enough rows for the taller tile, and enough terms for a second iteration.
 static void tall_case(void) {
     Case *c = begin(1, DtF32, "dot of tall tiles");
     static const uint8_t ik[] = {1, 2}, kj[] = {2, 3}, ij[] = {1, 3};
@@ -159,7 +160,7 @@ static void tall_case(void) {
 
 // --- transforms ----------------------------------------------------------------------------------
 
-// Lines that are shorter and longer than a block, a tile and the finer table of roots.
+// Lines shorter and longer than a block, a tile and the finer table of roots of unity.
 static void fft_cases(Dtype real) {
     static const int64_t lengths[] = {1, 2, 9, 64, 129, 520};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
@@ -184,7 +185,8 @@ static void fft_cases(Dtype real) {
 
 // --- orders --------------------------------------------------------------------------------------
 
-// Lines that fill no network, the longest one, and those beyond it; samples' and shared.
+// Lines shorter than the sorting network, the longest that fits, and longer ones; per sample and
+// shared.
 static void order_cases(Dtype real) {
     static const int64_t lengths[] = {1, 7, 513, 4096, 4099};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
@@ -234,7 +236,7 @@ static void anchors_agree_with_the_evaluator(void **state) {
     print_message("%u cases, %u kernels\n", cases.at.n, shim.name.n);
 }
 
-// Splitting and tall tiles are decisions of shapes: the cases above must meet both.
+// Split reductions and tall tiles depend on shapes: the cases above must cover both.
 static void every_form_is_met(void **state) {
     uint32_t split = 0, tall = 0;
     (void)state;

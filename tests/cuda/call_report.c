@@ -14,13 +14,14 @@
 #include <string.h>
 
 typedef struct Count {
-    uint32_t launches, calls, own;   // kernels of ours but anchors'; by cuDNN; anchors it leaves
-    uint32_t ready, compiled, alone; // epilogues by engines of either kind; by their own kernel
-    uint32_t rooms;                  // calls whose first engine asks for the size of the weights
-    size_t room;                     // what those ask for in all
-    size_t most;                     // and the greediest of all
-    uint32_t over;                   // calls whose first engine asks for more than the plan's room
-    double spared;                   // bytes that epilogues neither write nor read again
+    uint32_t launches, calls, own; // our kernels without anchors; cuDNN calls; our anchor kernels
+    uint32_t ready, compiled,
+        alone;      // epilogues by prebuilt and runtime-compiled engines; by kernels of their own
+    uint32_t rooms; // calls whose first engine requires workspace of the weights' size
+    size_t room;    // their total workspace
+    size_t most;    // largest workspace of any call
+    uint32_t over;  // calls whose first engine requires more workspace than the plan reserves
+    double spared;  // bytes of memory traffic saved by epilogues
 } Count;
 
 typedef struct Report {
@@ -29,14 +30,14 @@ typedef struct Report {
     Arena a;
 } Report;
 
-static const Memory nowhere = {(char *)(uintptr_t)4096, (char *)(uintptr_t)4096}; // never followed
+static const Memory nowhere = {(char *)(uintptr_t)4096,
+                               (char *)(uintptr_t)4096}; // never dereferenced
 
 static double bytes_of(const Graph *g, uint32_t id) {
     return (double)type_bytes(g, node_type(g, id));
 }
 
-// Does the call move weights about before it uses them, or behind it? They are the operand that is
-// shared.
+// Does the call require workspace of the size of its weights, the shared operand, to reorder them?
 static bool rearranges(const Graph *g, uint32_t id, size_t workspace) {
     const uint32_t part[] = {node_in(g, id, 0), node_in(g, id, 1), id};
     for (int i = 0; i < 3; i++)
@@ -80,7 +81,7 @@ static GanStatus count_call(Report *r, const Plan *p, uint32_t region, bool *abs
     return GAN_OK;
 }
 
-// Launches of a step, each block once: one for each kernel among the regions that go together.
+// Launches of a step, each block once: one for each kernel of merged regions.
 static uint32_t launches_of(Arena *a, const Plan *p, const bool *absorbed) {
     uint32_t n = 0, *seen = arena_array(a, uint32_t, p->kernel.n + 1);
     for (uint32_t i = 0; i < p->launch.n; i++)

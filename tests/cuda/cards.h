@@ -1,10 +1,10 @@
-// cards.h - for tests: descriptions of cards that this machine does not have.
+// cards.h - for tests: descriptions of GPUs, used without having one.
 #ifndef GAN_CARDS_H
 #define GAN_CARDS_H
 
 #include "library.h"
 
-// Cards as cuDNN describes them: what it asks of a device, from the cards' data sheets.
+// cuDNN's descriptions of GPUs, with values of their data sheets.
 static const struct {
     const char *name, *properties;
 } cards[] = {
@@ -28,8 +28,8 @@ static const struct {
      "\"deviceName\":\"NVIDIA A100-SXM4-40GB\"}"},
 };
 
-// cuDNN loads NVRTC and lets go of it again and again, and each time it leaves memory of its C++
-// runtime behind, which leak checkers cannot say whose it is. Kept loaded it does so once.
+// cuDNN loads and unloads NVRTC repeatedly, and each time leaks memory of its C++ runtime that leak
+// checkers cannot attribute. Kept loaded, it leaks once.
 static inline void keep_nvrtc(void) {
     static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", NULL};
     (void)library_open(names);

@@ -1,6 +1,6 @@
 // division_test.c - division and square root of the CUDA dialect on the emulator, whose
-// approximate instructions are as inexact as a card's: correctly rounded where kernel_cuda.h says
-// so, and IEEE results for zeros (but for their sign), infinities and NaN everywhere.
+// approximate instructions have the error bounds of a GPU's: correctly rounded where kernel_cuda.h
+// says so, and IEEE results for zeros (but for their sign), infinities and NaN everywhere.
 #include "gen.h"
 #include "shim.h"
 

@@ -32,7 +32,7 @@ static void overlapping_work_is_counted_once(void **state) {
         assert_true(n > 20);
         assert_true(fabs(seconds - (n * 1000 + 500) * 1e-9) < 1e-15);
     }
-    assert_true(recorder_made_graphs(run->r) > graphs); // those of before were not looked at
+    assert_true(recorder_made_graphs(run->r) > graphs); // earlier graphs are not counted
     assert_fine(do_steps(run, 7, 9));
     assert_true(device_cuda.inside(run->device, false) == 0);
     close_run(run);
@@ -64,7 +64,7 @@ static void without_cupti_utilization_is_unknown(void **state) {
     free_run(run);
 }
 
-// What was dropped for want of memory is not known; what comes later is.
+// Busy time with dropped records is unknown; later measurements work.
 static void without_memory_utilization_is_unknown(void **state) {
     (void)state;
     Run *run = started();
@@ -81,7 +81,7 @@ static void without_memory_utilization_is_unknown(void **state) {
     free_run(run);
 }
 
-// Not known, or known: no error of a run.
+// Errors of CUPTI make the busy time unknown, and are not errors of the run.
 static GanStatus counted(Run *run, const DeviceOptions *o, uint32_t steps) {
     GanStatus st = open_run(run, o);
     if (st == GAN_OK)

@@ -17,9 +17,10 @@ typedef struct Bench {
     CudnnCalls calls;
 } Bench;
 
-static const Memory nowhere = {(char *)(uintptr_t)4096, (char *)(uintptr_t)4096}; // never followed
+static const Memory nowhere = {(char *)(uintptr_t)4096,
+                               (char *)(uintptr_t)4096}; // never dereferenced
 
-// The driver's library, which stays: NULL where there is a real one.
+// Loads no_card.c's driver library for good; NULL if there is a real driver.
 static void *no_card(void) {
     static const char *const real[] = {"libcuda.so.1", NULL};
     static const char *const none[] = {BUILD_DIR "/tests/libno_card.so", NULL};
@@ -57,7 +58,7 @@ static Compiled *compiled(Bench *b, const char *name, Str text) {
     return made;
 }
 
-// The epilogue of the step's only convolution that may have one: is there an engine for both?
+// Is there an engine for the step's only convolution that may have an epilogue, with it?
 static bool has_engine(Bench *b, const char *layer, const char *act, int extent) {
     Str text = str_format(&b->a,
                           "model m\n"
@@ -85,7 +86,7 @@ static void epilogues_are_compiled_where_it_pays(void **state) {
     (void)state;
     Bench b;
     bench_open(&b);
-    assert_true(has_engine(&b, "conv", "relu", 8)); // which is ready
+    assert_true(has_engine(&b, "conv", "relu", 8)); // prebuilt
     assert_false(has_engine(&b, "conv", "leaky_relu(0.2)", 8));
     assert_true(has_engine(&b, "conv", "leaky_relu(0.2)", 512));
     assert_false(has_engine(&b, "conv_transpose", "relu", 8));

@@ -29,7 +29,7 @@ static void run_product(const CudnnOperation *o, float *const x[3]) {
             }
 }
 
-// One step of counting through the extents of `dim`, innermost last. False: all have been.
+// Advances a multi-index over the extents of `dim`, innermost last. False at the end.
 static bool count_on(int64_t *index, const int64_t *dim, int n) {
     while (n-- > 0) {
         if (++index[n] < dim[n])
@@ -44,7 +44,7 @@ static bool count_on(int64_t *index, const int64_t *dim, int n) {
 static void run_convolution(const CudnnOperation *o, float *const at[3]) {
     const CudnnTensor *x = &o->tensor[0], *w = &o->tensor[1], *y = &o->tensor[2];
     int result = cudnn_result(o->kind), s = o->space;
-    int64_t group = w->dim[0] / (x->dim[1] / w->dim[1]); // output channels of one
+    int64_t group = w->dim[0] / (x->dim[1] / w->dim[1]); // output channels of a group
     int64_t dim[3 + 2 * CUDNN_SPACE] = {y->dim[0], w->dim[0], w->dim[1]}, i[3 + 2 * CUDNN_SPACE];
     memset(i, 0, sizeof i);
     memcpy(dim + 3, y->dim + 2, (size_t)s * sizeof *dim);
@@ -126,7 +126,7 @@ static Values values_of(Arena *a, const Graph *g, uint32_t id) {
     return v;
 }
 
-// A node's memory as the device lays it out: operands filled, the result zero.
+// A node's memory in the device's layout: operands filled, the result zero.
 static float *memory_of(const Values *v, uint32_t id, uint32_t node) {
     const Type *t = node_type(v->g, node);
     int64_t n = type_elements(v->g, t);
@@ -237,14 +237,14 @@ static void products_of_every_order_are_read(void **state) {
     for (int i = 0; i < 3; i++)
         assert_true(one.as_conv[i] > 0);
     check_orders(a, true, true);
-    check_orders(a, false, true); // a is repeated where samples do not fold into b's columns
+    check_orders(a, false, true); // a is broadcast if samples do not fold into b's columns
     check_orders(a, true, false);
     arena_release(&a);
 }
 
 // --- epilogues -----------------------------------------------------------------------------------
 
-// What a region stores, of a call whose operands and result are `v`.
+// The value a region stores, for a call with operands and result `v`.
 static const double *region_value(const Values *v, const Plan *p, const Region *r, uint32_t made) {
     const double **value = arena_array(v->a, const double *, v->g->node.n);
     value[made] = v->want;

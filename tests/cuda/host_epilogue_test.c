@@ -9,7 +9,7 @@
 #include "cases.h"
 #include <string.h>
 
-// `layer`: before the act. `extent`: of the pictures.
+// `layer`: before the activation. `extent`: of the images.
 static Run *run_of(const char *layer, const char *act, int extent) {
     Run *run = new_bare();
     Str text = str_format(&run->arena,
@@ -44,7 +44,7 @@ static Count count_steps(const char *layer, const char *act, int extent) {
     assert_fine(open_run(run, &o));
     assert_fine(exec_init(run->exec, 7));
     assert_fine(do_steps(run, 0, 1));
-    Count timed = count(run->r); // engines were tried while the plan was loaded
+    Count timed = count(run->r); // includes engines timed while loading the plan
     assert_fine(do_steps(run, 1, 3));
     Count all = count(run->r);
     close_run(run);
@@ -69,7 +69,7 @@ static void compiled_epilogues_are_absorbed_where_it_pays(void **state) {
     assert_int_equal(count_steps("conv", "leaky_relu(0.2)", 512).epilogues, 2);
 }
 
-// A transposed convolution is an input gradient, of which none is ready.
+// A transposed convolution is an input gradient, for which there are no prebuilt engines.
 static void epilogues_of_transposed_convolutions_are_absorbed(void **state) {
     (void)state;
     Count small = count_steps("conv_transpose", "relu", 8);
@@ -94,7 +94,7 @@ static void without_cudnn_kernels_compute_epilogues(void **state) {
     free_run(run);
 }
 
-// As in host_failure_test.c, of calls about epilogues.
+// As in host_failure_test.c, for calls that concern epilogues.
 static void an_error_at_any_call_ends_cleanly(void **state) {
     (void)state;
     const DeviceOptions o = {.threads = 1};
@@ -110,7 +110,7 @@ static void an_error_at_any_call_ends_cleanly(void **state) {
         GanStatus st = do_all(run, &o, 2);
         if (st != GAN_OK && st != GAN_ERR_DEVICE)
             fail_msg("call %llu: status %d: %s", (unsigned long long)n, (int)st, gan_error());
-        got_over += st == GAN_OK && !count(run->r).epilogues; // its own kernel did it
+        got_over += st == GAN_OK && !count(run->r).epilogues; // a separate kernel did it
         close_run(run);
         assert_clean(run->r, gan_error());
         recorder_free(run->r);

@@ -38,7 +38,8 @@ static void a_machine_without_a_suitable_card_is_reported(void **state) {
     }
 }
 
-// Code for other cards came with the plan: it is said which, and how to have it made.
+// The plan has code for other architectures: the message names them and how to compile for this
+// one.
 static void code_of_another_card_is_refused(void **state) {
     (void)state;
     const DeviceOptions o = {.threads = 1};
@@ -83,8 +84,8 @@ static void a_broken_kernel_is_named(void **state) {
     }
 }
 
-// Codes after which the context is lost, whatever the driver calls them: the launches that can have
-// caused it are named. After another code they are not.
+// Error codes that lose the context: the message names the launches that can have caused the error.
+// For other codes it does not.
 static void every_code_of_a_lost_context_names_its_launches(void **state) {
     (void)state;
     static const struct {
@@ -118,7 +119,7 @@ static const char points[] = "model points\n"
                              "opt = adam(lr=1e-3)\n"
                              "step { update D minimize mean((D(x) - normal())^2) using opt }\n";
 
-// Each round's batch goes where the last one's was, which an earlier launch may still read.
+// Each round's batch overwrites the last one's, which an earlier launch may still be reading.
 static const char rounds[] = "model points\n"
                              "data x : float(2) scale(-1, 1)\n"
                              "net D(x: [2]) -> [] { x |> dense(1) |> squeeze }\n"
@@ -177,7 +178,7 @@ static void remove_folder(Arena *a, const char *root) {
     assert_fine(process_run(a, argv, &said, &code));
 }
 
-// A batch a round, read in a branch first: none is put in the place of one that is still read.
+// A batch for each round, first read in a branch: none overwrites one that is still being read.
 static void a_batch_is_not_replaced_while_it_is_read(void **state) {
     (void)state;
     char root[] = "/tmp/gan-host-test-XXXXXX";
@@ -192,7 +193,7 @@ static void a_batch_is_not_replaced_while_it_is_read(void **state) {
     free_run(run);
 }
 
-// The step and the line are told, what was saved before is whole, and the run goes on from there.
+// The message names step and line, earlier checkpoints are intact, and the run resumes from them.
 static void a_failing_card_costs_the_steps_since_the_last_save(void **state) {
     (void)state;
     char root[] = "/tmp/gan-host-test-XXXXXX";
@@ -217,7 +218,7 @@ static void a_failing_card_costs_the_steps_since_the_last_save(void **state) {
     assert_int_equal(steps.at[0], 4);
     free_run(run);
 
-    run = new_bare(); // the card again, as after a restart
+    run = new_bare(); // the device again, as after a restart
     steps = (CheckpointSteps){0};
     assert_fine(train_points(&run->arena, root, "broken", true));
     assert_fine(
@@ -227,7 +228,7 @@ static void a_failing_card_costs_the_steps_since_the_last_save(void **state) {
     free_run(run);
 }
 
-// Kernels of our own do what the library would: nothing is left to it, and nothing races.
+// Our own kernels replace the library: no calls of it, and no races.
 static void without_cudnn_kernels_of_ours_run(void **state) {
     (void)state;
     const DeviceOptions o = {.threads = 1};
@@ -242,7 +243,7 @@ static void without_cudnn_kernels_of_ours_run(void **state) {
     free_run(run);
 }
 
-static char told[4096]; // what the device said of itself
+static char told[4096]; // the device's messages
 
 static void keep_notice(void *user, const char *text) {
     (void)user;
@@ -250,8 +251,8 @@ static void keep_notice(void *user, const char *text) {
     snprintf(told + n, sizeof told - n, "%s\n", text);
 }
 
-// An engine that the heuristics name and that does not run is not the end: another is taken. What
-// is told of it is enough to ask the library for it again.
+// If an engine that the heuristics propose does not run, another is used. The message identifies it
+// well enough to reproduce.
 static void an_engine_that_does_not_run_is_skipped(void **state) {
     (void)state;
     const DeviceOptions o = {.threads = 1, .notice = keep_notice};

@@ -12,7 +12,7 @@
 #include "cases.h"
 #include <string.h>
 
-// Of samples, and of their mean, which is shared.
+// Transforms of samples, and of their mean, which is shared.
 static const char model[] =
     "model spectra\ndata x : float(1, 8, 8)\n"
     "net G(z: [4]) -> [1, 8, 8] = z |> dense(64) |> reshape(1, 8, 8)\n"
@@ -27,7 +27,7 @@ static Run *new_spectra(void) {
 }
 
 typedef struct Seen {
-    uint32_t library, ours; // transforms carried out
+    uint32_t library, ours; // transforms executed
 } Seen;
 
 static Seen transforms(const Run *run) {
@@ -63,7 +63,7 @@ static void transforms_go_to_the_library(void **state) {
         uint32_t all = 3 * planned(&run->compiled.step);
         close_run(run);
         assert_clean(run->r, "with cuFFT");
-        // Of x and f along two axes, there and back, and of the mean, whose lines lie alike.
+        // x and f along two axes, forward and backward, and the mean, with the same line layout.
         assert_true(all >= 3 * (5 + 2));
         assert_int_equal(seen.library, HAVE ? all : 0);
         assert_int_equal(seen.ours, HAVE ? 0 : all);
@@ -94,7 +94,7 @@ static void kernels_of_ours_run_where_cufft_does_not(void **state) {
     }
 }
 
-// A line that is too long for a kernel of ours: by cuFFT, else a message with what to do.
+// A line too long for our kernel: by cuFFT, else an error with a way to fix it.
 static void a_line_too_long_for_a_kernel_is_told(void **state) {
     static const char text[] = "model long\ndata x : float(4)\nstate z : [2, 140000] = 0\n"
                                "net G(x: [4]) -> [] = x |> dense(1) |> squeeze\n"
@@ -121,7 +121,7 @@ static void a_line_too_long_for_a_kernel_is_told(void **state) {
     }
 }
 
-// What `ganrun doctor` says of the library.
+// The library's row in `ganrun doctor`.
 static void a_program_built_without_the_header_says_so(void **state) {
     Arena a;
     LibraryInfo all[CUDA_LIBRARIES];

@@ -207,7 +207,7 @@ static Str kept_file(Kept *k) {
     return images.at[0];
 }
 
-// Of few kernels.
+// The image of a few kernels.
 static Str one_image(Kept *k, const Nvrtc *n) {
     CudaImages images;
     assert_fine(cuda_compile(n, &k->kernels, &k->a, &images));
@@ -288,7 +288,7 @@ static bool holds(Str image, Str name) {
     return memmem(image.ptr, image.len, name.ptr, name.len) != NULL;
 }
 
-// One kernel alone, without a compiler, of code that came with the plan; spare ones came as PTX.
+// Loads one kernel without a compiler, from code shipped with the plan; spare ones as PTX.
 static void check_came(Kept *k, uint32_t kernel) {
     CudaImages came;
     Plan *p = (Plan *)(uintptr_t)k->kernels.plan;

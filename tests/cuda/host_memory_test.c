@@ -15,7 +15,7 @@
 
 #define MODELS ROOT_DIR "/models"
 
-// Bytes that a card has taken as soon as it is open.
+// Device bytes allocated by opening the device.
 static size_t open_card_takes(void) {
     Device *d = NULL;
     Recorder *r = recorder_new(CARD);
@@ -65,7 +65,7 @@ static void bytes_cross_and_come_back(void **state) {
         mem_free(x);
         mem_free(y);
     }
-    for (uint32_t i = 0; i < 300; i++) // more small ones than there are places
+    for (uint32_t i = 0; i < 300; i++) // more small ones than the pool has slots
         if (i % 2) {
             void *at = NULL;
             assert_fine(device_cuda.alloc(d, 8, &at));
@@ -104,7 +104,7 @@ static GanStatus open_session(Session *s, int64_t batch) {
     return session_open(s, &o);
 }
 
-// The batch that the message names does fit, and it is not a needlessly small one.
+// The batch size that the message suggests fits, and is not needlessly small.
 static void a_plan_that_is_too_large_says_which_batch_fits(void **state) {
     (void)state;
     Session s;
@@ -128,17 +128,17 @@ static void a_plan_that_is_too_large_says_which_batch_fits(void **state) {
 
 // --- room ----------------------------------------------------------------------------------------
 
-// The least memory of a card on which the session opens, in bytes.
+// The minimum device memory with which the session opens, in bytes.
 static size_t least_card(int64_t batch) {
     const size_t open = open_card_takes();
-    size_t from = open, to = (size_t)1 << 32; // refused, and enough
+    size_t from = open, to = (size_t)1 << 32; // too little, and enough
     while (to - from > 1) {
         size_t middle = from + (to - from) / 2;
         Session s;
         recorder_new(middle);
         GanStatus st = open_session(&s, batch);
         if (st != GAN_OK)
-            assert_int_equal(recorder_most_memory(recording), open); // before anything is taken
+            assert_int_equal(recorder_most_memory(recording), open); // before anything is allocated
         session_release(&s);
         recorder_free(recording);
         *(st == GAN_OK ? &to : &from) = middle;
@@ -146,8 +146,8 @@ static size_t least_card(int64_t batch) {
     return to;
 }
 
-// What is asked of a card before anything is allocated is, to the byte, what a run takes: engines'
-// workspace, and the device's own pieces for every function.
+// The memory computed before any allocation equals, to the byte, what a run allocates, including
+// engines' workspace and the device's own buffers for every function.
 static void a_run_allocates_what_was_planned(void **state) {
     (void)state;
     size_t card = least_card(2);
@@ -188,7 +188,7 @@ static void a_card_without_memory_for_workspace_is_refused(void **state) {
     recorder_free(recording);
 }
 
-// Bytes of workspace of the step's calls, the most of any; they lie behind the plan's values.
+// The largest workspace of the step's calls, in bytes; it follows the plan's values.
 static size_t most_workspace(Run *run) {
     const Plan *p = &run->compiled.step;
     const WorkVec *w = recorder_work(run->r);
@@ -222,8 +222,8 @@ static void an_engine_that_exceeds_the_workspace_is_skipped(void **state) {
     }
 }
 
-// Two models have one product in common, and the larger's has room for what its quickest engine
-// asks for. It is kept on disk, where the smaller one must not take it from.
+// Two models share a product, and only the larger reserves the workspace of its fastest engine.
+// That choice is cached on disk, and the smaller model must not use it.
 static void a_cached_engine_that_exceeds_the_workspace_is_skipped(void **state) {
     (void)state;
     char dir[] = "/tmp/gan-engines-XXXXXX";
@@ -269,7 +269,7 @@ static void measuring_the_roofline_leaves_no_allocation(void **state) {
     uint32_t live = recorder_live(run->r);
     assert_fine(device_cuda.roofline(d, &r));
     assert_true(r.gflops_f32 > 0 && r.gflops_bf16 > 0 && r.gbs > 0);
-    assert_true(recorder_live(run->r) < live + 40); // what was chosen for products is kept
+    assert_true(recorder_live(run->r) < live + 40); // the engines chosen for products are kept
     device_cuda.close(d);
     assert_clean(run->r, "the roofline");
     free_run(run);

@@ -1,4 +1,4 @@
-// host_ranks_test.c - ranks on cards, with a mock driver and NCCL (record.h): every model's
+// host_ranks_test.c - ranks on GPUs, with a mock driver and NCCL (record.h): every model's
 // all-reduces on a stream of their own without a race or a leak, captured in graphs or handed to
 // the host's link in the plan's order; and what happens when a rank is lost.
 //
@@ -19,12 +19,12 @@
 
 typedef struct Pretence {
     Link link;
-    bool gone;          // it comes to no meeting
+    bool gone;          // it joins no synchronization
     VEC(size_t) summed; // elements of every job, in order
     Arena arena;
 } Pretence;
 
-static Pretence *other; // of the communicator there is
+static Pretence *other; // of the open communicator
 
 static GanStatus other_open(void *arg, Link **out) {
     other = arg;
@@ -61,7 +61,7 @@ static GanStatus other_reduce(Link *l, CommKind kind, Dtype dtype, void *data, s
 static GanStatus other_gather(Link *l, void *data, const size_t *from) {
     char *mine = data;
     (void)l;
-    memcpy(mine + from[1], mine, from[1]); // it is on the same host
+    memcpy(mine + from[1], mine, from[1]); // both are on the same host
     return GAN_OK;
 }
 
@@ -124,7 +124,7 @@ static GanStatus init_and_steps(Run *run, const DeviceOptions *o, uint32_t steps
     return do_steps(run, 0, steps);
 }
 
-// Sums are apart from the kernels, on a stream of their own, whose work goes before theirs.
+// All-reduces run on a stream of their own, with higher priority than kernels.
 static void check_streams(const Recorder *r, const char *what) {
     const WorkVec *w = recorder_work(r);
     CUstream sums = NULL;
@@ -138,7 +138,7 @@ static void check_streams(const Recorder *r, const char *what) {
                      recorder_priority(w->at[i].stream));
 }
 
-// Whether some calls are not made in every step.
+// Are some calls not made in every step?
 static bool leaves_out(const Func *f) {
     for (uint32_t i = 0; i < f->tape.n; i++)
         if (f->tape.at[i].kind == CtlEvery || f->tape.at[i].kind == CtlIf)
@@ -205,7 +205,7 @@ static Run *tiny_on(const Ranks *ranks) {
     return new_run(TEST_DIR "/cli", STR("tiny.gan"), DtF32, &ranks->parallel);
 }
 
-// The link is given calls as the plan numbers them, whatever the host has to wait for first.
+// The link gets calls in the plan's order, whatever the host has to wait for first.
 static void the_link_is_given_calls_in_their_order(void **state) {
     (void)state;
     for (int wait = 0; wait < 2; wait++) {
@@ -227,8 +227,8 @@ static void the_link_is_given_calls_in_their_order(void **state) {
     }
 }
 
-// Without the events between the streams the recorder sees sums race with what makes and reads
-// them, inside a recorded graph too.
+// Without the events between streams the recorder reports races of all-reduces with producers and
+// consumers, inside captured graphs too.
 static void an_unordered_all_reduce_is_detected(void **state) {
     (void)state;
     for (int no_graph = 0; no_graph < 2; no_graph++) {
@@ -283,8 +283,8 @@ static void options_nccl_cannot_do_are_refused(void **state) {
 
 // --- ranks that are gone -------------------------------------------------------------------------
 
-// The card never comes out of a sum: the link's own words, the library's, or the deadline end the
-// wait, and NCCL is given up so that the card's kernels end.
+// An all-reduce never finishes on the device: the link's error, the library's, or the deadline ends
+// the wait, and NCCL is aborted so that its kernels end.
 static void a_lost_rank_ends_the_wait(void **state) {
     (void)state;
     static const char *const says[] = {"rank 1 on otherhost does not answer",
@@ -313,9 +313,8 @@ static void a_lost_rank_ends_the_wait(void **state) {
     }
 }
 
-// A rank that fails by itself finds the communicator well, and the other ranks inside a sum that
-// waits for it: the library does not return before they have ended, too. Nor does it where this
-// rank aborts first.
+// A rank fails by itself while the communicator works and the other ranks are inside an all-reduce
+// that waits for it: the library does not return before they end, even if this rank aborts first.
 static void a_rank_that_ends_alone_does_not_wait_for_the_others(void **state) {
     (void)state;
     for (int aborts = 0; aborts < 2; aborts++) {
@@ -328,7 +327,8 @@ static void a_rank_that_ends_alone_does_not_wait_for_the_others(void **state) {
         recorder_mishap(run->r, MishapStuckEnd, 0);
         close_run(run);
         assert_int_equal(record_nccl_live(), 1);
-        assert_int_equal(recorder_live(run->r), 2); // and the context, which it uses
+        assert_int_equal(recorder_live(run->r),
+                         2); // the stuck communicator, and the context that it uses
         record_nccl_others_end();
         assert_int_equal(record_nccl_aborted(), aborts);
         assert_int_equal(recorder_live(run->r), 1);
@@ -338,8 +338,9 @@ static void a_rank_that_ends_alone_does_not_wait_for_the_others(void **state) {
     }
 }
 
-// What ranks compute of weights alone they all compute: no clock, and no room that depends on a
-// rank's share, decides which engine does it. The recorded library has none without room.
+// Computation on weights alone is replicated on all ranks: the engine must not depend on timing,
+// nor on workspace that depends on a rank's samples. The mock library has no engine without
+// workspace.
 static const char power[] = "model power\n"
                             "data x : float(8) scale(-1, 1)\n"
                             "net D(x: [8]) -> [] {\n"
@@ -349,7 +350,7 @@ static const char power[] = "model power\n"
                             "opt = adam(lr=1e-3)\n"
                             "step { update D minimize mean(D(x)^2) using opt }\n";
 
-// Calls of the library that make so many bytes.
+// Library calls with a result of this many bytes.
 static uint32_t library_makes(const Recorder *r, size_t bytes) {
     const WorkVec *w = recorder_work(r);
     uint32_t n = 0;
@@ -376,7 +377,7 @@ static void replicated_products_use_no_timed_engine(void **state) {
     }
 }
 
-// As in host_failure_test.c, on both routes.
+// As in host_failure_test.c, with both kinds of communication.
 static void sweep(CardRoute route, Mishap mishap) {
     Ranks ranks;
     ranks_open(&ranks, route, &(CommOptions){0});

@@ -6,13 +6,13 @@
 #include <cmocka.h>
 #include <string.h>
 
-// The device as it is, but the recorder is told of every plan before it is loaded.
+// The cuda device, but each plan is announced to the recorder before it is loaded.
 static GanStatus told_load(Device *d, const Plan *p, void *slots, void *work, Loaded **out) {
     recorder_plan(recording, p, slots, work);
     return device_cuda.load(d, p, slots, work, out);
 }
 
-// How `ganrun` opens a card, but the recorded one.
+// How `ganrun` opens the device, but with the mock driver.
 static GanStatus open_recorded(const DeviceOptions *o, Device **out) {
     return cuda_open_with(recorder_api(recording), o, out);
 }

@@ -5,7 +5,7 @@
 #include "session.h"
 #include "record.h"
 
-static const size_t CARD = (size_t)80 << 30; // bytes of the card
+static const size_t CARD = (size_t)80 << 30; // bytes of device memory
 
 typedef struct Run {
     Arena arena;
@@ -22,7 +22,7 @@ typedef struct Run {
             fail_msg("%s: %s", #call, gan_error());                                                \
     } while (0)
 
-// The cuda device, but its card is the recorder there is, which is told of every plan.
+// The cuda device over the open recorder, to which every plan is announced.
 DeviceApi recorded_device(void);
 
 // `folder` empty: no model. `parallel` NULL: one rank.
@@ -31,16 +31,16 @@ Run *new_tiny(void); // tests/cli/tiny.gan
 Run *new_bare(void); // no model
 void free_run(Run *run);
 void compile_model(Run *run, const char *name, Str text, Dtype real, const Parallel *parallel);
-GanStatus open_run(Run *run, const DeviceOptions *o); // the card and the executor
+GanStatus open_run(Run *run, const DeviceOptions *o); // the device and the executor
 void close_run(Run *run);
 GanStatus put_data(Run *run);
 GanStatus do_steps(Run *run, uint32_t from, uint32_t to);           // and waits for them
 GanStatus do_all(Run *run, const DeviceOptions *o, uint32_t steps); // every function
-// An error at every call of `work` in turn: it ends cleanly, with nothing kept and nothing used
-// that is gone. Single ones may be got over: an engine that does not run is not chosen. `run` is
-// used up.
+// Fails every call of `work` in turn: it must end without leaks and without using destroyed
+// objects. It may survive single errors: an engine that does not run is not chosen. `run` is
+// consumed.
 void sweep_calls(Run *run, const DeviceOptions *o, Mishap mishap,
                  GanStatus (*work)(Run *run, const DeviceOptions *o, uint32_t steps));
-void assert_clean(const Recorder *r, const char *what); // no complaint, and all is given back
+void assert_clean(const Recorder *r, const char *what); // no complaints, no leaks
 
 #endif

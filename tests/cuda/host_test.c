@@ -56,7 +56,7 @@ static bool same_work(const Work *a, const Work *b) {
     return same;
 }
 
-// Launches and library calls alone: copies to the host, which tell how far the card is, may differ.
+// Only launches and library calls: copies to the host, which report progress, may differ.
 static uint32_t computing(Arena *a, const WorkVec *all, const Work ***out) {
     uint32_t n = 0;
     *out = arena_array(a, const Work *, all->n);
@@ -94,7 +94,7 @@ static void graphs_do_the_same_work_in_the_same_order(void **state) {
     const Work **x, **y;
     WorkVec with = work_of(&a, false, &graphs), without = work_of(&a, true, &none);
     assert_int_equal(none, 0);
-    assert_true(graphs >= 3 * 2); // from the second time on: the repeat's rounds and the rest
+    assert_true(graphs >= 3 * 2); // from the second execution on: the repeat's rounds and the rest
     uint32_t n = computing(&a, &with, &x), m = computing(&a, &without, &y), recorded = 0;
     assert_int_equal(n, m);
     for (uint32_t i = 0; i < n; i++) {
@@ -107,7 +107,7 @@ static void graphs_do_the_same_work_in_the_same_order(void **state) {
     arena_release(&a);
 }
 
-// What a graph tells the host of its progress is copied on a stream of its own.
+// A graph's progress is copied to the host on a stream of its own.
 static void no_launch_of_a_graph_waits_for_a_breadcrumb(void **state) {
     (void)state;
     const DeviceOptions o = {.threads = 1};
@@ -132,7 +132,7 @@ static void no_launch_of_a_graph_waits_for_a_breadcrumb(void **state) {
     free_run(run);
 }
 
-// Steps and rounds as a launch finds them in memory, recorded launches too.
+// Step and round counters as a launch reads them from memory, also in captured graphs.
 static void counters_are_correct_at_every_launch(void **state) {
     (void)state;
     const DeviceOptions o = {.threads = 1};
@@ -162,7 +162,7 @@ static GanStatus after_block(void *user, Exec *e, uint32_t block, uint32_t round
     return meter_block(user, e, block, round);
 }
 
-// Steps as training makes them: numbers are looked at when later steps have been given out.
+// Steps as in training: results are read after later steps have been launched.
 static void metered_steps(Run *run, Meter *m, uint32_t from, uint32_t to) {
     const ExecHooks hooks = {.after = after_block, .user = m};
     for (uint32_t step = from; step < to; step++) {
@@ -186,9 +186,9 @@ static uint64_t launches_of(const Recorder *r, uint32_t from, uint32_t *copies) 
     return n;
 }
 
-// Fifty steps whose rate falls from step to step: no graph is made after the second step, the host
-// waits for nothing younger than a step, and of each step no more crosses than its data, its
-// counters and the numbers that change.
+// Fifty steps with a changing learning rate: no graph is captured after the second step, the host
+// waits only for work at least a step old, and each step transfers only its data, its counters and
+// the changing scalars.
 static const char falling[] =
     "model falling\n"
     "data x : image(1, 8, 8) scale(-1, 1)\n"
@@ -227,7 +227,7 @@ static void steps_follow_each_other_without_waiting(void **state) {
         assert_int_equal(made == 0, no_graph);
         assert_int_equal(launches_of(run->r, from, &again), 45 * a_step);
         assert_int_equal(again, 45 * copies);
-        assert_fine(exec_wait(run->exec)); // which the recorder does see
+        assert_fine(exec_wait(run->exec)); // the recorder counts this wait
         assert_int_equal(recorder_nearest_wait(run->r), 0);
         close_run(run);
         assert_clean(run->r, "falling");
@@ -235,8 +235,7 @@ static void steps_follow_each_other_without_waiting(void **state) {
     }
 }
 
-// What won the timing is kept on disk: the second time nothing is timed, and a damaged file is
-// found out.
+// Timing results are cached on disk: the second run times nothing, and a damaged file is detected.
 static void chosen_engines_are_cached(void **state) {
     (void)state;
     char dir[] = "/tmp/gan-engines-XXXXXX";
@@ -255,7 +254,7 @@ static void chosen_engines_are_cached(void **state) {
         assert_clean(run->r, "engines");
         recorder_free(run->r);
         run->arena = checkpoint;
-        if (i == 1) { // one of them is cut off
+        if (i == 1) { // one of them is truncated
             assert_fine(dir_list(&run->arena, str_c(dir), &names));
             assert_true(names.n > 3);
             assert_fine(file_write_atomic(path_join(&run->arena, str_c(dir), names.at[0]), "{", 1));
@@ -274,7 +273,7 @@ static void chosen_engines_are_cached(void **state) {
 
 // --- threads -------------------------------------------------------------------------------------
 
-typedef struct Hand { // of a run, on a thread of its own
+typedef struct Hand { // a helper thread of a run
     Run *run;
     int part;
     GanStatus status;
@@ -293,7 +292,7 @@ static GanStatus do_part(Run *run, int part) {
     case 1:
         return exec_init(run->exec, 7);
     case 2:
-    case 3: // what was recorded by another thread
+    case 3: // work captured by another thread
     case 4:
         return do_steps(run, (uint32_t)part - 2, (uint32_t)part - 1);
     case 5:
@@ -316,7 +315,7 @@ static void *on_thread(void *user) {
     return NULL;
 }
 
-// Loaders, savers and helpers come and go: whichever thread asks, the card is made its own.
+// Loader, saver and helper threads come and go: each call makes the context current in its thread.
 static void any_thread_may_use_the_device(void **state) {
     (void)state;
     Run *run = new_tiny();

@@ -1,5 +1,5 @@
 // kernel_report.c - a model's busiest CUDA kernels and their resources, as a table for
-// docs/performance.md. No card needed: bytes follow from shapes, the rest is the compiler's
+// docs/performance.md. No GPU needed: bytes follow from shapes, the rest is the compiler's
 // report.
 //
 //   build/tests/kernel_report MODEL.gan [ARCH [f32|bf16|f16]]     ARCH: 90 is compute
@@ -16,7 +16,7 @@ enum { ROWS = 12, MOST_OPS = 6 };
 
 typedef struct Row {
     const Kernel *kernel;
-    uint32_t regions, largest; // of the step; the one that moves most
+    uint32_t regions, largest; // of the step; the one that moves the most bytes
     double bytes;              // that they read and write
 } Row;
 

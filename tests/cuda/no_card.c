@@ -53,7 +53,7 @@ enum { NO_DEVICE = 100 };
     }
 FUNCTIONS(NONE)
 
-// Code and its functions, which nobody runs.
+// Modules and their functions, which are never run.
 #define SOMETHING(name)                                                                            \
     int name(void **out);                                                                          \
     int name(void **out) {                                                                         \

@@ -114,7 +114,7 @@ static NvrtcJob *modules(Arena *a, const KernelVec *kernels, int arch, uint32_t 
     return job;
 }
 
-// As they are shipped, on all cores. *log: the compiler's messages about all of them.
+// Compiled as for shipping, on all cores. *log: the compiler's messages about all of them.
 static GanStatus compile_for(Arena *a, const KernelVec *kernels, int arch, Str *log) {
     uint32_t jobs;
     NvrtcJob *job = modules(a, kernels, arch, &jobs);
@@ -127,7 +127,7 @@ static GanStatus compile_for(Arena *a, const KernelVec *kernels, int arch, Str *
     return GAN_OK;
 }
 
-// Kernels declare nothing that they do not use, and give the compiler no other reason to warn.
+// Kernels have no unused declarations and cause no other warnings.
 static void check_no_warning(Arena a, const KernelVec *kernels) {
     uint32_t jobs;
     NvrtcImage image;
@@ -276,7 +276,7 @@ static void stack_use_is_detected(void **state) {
     assert_true(used.at[0].registers > 0);
 }
 
-// The same element has the same bits in every kernel: only what says fma is one.
+// The same element has the same bits in every kernel: no implicit fma contraction.
 static void only_fma_calls_become_fma(void **state) {
     (void)state;
     static const struct {
@@ -297,7 +297,7 @@ static void only_fma_calls_become_fma(void **state) {
     }
 }
 
-// Forty sums under way do not fit into the 32 registers that two such blocks leave a thread.
+// Forty live sums do not fit into the 32 registers a thread has with two such blocks.
 #define PRESSED(name)                                                                              \
     "extern \"C\" __global__ void __launch_bounds__(1024, 2)\n"                                    \
     "    " name "(float *x, int n) {\n"                                                            \
@@ -313,7 +313,7 @@ static bool holds(Str image, Str name) {
     return memmem(image.ptr, image.len, name.ptr, name.len) != NULL;
 }
 
-// A kernel that spills is assembled again, by itself and with room.
+// A kernel that spills is assembled again, by itself and with more registers.
 static void spilling_kernels_are_assembled_with_more_registers(void **state) {
     (void)state;
     Arena a = arena;
@@ -338,7 +338,7 @@ static void spilling_kernels_are_assembled_with_more_registers(void **state) {
     assert_true(holds(str_sub(image.code, 0, (size_t)(again.ptr - image.code.ptr)), name[1]));
 }
 
-// Two images as one come apart again; other bytes are one image, whatever they end in.
+// Two joined images are split again; other bytes are one image, whatever they end in.
 static void the_images_of_a_module_are_split(void **state) {
     (void)state;
     Arena a = arena;
@@ -379,7 +379,7 @@ static void named_kernels_are_assembled_alone_without_the_block_minimum(void **s
     assert_true(str_eq(ptx_with_room(&a, ptx, (Str[]){name, without}, 2), both));
 }
 
-// The same PTX for all cards from one on: what is asked for besides does not show in an image.
+// The same PTX for all architectures from one on: an image does not depend on the others requested.
 static void an_image_does_not_depend_on_the_others(void **state) {
     (void)state;
     Arena a = arena;
@@ -401,8 +401,8 @@ static void an_image_does_not_depend_on_the_others(void **state) {
     assert_non_null(strstr(all[1].code.ptr, ".target sm_80"));
 }
 
-// Whichever request is refused, in whichever thread: a status, and the caller's arena as it was.
-// What the caller's own arena is refused before any thread has begun is the caller's to catch.
+// Fails every allocation, in any thread: a status, and the caller's arena is unchanged. Failures in
+// the caller's own arena before any thread starts are handled by the caller.
 static void refused_memory_is_a_status(void **state) {
     (void)state;
     Arena a = arena;
@@ -429,7 +429,7 @@ static void refused_memory_is_a_status(void **state) {
             assert_true(strstr(gan_error(), "memory") || strstr(gan_error(), "address space"));
         refusals += st == GAN_ERR_MEMORY;
     }
-    assert_true(refusals > 10); // in every task, and where images are kept
+    assert_true(refusals > 10); // in every task, and in storing images
 }
 
 int main(int argc, char **argv) {

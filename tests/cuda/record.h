@@ -8,8 +8,8 @@
 // read and write, and that is checked.
 //
 // Complaints:
-//   races    two pieces of work at one byte, one of them writing, without an order between them:
-//            streams are in order in themselves, events order one behind another, a wait of the
+//   races    two pieces of work access a byte, one of them writing, without an order between them:
+//            a stream is ordered in itself, events order one stream after another, a wait of the
 //            host orders what it enqueues later (record_order.c)
 //   the host changing pinned memory while a copy from it is in flight
 //   invalid memory: freed, never allocated, outside its allocation; asynchronous copies of
@@ -37,70 +37,71 @@ typedef struct Access {
 
 typedef enum WorkKind { WorkLaunch, WorkCopy, WorkSet, WorkLibrary } WorkKind;
 
-typedef struct Work { // one piece of work of the card
+typedef struct Work { // one piece of work on the device
     WorkKind kind;
     const char *name; // of the kernel or the call
     CUstream stream;
     VEC(Access) access;
-    CUdeviceptr counters; // WorkLaunch: where they lie,
-    Counters said;        // and what they said when it began
+    CUdeviceptr counters; // WorkLaunch: their address,
+    Counters said;        // and their values at the launch
     CUdeviceptr to, from; // WorkCopy: either both, or one and memory of the host
     void *host_to;
     const void *host_from;
     size_t n;
-    bool recorded; // came by a graph
+    bool recorded; // launched by a graph
 } Work;
 
 typedef struct Recorder Recorder;
-// `memory`: bytes the card has.
+// `memory`: bytes of device memory.
 Recorder *recorder_new(size_t memory);
 void recorder_free(Recorder *r);
 const CudaApi *recorder_api(Recorder *r);
-void recorder_card(Recorder *r, const char *name); // what the card is called; borrowed
+void recorder_card(Recorder *r, const char *name); // sets the device's name; borrowed
 void recorder_without_dnn(Recorder *r);
 void recorder_without_fft(Recorder *r);
 void recorder_without_cupti(Recorder *r);
-void recorder_refusing_fft(Recorder *r); // its cuFFT plans nothing
-// Bytes of workspace that the quickest of its cuDNN's engines wants, which is else more than there
-// is, and every plan of its cuFFT.
+void recorder_refusing_fft(Recorder *r); // its cuFFT rejects all plans
+// Bytes of workspace that the fastest cuDNN engine (by default more than available) and every cuFFT
+// plan require.
 void recorder_greedy_dnn(Recorder *r, size_t bytes);
 void recorder_greedy_fft(Recorder *r, size_t bytes);
-size_t recorder_most_memory(const Recorder *r); // bytes of the card taken at once, so far
+size_t recorder_most_memory(const Recorder *r); // peak bytes allocated so far
 
-// Tells what launches will be of: a plan that is about to be loaded against these memories.
+// Announces a plan that is about to be loaded with these memories, to check its launches.
 void recorder_plan(Recorder *r, const Plan *p, void *slots, void *work);
 
 typedef VEC(Work) WorkVec;
 const WorkVec *recorder_work(const Recorder *r);   // all so far, in the order enqueued
-uint32_t recorder_live(const Recorder *r);         // objects and pieces of memory not given back
+uint32_t recorder_live(const Recorder *r);         // objects and allocations not freed
 const char *recorder_complaint(const Recorder *r); // the first; NULL when there is none
 uint64_t recorder_calls(const Recorder *r);        // of either table
 size_t recorder_launched_graphs(const Recorder *r);
-int recorder_priority(CUstream s); // less is sooner; 0 unless asked for
+int recorder_priority(CUstream s); // lower runs first; default 0
 uint64_t recorder_made_graphs(const Recorder *r);
-// Since the last time this was asked the host has waited for no work behind which fewer launches
-// than this had been given out: 0 where it waited for the last of them.
+// The minimum, over the host's waits since the last call, of the launches enqueued after the
+// awaited work: 0 if it waited for the last one.
 uint64_t recorder_nearest_wait(Recorder *r);
 
-// What is to go wrong. `nth` counts calls from now, 1 the next.
+// Injected faults. `nth` counts calls from now, 1 is the next.
 typedef enum Mishap {
     MishapNone,
     MishapOnce,   // that call fails; an object it was to free is gone all the same
     MishapSticky, // from that call on every call fails
-    MishapKernel, // `nth` counts launches: that kernel breaks the context, which is told later
-    MishapNoCard, // from the start, as the next two
+    MishapKernel, // `nth` counts launches: that kernel breaks the context, reported by a later call
+    MishapNoCard, // no device; from the start, as the next two
     MishapOldDriver,
     MishapOldCard,
     MishapOtherCode,  // images are not for this card
     MishapEngine,     // cuDNN's second engine does not run
-    MishapHang,       // asked whether it is done, the card never is
-    MishapRemote,     // NCCL tells that another rank is gone
+    MishapHang,       // queries never report completion
+    MishapRemote,     // NCCL reports that another rank is gone
     MishapStuckEnd,   // the end of an NCCL communicator waits for record_nccl_others_end
     MishapDropWaits,  // streams do not wait for events
     MishapDropEvents, // the host does not wait for events
 } Mishap;
 void recorder_mishap(Recorder *r, Mishap m, uint64_t nth);
-void recorder_loss(Recorder *r, CUresult code); // of a context that breaks: an illegal address
+void recorder_loss(Recorder *r,
+                   CUresult code); // the code of a broken context; default: an illegal address
 
 // --- between the files ---------------------------------------------------------------------------
 
@@ -108,20 +109,20 @@ typedef struct Clock {
     uint64_t at[RECORD_LINES];
 } Clock;
 
-typedef struct Order Order; // record_order.c: who comes before whom
+typedef struct Order Order; // record_order.c: happens-before
 Order *order_new(Arena *a);
 void order_join(Clock *to, const Clock *from);
-// Adds work of a line, whose clock it moves on. False and the other's name where it races.
+// Adds work to a line and advances its clock. False, with the other's name, if it races.
 bool order_add(Order *o, Clock *line, uint32_t number, const Work *w, const char **other);
-void order_forget(Order *o, CUdeviceptr at, size_t n); // the memory is given back
+void order_forget(Order *o, CUdeviceptr at, size_t n); // the memory is freed
 
-extern Recorder *recording; // the one there is
+extern Recorder *recording; // the only one
 void complain(const char *format, ...);
-// Counts a call. Not CUDA_SUCCESS: it fails with that.
+// Counts a call. Not CUDA_SUCCESS: the call must fail with that code.
 CUresult record_call(void);
-// Is a stream being captured? Then `call`, which may not be made, is complained of.
+// Complains of `call` if a stream is being captured, which forbids it.
 bool in_capture(const char *call);
-// Work on a stream: into the graph being recorded, or done now.
+// Work on a stream: added to the graph being captured, or executed now.
 void record_work(CUstream stream, Work w);
 Arena *record_arena(void);
 extern const CudnnApi record_dnn_api; // record_dnn.c

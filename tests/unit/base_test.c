@@ -133,7 +133,7 @@ static void an_arena_gives_zeroed_aligned_memory_and_a_copy_is_a_checkpoint(void
     double *x = arena_new(a, double);
     assert_true((char *)x > one && (uintptr_t)x % _Alignof(double) == 0);
     assert_int_equal((uintptr_t)arena_alloc(a, 8, 256) % 256, 0);
-    for (int more = -50; more <= 50; more += 50) { // than was used before
+    for (int more = -50; more <= 50; more += 50) { // relative to earlier use
         unsigned char *used = dirty(*a), *again = arena_array(a, unsigned char, 100 + (size_t)more);
         assert_ptr_equal(used, again);
         for (int i = 0; i < 100 + more; i++)
@@ -400,11 +400,11 @@ static void a_file_reads_back_what_was_written(void **state) {
     assert_int_equal(map.n, 0);
     assert_ok(file_read(&p->arena, path, &out));
     assert_int_equal(out.len, 0);
-    assert_ok(file_read(&p->arena, STR("/proc/self/stat"), &out)); // says it has size 0
+    assert_ok(file_read(&p->arena, STR("/proc/self/stat"), &out)); // reports size 0
     assert_true(out.len > 20);
 }
 
-// A rename would put a file in the place of a device, as root of /dev/null itself.
+// A rename would replace a device by a file, as root even /dev/null.
 static void devices_and_links_are_written_through(void **state) {
     Place *p = *state;
     Str pipe = under(p, "pipe"), file = under(p, "file"), link = under(p, "link"), out;
@@ -427,7 +427,7 @@ static void devices_and_links_are_written_through(void **state) {
     assert_ok(file_read(&p->arena, file, &out));
     assert_str(out, "new");
 
-    // A link to what is not there yet: the file is made where it points, over links in between.
+    // A dangling link: the file is created where it points, through intermediate links.
     Str first = under(p, "first"), later = under(p, "later");
     assert_int_equal(symlink(under(p, "second").ptr, first.ptr), 0);
     assert_int_equal(symlink("later", under(p, "second").ptr), 0);
@@ -493,7 +493,7 @@ static void a_file_written_in_pieces_appears_whole_or_not_at_all(void **state) {
     assert_true(str_eq(out, (Str){data, Size}));
 }
 
-// As when threads, or processes that share a number in two containers, fill one cache.
+// As when threads, or processes with the same id in two containers, write one cache.
 static void two_writers_of_one_file_both_succeed(void **state) {
     Place *p = *state;
     Str path = under(p, "shared"), out;
@@ -568,7 +568,7 @@ static void lines_are_appended(void **state) {
     assert_ok(file_append_line(path, STR("end")));
     assert_ok(file_read(&p->arena, path, &out));
     assert_str(out, "{}\n\nend\n");
-    // Room for a part of the line: none of it stays.
+    // Space for only a part of the line: nothing of it is written.
     struct rlimit all, few;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &all), 0);
     few = (struct rlimit){out.len + 4, all.rlim_max};
@@ -706,7 +706,7 @@ static void put_file(Place *p, const char *name, const char *text) {
     assert_ok(file_write_atomic(path, text, strlen(text)));
 }
 
-// Control groups of either version; those above count, and a path that is not there does not.
+// Control groups of both versions: limits of parents count, missing paths do not.
 static void a_limit_on_cpu_time_is_found(void **state) {
     Place *p = *state;
     put_file(p, "two/cpu.max", "max 100000\n");

@@ -1,5 +1,5 @@
-// data_place.h - what the tests of data/ share: an arena and an empty folder for each, files put
-// there, checks of a status and its message. The includer defines _GNU_SOURCE, for mkdtemp.
+// data_place.h - fixture of the tests of data/: an arena and an empty folder for each test, files
+// created there, checks of a status and its message. The includer defines _GNU_SOURCE, for mkdtemp.
 #ifndef GAN_DATA_PLACE_H
 #define GAN_DATA_PLACE_H
 
@@ -76,7 +76,7 @@ static inline void write_text(Place *p, const char *name, const char *text) {
     write_bytes(p, name, text, strlen(text));
 }
 
-// A picture of one colour that tells its number.
+// An image of one colour that encodes its number.
 static inline void write_picture(Place *p, const char *name, uint32_t w, uint32_t h,
                                  uint8_t value) {
     Image m = {0};
@@ -93,7 +93,7 @@ static inline void write_picture(Place *p, const char *name, uint32_t w, uint32_
 typedef struct Member {
     const char *name; // UTF-8
     Str data;
-    bool spoilt; // its checksum is wrong
+    bool spoilt; // with a wrong checksum
 } Member;
 
 static inline uint32_t crc_of(Str data) {
@@ -129,7 +129,7 @@ static inline void put_member(Text *t, const Member *m) {
     put_le(t, 0, 2);
 }
 
-// Members are stored as they are.
+// Members are stored uncompressed.
 static inline void write_zip(Place *p, const char *name, size_t n, const Member *m) {
     Text zip = {.arena = &p->arena}, directory = {.arena = &p->arena};
     for (size_t i = 0; i < n; i++) {

@@ -8,11 +8,11 @@
 #include "cases.h"
 #include "pack_format.h"
 
-// --- pictures ------------------------------------------------------------------------------------
+// --- images --------------------------------------------------------------------------------------
 
 enum { SeedW = 9, SeedH = 7 };
 
-// What the script that made the seeds put at a place.
+// The value that the script generating the corpus wrote at a position.
 static uint32_t seed_value(uint32_t x, uint32_t y, uint32_t c) {
     return (17 * x + 29 * y + 53 * c) & 255;
 }
@@ -129,7 +129,7 @@ static const uint8_t *pixel_at(const Image *m, uint32_t x, uint32_t y) {
     return (const uint8_t *)m->pixels + ((size_t)y * m->w + x) * m->channels;
 }
 
-// Where pixel (x, y) of a picture as stored is shown, by the orientations' definition.
+// The position of stored pixel (x, y) after applying an orientation, by definition.
 static void shown_at(uint32_t orientation, uint32_t w, uint32_t h, uint32_t *x, uint32_t *y) {
     uint32_t right = w - 1 - *x, down = h - 1 - *y, u = *x, v = *y;
     const uint32_t at[8][2] = {{u, v}, {right, v}, {right, down}, {u, down},
@@ -165,7 +165,7 @@ static void images_are_rotated_by_their_exif_orientation(void **state) {
         text_put(&t, (Str){(const char *)app1, sizeof app1});
         text_put(&t, str_sub(file, 2, file.len));
         Image m = {0};
-        uint32_t turn = o >= 1 && o <= 8 ? o : 1; // others are no orientation
+        uint32_t turn = o >= 1 && o <= 8 ? o : 1; // other values mean none
         assert_ok(image_decode((const uint8_t *)text_str(&t).ptr, t.n, &m));
         check_turned(&plain, turn, &m);
         image_release(&m);
@@ -186,7 +186,7 @@ static void put_chunk(Text *png, Str type, Str data) {
     put_be(png, crc_of(text_str(&body)), 4);
 }
 
-// The chunk may stand before the pixels and behind them.
+// The chunk may precede or follow the pixels.
 static void a_png_is_rotated_by_its_exif_orientation(void **state) {
     enum { Head = 8 + 25, Tail = 12 }; // signature and IHDR; IEND
     Place *p = *state;
@@ -211,8 +211,8 @@ static void a_png_is_rotated_by_its_exif_orientation(void **state) {
     image_release(&plain);
 }
 
-// A valid grey JPEG of 8x8 pixels whose coefficients arrive bit by bit, in n scans, at most 883:
-// each is 11 bytes, and a decoder goes over all pixels for it.
+// A valid grey progressive JPEG of 8x8 pixels that sends coefficients bit by bit in n scans, at
+// most 883: each is 11 bytes, and costs the decoder a pass over all pixels.
 static Str scans(Place *p, uint32_t n) {
     static const uint8_t frame[] = {0xff, 0xc2, 0, 11, 8, 0, 8, 0, 8, 1, 1, 0x11, 0};
     enum { Bits = 14 }; // of a coefficient
@@ -255,7 +255,7 @@ static void a_jpeg_of_many_scans_is_refused(void **state) {
     assert_null(m.pixels);
 }
 
-// Pixels as in the PNG they were made of; the exif one is turned to the left.
+// Pixels equal the PNG they were made from; the one with Exif data is rotated to the left.
 static void webp_is_read_in_every_form(void **state) {
     static const struct {
         const char *file, *png;
@@ -297,10 +297,10 @@ static void damaged_webp_gives_one_reason(void **state) {
         Str path = str_format(&p->arena, SEEDS "image/%s.webp", files[i]);
         assert_ok(file_read(&p->arena, path, &file));
         uint8_t *bytes = arena_array(&p->arena, uint8_t, file.len);
-        for (size_t n = 12; n < file.len; n++) { // each in memory of its own length
+        for (size_t n = 12; n < file.len; n++) { // each in a block of exactly its length
             memcpy(bytes + file.len - n, file.ptr, n);
             if (image_decode(bytes + file.len - n, n, &m) == GAN_OK)
-                image_release(&m); // all but the last of a chunk behind the pixels
+                image_release(&m); // only a chunk after the pixels is truncated
             else
                 assert_non_null(strstr(gan_error(), "broken WebP: "));
         }
@@ -352,7 +352,7 @@ static void every_truncation_and_flip_of_a_png_is_survived(void **state) {
         memcpy(copy, file.ptr, file.len);
         copy[i] ^= 0x55;
         if (image_decode(copy, file.len, &m) == GAN_OK)
-            image_release(&m); // ancillary bytes may not matter
+            image_release(&m); // ancillary bytes need not matter
     }
 }
 
@@ -641,7 +641,7 @@ static void a_folder_packs_the_same_for_every_number_of_threads(void **state) {
     assert_ok(pack_verify(&pack));
     assert_true(pack.count == 40 && pack.fields == 2 && pack.field[1].classes == 2);
     assert_str(pack.field[1].class_name[1], "odd");
-    for (uint64_t i = 0; i < 40; i++) { // names are sorted: even/000 even/002 ... odd/001 ...
+    for (uint64_t i = 0; i < 40; i++) { // sorted by name: even/000 even/002 ... odd/001 ...
         uint32_t number = (uint32_t)(i < 20 ? 2 * i : 2 * i - 39), label;
         memcpy(&label, pack_record(&pack, i) + pack.field[1].offset, sizeof label);
         assert_int_equal(pack_record(&pack, i)[0], number);
@@ -713,7 +713,7 @@ static void a_zip_with_a_bad_member_names_it(void **state) {
     assert_ok(pack_build(&p->arena, under(p, "set.tar"), &o, (Str){0}, &pack, NULL));
     assert_true(pack.count == 4 && pack.field[1].classes == 2);
     pack_close(&pack);
-    // The same archive cut short in its last member, and with a byte of a picture changed.
+    // The same archive truncated in its last member, and with a byte of an image changed.
     assert_ok(file_read(&p->arena, under(p, "set.tar"), &tar));
     char *copy = arena_array(&p->arena, char, tar.len);
     memcpy(copy, tar.ptr, tar.len);

@@ -21,10 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum {
-    PROGRAMS = 60,
-    COMPILED = 16
-}; // of them, those whose kernels are compiled too: a second each
+enum { PROGRAMS = 60, COMPILED = 16 }; // seeds whose kernels are compiled too: a second each
 
 typedef struct Bench { // one device, one program, loaded
     Arena *a;
@@ -33,7 +30,7 @@ typedef struct Bench { // one device, one program, loaded
     Module m;
     Plan plan;
     char *slots, *work;           // the device's memory, which may not be the host's
-    char *host_slots, *host_work; // copies of it, on their way there or back
+    char *host_slots, *host_work; // host copies of it
     Loaded *loaded;
 } Bench;
 
@@ -193,7 +190,7 @@ static void check_reports(const Bench *b, const Oracle *o, double tolerance, uin
     }
 }
 
-// b->m has a step of its own.
+// For a step given in b->m.
 static void check_step(Bench *b, uint64_t seed, Dtype real, double tolerance) {
     plan_program(b, real);
     Oracle o;
@@ -232,8 +229,7 @@ static uint32_t units_kept(void) {
     return n;
 }
 
-// A kernel runs as it was compiled quickly, then as well as can be: to the bit the same. False: it
-// was compiled once.
+// The kernels of both compilation tiers give the same bits. False: there was a single tier.
 static bool check_tiers(Device *d, uint64_t seed, Dtype real) {
     Arena a;
     assert_int_equal(arena_init(&a, 0), GAN_OK);
@@ -263,7 +259,7 @@ static bool check_tiers(Device *d, uint64_t seed, Dtype real) {
 static const DeviceApi *const devices[] = {&device_ref, &device_cpu, &device_cuda};
 enum { DEVICES = sizeof devices / sizeof *devices };
 
-// Is it in this machine? Where it is not, the test says so.
+// Is the device available? If not, the test prints that it is skipped.
 static bool present(const DeviceApi *api) {
     DeviceOptions o = options(1);
     Device *d = NULL;
@@ -468,7 +464,7 @@ static Val slot_value(Bench *b, const char *name, Type t) {
     return Read(&b->m.step.g, b->m.slot.n - 1, 0, t);
 }
 
-// A convolution of two groups and both its gradients: x, w and y's gradient become them.
+// A convolution with two groups and both its gradients, in place of x, w and y's gradient.
 static void grouped_module(Bench *b, int64_t channels, int64_t extent) {
     Func *f = &b->m.step;
     b->m.batch = 1;
@@ -632,10 +628,10 @@ static void a_cache_others_can_write_to_is_not_used(void **state) {
         .threads = 1, .cache_dir = str_c(open_dir), .notice = count_notice, .user = &notices};
     Device *d = NULL;
     assert_int_equal(device_cpu.open(&o, &d), GAN_OK);
-    assert_int_equal(notices, 1); // of more, loading may tell
+    assert_int_equal(notices, 1); // one message, however many kernels there are
     check_program(&device_cpu, d, 1, DtF32, 2e-4);
     device_cpu.close(d);
-    assert_int_equal(rmdir(open_dir), 0); // nothing was put there
+    assert_int_equal(rmdir(open_dir), 0); // and is empty
 }
 
 static int remove_cache(void **state) {

@@ -8,7 +8,7 @@
 
 enum { Mades = 41, Reals = 300, D = 7, K = 5 };
 
-// Points around zero, `off` the side the second half lies to.
+// Points around zero; the second half is shifted by `off`.
 static void fill(float *x, size_t n, uint64_t seed, float off) {
     Order o = {.n = 1, .seed = seed};
     for (size_t i = 0; i < n; i++)
@@ -41,7 +41,7 @@ static double radius(const float *x, size_t n, size_t i) {
     for (size_t j = 0; j < n; j++)
         all[j] = apart(x + i * D, x + j * D);
     qsort(all, n, sizeof *all, by_size);
-    return all[K]; // the point itself comes first
+    return all[K]; // all[0] is the point itself
 }
 
 static double mean_kernel(const float *x, size_t n, const float *y, size_t m) {
@@ -52,7 +52,7 @@ static double mean_kernel(const float *x, size_t n, const float *y, size_t m) {
     return sum / ((double)n * (double)(m - (x == y)));
 }
 
-static float made[Reals * D], real[Reals * D]; // on no thread's stack
+static float made[Reals * D], real[Reals * D]; // too large for the stack
 
 static void neighbours_are_counted_as_defined(void **state) {
     (void)state;
@@ -84,7 +84,7 @@ static void neighbours_are_counted_as_defined(void **state) {
     assert_float_equal(s.coverage, covered / Reals, 1e-12);
 }
 
-// Sets of at most a subset's size: every subset is the whole.
+// Sets no larger than a subset: every subset is the whole set.
 static void the_kernel_distance_is_that_of_all_pairs(void **state) {
     (void)state;
     fill(made, Reals, 1, 0.7f);
@@ -125,7 +125,7 @@ static void sets_without_neighbours_are_refused(void **state) {
     assert_status(features_compare(&f, &s), GAN_ERR_INPUT, "NaN");
 }
 
-// Every allocation there is, one after the other.
+// Fails every allocation in turn.
 static void refused_memory_is_a_status(void **state) {
     (void)state;
     fill(made, Mades, 1, 0.7f);
@@ -135,7 +135,7 @@ static void refused_memory_is_a_status(void **state) {
     int64_t before = mem_count();
     assert_ok(features_compare(&f, &s));
     int64_t asked = mem_count() - before;
-    assert_true(asked > 12); // those of both sets and of their pairs
+    assert_true(asked > 12); // allocations for both sets and for their pairs
     for (int64_t n = 1; n <= asked; n++) {
         mem_fail_at(n);
         GanStatus st = features_compare(&f, &s);
@@ -144,7 +144,7 @@ static void refused_memory_is_a_status(void **state) {
     }
 }
 
-// Of numbers that any program can make, the last with fewer samples than numbers of each.
+// On numbers any program can generate; the last case has fewer samples than features.
 static void neighbours_are_counted_as_numpy_does(void **state) {
     static const struct {
         size_t mades, reals, d;
@@ -166,7 +166,7 @@ static void neighbours_are_counted_as_numpy_does(void **state) {
     }
 }
 
-// Scores of torch-fidelity's isc_features_to_metric, which was given the rows in this order.
+// Scores by torch-fidelity's isc_features_to_metric on the rows in this order.
 static void inception_scores_are_torch_fidelitys(void **state) {
     static const struct {
         size_t n, classes;
@@ -182,7 +182,7 @@ static void inception_scores_are_torch_fidelitys(void **state) {
         assert_float_equal(mean, cases[i].mean, 1e-6);
         assert_float_equal(deviation, cases[i].deviation, 1e-6);
     }
-    double mean, deviation; // sure of one class each, all as often: as many as there are
+    double mean, deviation; // certain predictions, uniform over the classes: their number
     memset(made, 0, sizeof made);
     for (size_t k = 0; k < 40; k++)
         made[k * 4 + k % 4] = 1000;

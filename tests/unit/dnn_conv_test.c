@@ -32,7 +32,7 @@ static const Shape shapes[] = {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes, PIXELS = 40000 };
 
-// As Winograd's points leave them: much of the kernel beyond the picture.
+// Shapes not handled by Winograd: much of the kernel is outside the image.
 static const Shape small_shapes[] = {
     {2, 32, 64, {4, 4}, {4, 4}, {2, 2}, {1, 1}, {1, 1}},
     {3, 64, 32, {2, 2}, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
@@ -43,7 +43,7 @@ enum { SMALL_SHAPES = sizeof small_shapes / sizeof *small_shapes };
 
 static float x[PIXELS], w[PIXELS], y[PIXELS];
 static uint16_t x_half[PIXELS], w_half[PIXELS], y_half[PIXELS]; // the same in bf16
-static double want[PIXELS], size[PIXELS]; // the sum, and that of its terms' magnitudes
+static double want[PIXELS], size[PIXELS]; // the sum, and the sum of its terms' magnitudes
 
 static int64_t made(const Shape *s, int i) {
     return (s->x[i] + s->before[i] + s->after[i] - s->k[i]) / s->s[i] + 1;
@@ -74,7 +74,7 @@ static DnnConv conv_of(const Shape *s) {
     return c;
 }
 
-// Adds all products of one pixel of y and one kernel element to what is wanted.
+// Adds all products of one pixel of y and one kernel element to want[].
 static void add_products(const Shape *s, DnnConvKind kind, int64_t at_x, int64_t at_y, int64_t t) {
     int64_t kernel = s->k[0] * s->k[1];
     for (int64_t o = 0; o < s->o; o++)
@@ -100,7 +100,7 @@ static void sum_directly(const Shape *s, DnnConvKind kind) {
     }
 }
 
-// What the forms make of the shape. False where they do not fit it.
+// Runs the algorithm on the shape. False if it does not apply.
 static bool run(const Shape *s, DnnConvKind kind, const WinoForm form[2], size_t bytes) {
     Dnn *d;
     DnnCall call = {0};
@@ -145,7 +145,7 @@ static void compare(const Shape *s, DnnConvKind kind, double rounding, const cha
                      (long long)i, (double)got[i], want[i]);
 }
 
-// How many pairs of forms fit and were compared.
+// The number of pairs that applied and were compared.
 static int check(const Shape *s, DnnConvKind kind, size_t bytes) {
     int n = 0;
     float *out = kind == DnnConvForward ? y : kind == DnnConvData ? x : w;
@@ -193,13 +193,13 @@ static void widen(const uint16_t *half, float *at) {
         at[i] = gan_bf16_to_f32(half[i]);
 }
 
-// Rounds what the elements are, so that both types hold the same.
+// Rounds elements to bf16, so that both types hold the same values.
 static void halve(float *at, uint16_t *half) {
     floats_to_bf16(at, half, PIXELS);
     widen(half, at);
 }
 
-// False where the way does not take the shape.
+// False if the algorithm does not apply to the shape.
 static bool run_taps(const Shape *s, DnnConvKind kind, Dtype type) {
     Dnn *d;
     DnnCall call = {0};
@@ -247,7 +247,7 @@ static void a_product_for_each_element_is_the_direct_sum(void **state) {
 static void a_product_for_each_element_is_right_in_bf16(void **state) {
     (void)state;
     if ((dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) != dnnl_cpu_isa_avx512_core)
-        skip(); // the library multiplies bf16 from there on
+        skip(); // such CPUs multiply bf16 in hardware, and the library does it
     check_taps(DtBF16, 1.0 / 256);
 }
 
@@ -284,7 +284,7 @@ static void kernels_inside_the_image_are_not_taken(void **state) {
     s.x[0] = s.x[1] = 8;
     assert_false(run_taps(&s, DnnConvForward, DtF32));
     s = small_shapes[1];
-    s.x[0] = s.x[1] = 1; // elements that meet nothing
+    s.x[0] = s.x[1] = 1; // some kernel elements never overlap the input
     assert_false(run_taps(&s, DnnConvWeights, DtF32));
 }
 
@@ -293,7 +293,7 @@ static void unsupported_shapes_are_not_taken(void **state) {
     static const WinoForm form[] = {WinoF43, WinoF43};
     Shape s = shapes[0];
     assert_true(run(&s, DnnConvForward, form, 0));
-    s.c = 24; // no whole vectors
+    s.c = 24; // not a multiple of the vector length
     assert_false(run(&s, DnnConvForward, form, 0));
     s = shapes[0];
     s.s[0] = 3;

@@ -15,7 +15,7 @@
 
 enum { SHAPES = 400, ELEMENTS = 60000, PRODUCTS = 400000, SideX = 0, SideW, SideY, Sides };
 
-typedef struct Values { // of one side, row-major
+typedef struct Values { // of one tensor, row-major
     float x[ELEMENTS];
     uint16_t half[ELEMENTS];
     double want[ELEMENTS];
@@ -38,7 +38,7 @@ static DnnAxis random_axis(int64_t *after) {
     int64_t reach = (a.k - 1) * a.d + 1, most = below(a.k);
     a.p = below(a.k);
     if (a.x + a.p + most < reach)
-        a.p = reach - a.x; // one place at least
+        a.p = reach - a.x; // at least one output position
     a.y = (a.x + a.p + most - reach) / a.s + 1;
     *after = (a.y - 1) * a.s + reach - a.x - a.p;
     return a;
@@ -95,7 +95,7 @@ static int64_t place(const DnnShape *s, int64_t a, int64_t b, const int64_t at[D
     return to;
 }
 
-// One pixel of y and one kernel element: false where it meets no pixel of x.
+// The pixel of x for one pixel of y and one kernel element; false if it is padding.
 static bool meets(const DnnAxis axis[DNN_AXES], const int64_t y[DNN_AXES],
                   const int64_t k[DNN_AXES], int64_t x[DNN_AXES]) {
     for (int i = 0; i < DNN_AXES; i++) {
@@ -158,7 +158,7 @@ static const Way ways[] = {
      dnnl_query_diff_weights_md},
 };
 
-// False where the library has no such primitive, or is not trusted with the shape.
+// False if the library has no such primitive, or dnn_api.c excludes the shape.
 static bool run(const Way *w, const DnnConv *c) {
     const DnnShape *shape[Sides] = {&c->src, &c->weights, &c->dst};
     DnnTensor t[Sides], packed;

@@ -6,11 +6,11 @@
 
 #define FILES TEST_DIR "/unit/hdf5/"
 
-static double value(size_t i) { // what make.py puts at flat place i
+static double value(size_t i) { // what make.py writes at flat index i
     return (double)(i * 7 % 101);
 }
 
-// Packs one file; skips the test where there is no library.
+// Packs one file; skips the test without libhdf5.
 static GanStatus pack(Place *p, const char *name, PackOptions o, Pack *out) {
     GanStatus st =
         pack_build(&p->arena, str_format(&p->arena, FILES "%s", name), &o, (Str){0}, out, NULL);
@@ -22,7 +22,8 @@ static GanStatus pack(Place *p, const char *name, PackOptions o, Pack *out) {
 static void clouds_with_checksums_are_read(void **state) {
     Place *p = *state;
     Pack k = {0};
-    assert_ok(pack(p, "clouds.h5", (PackOptions){0}, &k)); // rmsd has one axis: no choice to make
+    assert_ok(
+        pack(p, "clouds.h5", (PackOptions){0}, &k)); // rmsd has one axis: the choice is unambiguous
     const PackField *f = &k.field[0];
     assert_true(k.count == 5 && f->kind == DataFloat && f->rank == 2);
     assert_true(f->dim[0] == 3 && f->dim[1] == 40);
@@ -71,7 +72,7 @@ static void unusable_datasets_are_refused(void **state) {
     pack_close(&k);
 }
 
-// A data file must not make us open others.
+// A data file must not cause other files to be opened.
 static void data_in_other_files_is_refused(void **state) {
     static const struct {
         const char *set, *says;
@@ -80,7 +81,7 @@ static void data_in_other_files_is_refused(void **state) {
         {"virtual", "virtual: its values are in other files"},
         {"linked", "linked: its values are in other files"},
         {"outside/test", "outside/test: its values are in other files"},
-        {"", "its values are in other files"}, // all that is listed
+        {"", "its values are in other files"}, // the only data set
     };
     Place *p = *state;
     Pack k = {0};
@@ -92,7 +93,7 @@ static void data_in_other_files_is_refused(void **state) {
     pack_close(&k);
 }
 
-// Rows in any order are those in turn: windows move back and forth.
+// Random access gives the rows of sequential access: windows move back and forth.
 static void rows_come_in_any_order(void **state) {
     static const size_t order[] = {5, 0, 3, 4, 1, 2};
     Place *p = *state;
@@ -104,7 +105,7 @@ static void rows_come_in_any_order(void **state) {
     for (size_t i = 0; i < 6; i++) {
         Array row;
         if (i == 1)
-            f.windows = 2, f.loaded = 0; // the first row's window had room for all
+            f.windows = 2, f.loaded = 0; // the first row's window held all rows
         assert_ok(array_row(&f, order[i], &row));
         assert_true(row.rank == 3 && row.count == 64);
         for (size_t j = 0; j < 64; j++)
@@ -113,7 +114,7 @@ static void rows_come_in_any_order(void **state) {
     array_close(&f);
 }
 
-// Without the syncing of write_bytes: there are thousands.
+// Unlike write_bytes without fsync: there are thousands of files.
 static void write_quickly(Place *p, const char *name, const void *bytes, size_t n) {
     FILE *f = fopen(str_z(&p->arena, under(p, name)), "wb");
     assert_non_null(f);
@@ -132,8 +133,8 @@ static void read_all(Place *p, const char *name) {
     array_close(&f);
 }
 
-// Damage is an error with a reason, or numbers; never a crash. Checksummed data is never other
-// numbers.
+// Damage gives an error with a reason, or numbers; never a crash. Checksummed data never gives
+// wrong numbers.
 static void truncated_and_changed_files_are_survived(void **state) {
     Place *p = *state;
     Pack k = {0};
@@ -156,8 +157,8 @@ static void truncated_and_changed_files_are_survived(void **state) {
     }
 }
 
-// What the library itself does not free when it gives up on a damaged file is not ours. The leak
-// sanitizer asks by this name.
+// Suppresses leaks of the library itself after errors in damaged files. The leak sanitizer calls
+// this function.
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void) {
     return "leak:libhdf5";

@@ -17,7 +17,7 @@ static double noise(uint32_t *state) { // uniform in (-1, 1)
     return (double)(*state >> 8) / 8388608.0 - 1;
 }
 
-// Losses by step; the spread of the pictures of a save.
+// Losses by step; the diversity of a save's samples.
 typedef struct Course {
     const char *name;
     double (*loss[Losses])(double step);
@@ -27,16 +27,16 @@ typedef struct Course {
     uint32_t whose;
 } Course;
 
-static double bce_d(double s) { // falls fast, then both learn
+static double bce_d(double s) { // falls quickly, then G and D balance
     return 0.5 + 0.9 * exp(-s / 30);
 }
 static double bce_g(double s) {
     return 2.2 - 1.5 * exp(-s / 100);
 }
-static double critic(double s) { // rises far, then falls as the distance does
+static double critic(double s) { // rises, then falls with the distance
     return -60 * (s / 300) * exp(1 - s / 300) - 0.02;
 }
-static double critic_g(double s) { // wanders wherever
+static double critic_g(double s) { // drifts without meaning
     return 40 * sin(s / 400) - 0.01 * s;
 }
 static double began_d(double s) {
@@ -45,7 +45,7 @@ static double began_d(double s) {
 static double began_g(double s) {
     return 0.01 + 0.25 * exp(-s / 180);
 }
-static double pix2pix_g(double s) { // mostly the distance to the picture
+static double pix2pix_g(double s) { // mostly the L1 distance to the image
     return 5 + 40 * exp(-s / 300);
 }
 static double lsgan_d(double s) {
@@ -66,25 +66,26 @@ static double lsgan_won_d(double s) {
 static double lsgan_lost_g(double s) {
     return 0.5 - 0.05 * exp(-s / 50);
 }
-static double minimax_g(double s) { // log(1 - D(G)) of a critic that is half fooled
+static double minimax_g(double s) { // log(1 - D(G)) at D(G) about 1/2
     return -0.5 - 0.2 * exp(-s / 100);
 }
 static double ahead_g(double s) { // never positive, and far from zero
     return -2 + exp(-s / 100);
 }
-static double saturated_g(double s) { // log(1 - D(G)): nothing left to follow
+static double saturated_g(double s) { // log(1 - D(G)) saturates: no gradient
     return -0.7 * exp(-s / 200);
 }
 static double explodes(double s) {
     return -exp(s / 120);
 }
-static double wide(double s) { // noise at first, then pictures
+static double wide(double s) { // noise at first, then diverse images
     return 0.1 + 0.8 * (1 - exp(-s / 300));
 }
-static double narrows(double s) { // modes are lost from step 1500 on
+static double narrows(double s) { // mode collapse from step 1500 on
     return 0.9 / (1 + exp((s - 2000) / 100)) + 0.03;
 }
-static double never_wide(double s) { // a simple set, or hardly trained: narrow all along
+static double
+never_wide(double s) { // a simple data set or little training: low diversity throughout
     return 0.12 + 0 * s;
 }
 
@@ -104,8 +105,7 @@ static const Course courses[] = {
     {"a critic without bounds", {explodes, critic_g}, wide, 0.1, HealthDiverging, D},
 };
 
-// At no time does a run that goes well hear anything but "-" and "ok"; the others hear nothing else
-// but their word.
+// Healthy runs only ever get "-" and "ok"; of the others, each gets only its own verdict besides.
 static void check(const Course *c, uint32_t seed) {
     HealthLoss loss[Losses] = {{.critic = true}, {.critic = false}};
     Health h = {.n = Losses, .loss = loss};

@@ -1,5 +1,5 @@
-// jit_test.c - compiled kernels: what is compiled and what the cache has, damaged, spread out or
-// pruned; and better code that comes from the background.
+// jit_test.c - compiled kernels: what is compiled and what the cache provides, also damaged, pruned
+// or scattered over units; and optimized code from the background compiler.
 #define _GNU_SOURCE
 #include "cache.h"
 #include "device.h"
@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 enum {
-    KERNELS = 70, // more than a program may have units
-    LONG = 4000,  // a comment
+    KERNELS = 70, // more than the maximum number of units
+    LONG = 4000,  // bytes of a long comment
 };
 
 typedef int64_t NumberFn(void);
@@ -28,7 +28,7 @@ static char folder[] = "/tmp/gan-jit-test-XXXXXX";
 static Arena arena;
 static Jit *jit;
 
-// With a comment of so many bytes: a few kernels of a short text are compiled well at once.
+// `comment` bytes of comment: few kernels with a short text would be compiled with -O3 at once.
 static JitKernel kernel_of(uint32_t k, int comment) {
     return (JitKernel){str_format(&arena, "kernel%u", k),
                        str_format(&arena,
@@ -57,7 +57,7 @@ static void check_code(const JitCode *code, uint32_t from, uint32_t to) {
     }
 }
 
-// Loads kernels [from, to), as a run that ends at once.
+// Loads kernels [from, to) and closes, like a very short run.
 static void load(uint32_t from, uint32_t to) {
     JitCode *code = load_code(jit, from, to, 0);
     check_code(code, from, to);
@@ -143,14 +143,15 @@ static void links_that_lead_astray_are_not_followed(void **state) {
         assert_int_equal(unlink(link.at[i].ptr), 0);
         assert_int_equal(symlink(target[i], link.at[i].ptr), 0);
     }
-    assert_int_equal(unlink(link.at[3].ptr), 0); // here no link can be made
+    assert_int_equal(unlink(link.at[3].ptr), 0); // creating a link fails here
     assert_int_equal(mkdir(link.at[3].ptr, 0700), 0);
     load(0, 4);
-    load(0, 4); // what has no link is found as the unit it was compiled in
+    load(0, 4); // a kernel without a link is found through its unit
     assert_int_equal(kept(STR(".so")).n, 2);
 }
 
-// As after many small changes of a program: what is in further units is compiled again, together.
+// After many small edits kernels are scattered over units: those beyond the limit are recompiled
+// together.
 static void a_program_is_loaded_from_so_many_units_at_most(void **state) {
     (void)state;
     load(0, KERNELS);
@@ -175,7 +176,7 @@ static void code_is_replaced_by_better_code(void **state) {
     bool moved;
     JitCode *code = load_code(jit, 0, 4, LONG);
     void *before = jit_find(code, 1, "kernel1");
-    assert_int_equal(jit_improve(code, false, &moved), GAN_OK); // too early
+    assert_int_equal(jit_improve(code, false, &moved), GAN_OK); // the delay has not passed
     assert_false(moved);
     assert_int_equal(kept(STR(".so")).n, 1);
     assert_int_equal(jit_improve(code, true, &moved), GAN_OK);
@@ -184,11 +185,11 @@ static void code_is_replaced_by_better_code(void **state) {
     assert_ptr_not_equal(jit_find(code, 1, "kernel1"), before);
     check_code(code, 0, 4);
     assert_int_equal(jit_improve(code, true, &moved), GAN_OK);
-    assert_false(moved); // all there is
+    assert_false(moved); // already optimized
     jit_free(code);
     code = load_code(jit, 0, 4, LONG);
     assert_int_equal(jit_improve(code, true, &moved), GAN_OK);
-    assert_false(moved); // it was found
+    assert_false(moved); // found in the cache
     assert_int_equal(kept(STR(".so")).n, 2);
     jit_free(code);
 }
@@ -214,7 +215,7 @@ static void a_run_that_lasts_gets_better_code(void **state) {
     jit_free(code);
 }
 
-// A compiler that does `what` when asked for the better code.
+// A compiler that runs `what` when called with -O3.
 static Jit *open_with(const char *what) {
     Jit *j;
     Str path = path_join(&arena, str_c(folder), STR("compiler"));
@@ -238,7 +239,7 @@ static void code_stays_where_the_compiler_fails(void **state) {
     assert_non_null(strstr(gan_error(), "exit code 3"));
     assert_false(moved);
     check_code(code, 0, 4);
-    assert_int_equal(jit_improve(code, true, &moved), GAN_OK); // it is not tried again
+    assert_int_equal(jit_improve(code, true, &moved), GAN_OK); // not retried
     jit_free(code);
     jit_close(j);
 }

@@ -1,4 +1,4 @@
-// json_test.c - JSON: what is accepted, what is refused and where, and that written text reads
+// json_test.c - JSON: what is accepted, what is rejected and where, and that written text reads
 // back.
 #include "base.h"
 

@@ -15,7 +15,7 @@ static const float *vector_at(const Pack *k, uint64_t i) {
     return (const float *)(pack_record(k, i) + k->field[1].offset);
 }
 
-// Packs what lies under `name`, with these labels, of a table these columns.
+// Packs `name` with these labels; of a table, with these columns.
 static GanStatus pack_columns(Place *p, const char *name, const char *labels, const char *columns,
                               Pack *out) {
     static BadList bad;
@@ -81,7 +81,7 @@ static void a_dataset_json_has_the_classes(void **state) {
                   {"00000/c.png", png, false},
                   {"dataset.json", STR(NAMED), false}};
     write_zip(p, "a.zip", 4, m);
-    for (int i = 0; i < 2; i++) { // and where nobody says where: its folders are no classes
+    for (int i = 0; i < 2; i++) { // also by default: its folders are not classes
         assert_ok(pack(p, "a.zip", i ? "auto" : "dataset.json", &k));
         check_stylegan(&k);
         pack_close(&k);
@@ -129,7 +129,7 @@ static void a_dataset_json_that_does_not_fit_is_refused(void **state) {
     assert_refused(pack(p, "set", "cls", &k), "no .cls files");
     assert_refused(pack(p, "set", "by hand", &k), "--labels by hand: ");
     assert_refused(pack(p, "set", "other.json", &k), "no such file with \"labels\"");
-    assert_ok(pack(p, "set", "auto", &k)); // some other file of that name: folders
+    assert_ok(pack(p, "set", "auto", &k)); // an unrelated file of that name: folders are used
     assert_int_equal(k.field[1].classes, 1);
     pack_close(&k);
 }
@@ -156,7 +156,7 @@ static void a_dataset_json_has_vectors(void **state) {
 #define CELEBA                                                                                     \
     "3\nBlack_Hair Male Young \n000001.jpg -1  1  1\n000002.jpg  1 -1  1\n000003.jpg -1 -1 -1\n"
 
-// Three pictures whose names end in .png; in the folder img or at the top.
+// Three PNG files, in the folder img or at the top.
 static void make_faces(Place *p, const char *dir) {
     for (uint32_t i = 1; i <= 3; i++)
         write_picture(p, str_format(&p->arena, "set/%s%06u.png", dir, i).ptr, 8, 8, (uint8_t)i);
@@ -185,7 +185,7 @@ static void celeba_s_attributes_are_a_vector_or_a_class(void **state) {
     assert_refused(pack_columns(p, "set", list, "Male,Yuong", &k), "did you mean `Young`?");
 }
 
-// A model reads the vector by its name, or as the field of one axis.
+// A model's field gets the vector by name, or because it has one axis.
 static void a_stream_reads_vectors(void **state) {
     Place *p = *state;
     make_faces(p, "");
@@ -212,10 +212,10 @@ static void a_stream_reads_vectors(void **state) {
         uint32_t label;
         assert_ok(stream_open(&d, &s));
         assert_ok(stream_next(s, &b));
-        for (int i = 0; i < 3; i++) // a picture's pixels are its number, and so is its label
+        for (int i = 0; i < 3; i++) // pixels and label are the image's number
             assert_true(b->field[1][2 * i] == b->field[0][192 * i] &&
                         b->field[1][2 * i + 1] == 0.5f);
-        assert_false(stream_label(s, 0, &label)); // it is no class
+        assert_false(stream_label(s, 0, &label)); // it is not a class
         stream_close(s);
     }
 }
@@ -270,7 +270,7 @@ static void tables_of_every_form_are_read(void **state) {
             assert_str(k.field[1].class_name[0], cases[i].first);
         pack_close(&k);
     }
-    Pack k = {0}; // one column of numbers that are no classes, in a zip
+    Pack k = {0}; // one column of numbers that are not classes, in a zip
     Str png = picture(p);
     write_zip(p, "a.zip", 3,
               (const Member[]){{"1.png", png, false},
@@ -323,7 +323,7 @@ static void a_table_that_does_not_fit_is_refused(void **state) {
     assert_refused(pack(p, "set", "t.csv", &k), "two files are 000001.png");
     write_text(p, "set/t.csv",
                "f,c\nmore/000001.png,5\n000001.png,1\n000002.png,2\n000003.png,3\n");
-    assert_ok(pack(p, "set", "t.csv", &k)); // whose paths tell them apart
+    assert_ok(pack(p, "set", "t.csv", &k)); // distinguished by their paths
     assert_true(label_at(&k, 0) == 1 && label_at(&k, 3) == 5);
     pack_close(&k);
     write_text(p, "set/t.csv", "f,c\n000001.jpg,1\n000001.gif,1\n000002.jpg,2\n000003.gif,3\n");
@@ -456,7 +456,7 @@ static void class_files_of_a_shard_are_read(void **state) {
     assert_refused(pack(p, "set", "cls", &k), "000002.cls: a file of one class");
 }
 
-// With members whole to the last, only the zeros tell.
+// Where all members are complete, only the final zeros tell that the archive is.
 static void a_tar_cut_between_members_is_noticed(void **state) {
     Place *p = *state;
     Pack k = {0};
@@ -473,7 +473,7 @@ static void a_tar_cut_between_members_is_noticed(void **state) {
     assert_ok(pack(p, "whole.tar", "folders", &k));
     assert_true(k.count == 3 && k.field[1].classes == 2);
     pack_close(&k);
-    // What can be read has no class for the missing end.
+    // The readable part lacks the classes of the missing end.
     BadList bad = {0};
     PackOptions o = pack_options(&bad);
     o.labels = STR("folders"), o.skip_bad = true;

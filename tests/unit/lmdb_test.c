@@ -1,5 +1,5 @@
 // lmdb_test.c - images in an LMDB file, as liblmdb 0.9.36 left it (75 small ones, one of them
-// deleted, one on overflow pages, one under a key that is no text), and the same file damaged.
+// deleted, one on overflow pages, one with a key that is not text), and the same file damaged.
 #define _GNU_SOURCE
 #include "data_place.h"
 #include "cases.h"
@@ -22,7 +22,7 @@ static GanStatus pack(Place *p, Str path, bool skip_bad, BadList *bad, Pack *out
     return pack_build(&p->arena, path, &o, (Str){0}, out, NULL);
 }
 
-// All entries; their number, or why they end early.
+// Reads all entries: their number, or the error.
 static GanStatus walk(const uint8_t *data, size_t n, uint32_t *entries, uint32_t *bad) {
     Lmdb l;
     *entries = *bad = 0;
@@ -81,7 +81,7 @@ static void a_file_cut_short_gives_what_it_has(void **state) {
     uint32_t entries, broken;
     const uint8_t *file = file_copy(p, &n);
     for (size_t keep = 0; keep < n; keep += 509) {
-        uint8_t *cut = malloc(keep + 1); // of its own length, for the address sanitizer
+        uint8_t *cut = malloc(keep + 1); // a block of exactly its length, for the address sanitizer
         assert_non_null(cut);
         memcpy(cut + 1, file, keep);
         GanStatus st = walk(cut + 1, keep, &entries, &broken);

@@ -66,7 +66,7 @@ static void a_histogram_counts_in_fiftieths_and_loses_nothing(void **state) {
     histogram_fill(ramp, 500, &h);
     for (uint32_t b = 0; b < HISTOGRAM_BINS; b++)
         assert_near(h.density[b], 1, 0.11,
-                    "a bin of a ramp"); // ten numbers a bin, one more or less
+                    "a bin of a ramp"); // ten numbers a bin, plus or minus one
     histogram_fill(wild, 4, &h);
     assert_near(h.density[0], HISTOGRAM_BINS / 4.0, 0, "the first bin");
     assert_near(h.density[HISTOGRAM_BINS / 2], HISTOGRAM_BINS / 4.0, 0, "the middle bin");
@@ -121,7 +121,7 @@ static void matching_finds_the_nearest_cloud_and_coverage(void **state) {
     (void)state;
     assert_ok(cloud_match(made, 3, real, 3, 1, 1, &m));
     assert_near(m.distance, 2 * (0.25 + 100 + 900) / 3, 1e-4, "matching distance");
-    assert_near(m.covered, 1.0 / 3, 1e-12, "coverage"); // 10, too, lies nearer to 0.5 than to 20
+    assert_near(m.covered, 1.0 / 3, 1e-12, "coverage"); // 10 is nearer to 0.5 than to 20
 }
 
 static void a_plot_has_its_dots_at_the_points(void **state) {
@@ -165,7 +165,7 @@ static void the_eight_of_a_ring_are_found_and_their_coverage_counted(void **stat
     ModeCount all = modes_count(&g, x, N, 2), few = modes_count(&g, some, 5, 2);
     assert_int_equal(all.covered, 8);
     assert_near(all.quality, 1 - exp(-4.5), 0.01, "within three deviations of a plane's normal");
-    assert_int_equal(few.covered, 2); // the top and the right; the middle is no mode's
+    assert_int_equal(few.covered, 2); // top and right; the middle belongs to no mode
     assert_near(few.quality, 0.8, 1e-12, "four of five");
 }
 
@@ -200,7 +200,7 @@ static const float *npy_numbers(Place *p, const char *name, Array *a) {
     return x;
 }
 
-// Mean 1; the logarithm's variance and spectrum as promised.
+// Mean 1; the logarithm's variance and spectrum as specified.
 static void lognormal_maps_have_the_promised_statistics(void **state) {
     enum { Maps = 200, Side = 32 };
     Place *p = *state;
@@ -237,7 +237,7 @@ static void lognormal_maps_have_the_promised_statistics(void **state) {
         total += power[k - 1];
         all += want[k - 1];
     }
-    for (uint32_t k = 1; k <= spectrum_rings(Side) / 2; k++) // beyond, the field has ended
+    for (uint32_t k = 1; k <= spectrum_rings(Side) / 2; k++) // the spectrum is cut off beyond
         assert_near(power[k - 1] / total / (want[k - 1] / all), 1, 0.1, "power in a ring");
 }
 
@@ -344,11 +344,11 @@ static float *features(Place *p, size_t n, uint32_t d, double key, double scale,
 
 static void needs_frechet(void) {
     if (feature_frechet_ready() ==
-        GAN_ERR_INPUT) // built without; one that does not load is a failure
+        GAN_ERR_INPUT) // built without OpenBLAS; one that fails to load is an error
         skip();
 }
 
-// Answers by numpy: FID by the eigenvalues of the product of both covariances.
+// Values by numpy: FID by the eigenvalues of the product of both covariances.
 static void the_frechet_distance_is_as_numpy_says(void **state) {
     static const struct {
         size_t na, nb;
@@ -372,8 +372,8 @@ static void the_frechet_distance_is_as_numpy_says(void **state) {
     }
 }
 
-// More samples than are widened at a time: a set twice over has the same mean, and the covariance
-// times 2 (n - 1) / (2 n - 1).
+// More samples than are converted at a time: a set repeated twice has the same mean, and the
+// covariance times 2 (n - 1) / (2 n - 1).
 static void samples_are_taken_in_blocks(void **state) {
     enum { N = 300, D = 5 };
     Place *p = *state;
@@ -403,7 +403,7 @@ static void too_few_features_are_refused(void **state) {
     assert_refused(feature_frechet(a, 8, a, 8, 3, 1, &out), "not finite");
 }
 
-// Each of their pieces of memory may be the one there is no room for.
+// Fails each of their allocations in turn.
 static void features_without_memory_are_an_error(void **state) {
     Place *p = *state;
     float *a = features(p, 8, 3, 1, 1, 0);
@@ -418,7 +418,7 @@ static void features_without_memory_are_an_error(void **state) {
 
 // --- sounds --------------------------------------------------------------------------------------
 
-// Of two tones, by numpy.
+// Two tones; values by numpy.
 static void spectra_are_those_of_mel_bands(void **state) {
     enum { Length = 2000, Windows = 11, LowWindows = 23 };
     static const struct {
@@ -457,7 +457,7 @@ static void spectra_are_those_of_mel_bands(void **state) {
     assert_true(sounds_measured(&s));
 }
 
-// Decaying tones: of `pitch` and up to twice that; `still`: they do not decay.
+// Decaying tones with pitches from `pitch` to twice that; `still`: they do not decay.
 static float *tones(Place *p, size_t n, size_t length, uint64_t seed, double pitch, bool still) {
     float *x = arena_array(&p->arena, float, n *length);
     for (size_t i = 0; i < n; i++) {

@@ -16,7 +16,7 @@ enum { LONGEST = 700, STEP = 3 };
 
 static const float special[] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, -NAN, 1.0f, -1.0f};
 
-// Every third number is one of those above, the others fall on few values or on many.
+// Every third number is one of those above; the others take few values or many.
 static void fill(float *x, int64_t n, uint64_t *seed) {
     for (int64_t i = 0; i < n; i++) {
         *seed = *seed * 6364136223846793005u + 1442695040888963407u;
@@ -44,7 +44,7 @@ static void check_line(OrderRun *run, int64_t n, int64_t step, uint64_t *seed) {
     mem_free_aligned(room);
     for (int64_t i = 0; i < n * step; i++) {
         int64_t before = 0;
-        if (i % step) { // of another line
+        if (i % step) { // belongs to another line
             assert_true(y[i] == -1);
             continue;
         }

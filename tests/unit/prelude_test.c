@@ -78,7 +78,7 @@ static void walk_pow(Arena *a) {
     }
 }
 
-// Infinity stands where the next number would be when it is rounded to.
+// When rounding, infinity is treated as the next number after the largest.
 static double place(float x) {
     return isinf(x) ? copysign(0x1p128, x) : x;
 }
@@ -97,8 +97,8 @@ static void walk_bf16(Arena *a) {
            "bf16 ties to even", 0, 0);
 }
 
-// Every f16 there is comes back; every number between two neighbours goes to the nearer one, the
-// middle to the even one, and what is beyond the largest by half a step or more is infinite.
+// Every f16 converts to float and back; a number between two neighbours rounds to the nearer, the
+// midpoint to even; beyond the largest by half a step or more, to infinity.
 static void walk_f16(Arena *a) {
     (void)a;
     for (uint32_t h = 0; h <= UINT16_MAX; h++) {

@@ -18,7 +18,7 @@ typedef struct Seat {
     LocalSeat seat;
     const char *gpu;
     bool share;
-    int core; // it is bound to, where `bound`
+    int core; // the core it is bound to, if `bound`
     bool bound;
     int64_t asked;
     GanStatus status;
@@ -85,7 +85,7 @@ static void two_ranks_on_one_card_are_refused(void **state) {
         assert_int_equal(seat[r].status, GAN_ERR_DEVICE);
         assert_non_null(strstr(seat[r].error, "ranks 0 and 2 on "));
         assert_non_null(strstr(seat[r].error, "one card, a card (GPU-1): "));
-        assert_string_equal(seat[r].error, seat[0].error); // so that one may speak for all
+        assert_string_equal(seat[r].error, seat[0].error); // so that one rank can report for all
     }
 }
 
@@ -124,7 +124,7 @@ static void cores_are_shared_among_ranks_bound_to_them(void **state) {
     for (int i = 0; n < 2; i++)
         if (CPU_ISSET(i, &set))
             core[n++] = i;
-    for (int r = 0; r < RANKS; r++) // one has the first core to itself
+    for (int r = 0; r < RANKS; r++) // one has the first core for itself
         seat[r] = (Seat){.gpu = "", .asked = 1, .bound = true, .core = core[r > 0]};
     run_seats(seat);
     assert_int_equal(seat[0].room, CommFull);
@@ -134,11 +134,11 @@ static void cores_are_shared_among_ranks_bound_to_them(void **state) {
 
 // --- who came late -------------------------------------------------------------------------------
 
-static const double Held = 0.03; // seconds that rank 0 comes later than the others
+static const double Held = 0.03; // seconds by which rank 0 arrives after the others
 
 typedef struct Late {
     LocalSeat seat;
-    sem_t *come; // posted by each other rank that is about to wait
+    sem_t *come; // posted by every other rank just before it waits
     GanStatus status;
     double seconds, took;
 } Late;
@@ -180,7 +180,7 @@ static void *late_main(void *user) {
     return NULL;
 }
 
-// Of R ranks R - 1 wait for the last: the mean is (R - 1) / R of what it was late by.
+// R - 1 of R ranks wait for the straggler: the mean is (R - 1) / R of its delay.
 static void straggler_wait_is_reported(void **state) {
     (void)state;
     LocalHub *hub;
@@ -202,8 +202,8 @@ static void straggler_wait_is_reported(void **state) {
         longest = late[r].took > longest ? late[r].took : longest;
     for (int r = 0; r < RANKS; r++) {
         assert_int_equal(late[r].status, GAN_OK);
-        assert_true(late[r].seconds == late[0].seconds); // a mean over all
-        assert_true(late[r].seconds > Held / 10); // those who wait may have been held up as well
+        assert_true(late[r].seconds == late[0].seconds); // the mean over all ranks
+        assert_true(late[r].seconds > Held / 10); // the waiting ranks may have been delayed as well
         assert_true(late[r].seconds < longest);
     }
 }

@@ -188,14 +188,14 @@ static void the_resolved_text_is_the_same_model(void **state) {
     assert_ok(job_resolved(&job, &p->arena, &text));
     assert_non_null(strstr(text.ptr, "config nz = 7  \"latent\"\nconfig mode = \"b\" | \"a\"\n"));
     job.model = write_text(p, "resolved.gan", text);
-    assert_ok(job_hash(&job, NULL, &p->arena, &plain)); // settings again
+    assert_ok(job_hash(&job, NULL, &p->arena, &plain)); // back to the original settings
     assert_true(str_eq(with, plain));
     job.setting.n = 0;
     assert_ok(job_hash(&job, NULL, &p->arena, &plain));
     assert_true(str_eq(with, plain));
 }
 
-// A setting is typed more freely than a text, which must come to the same value.
+// Settings allow more spellings than model text; both must give the same value.
 static void settings_equal_their_expressions_in_the_language(void **state) {
     static const char model[] =
         "model odd\n"
@@ -315,7 +315,8 @@ static void a_tick_counts_its_steps_and_one_save(void **state) {
         Spent spent;
         const char *begins;
     } cases[] = {
-        {{.job = &(Job){.batch = 32, .save_every = 200}, .last = 600}, // no save in these 25 steps
+        {{.job = &(Job){.batch = 32, .save_every = 200},
+          .last = 600}, // no save in the last 25 steps
          425,
          {.all = 3},
          "tick 2  step 425/600  kimg 13.6  time 7 s  sec/tick 24  sec/kimg 3.75  cpumem "},
@@ -412,7 +413,7 @@ static Fake *fake_exec(Folder *p) {
     return f;
 }
 
-// Finite bits of every kind: the least and the largest, both zeros.
+// Finite values of every kind: the smallest and the largest, both zeros.
 static void fill(Fake *f, unsigned char seed) {
     for (uint32_t i = 0; i < f->module.slot.n; i++) {
         unsigned char bytes[256];
@@ -611,7 +612,7 @@ static void open_tiny(Folder *p, const char *device, int threads, const uint64_t
     assert_ok(session_start(s, &so, &silent));
 }
 
-// Weights and state as they are stored, one slot behind the other.
+// Weights and state as stored, slot after slot.
 static Str begins_with(Folder *p, const Session *s) {
     Text t = {.arena = &p->arena};
     const Module *m = &s->compiled.module;
@@ -632,7 +633,7 @@ static Str plans_of(Folder *p, const Session *s) {
     return text_str(&t);
 }
 
-// Drawn beside the planning or after it, in fresh memory or over what a step left.
+// Initialized during planning or after it, in fresh memory or in memory a step has used.
 static void weights_follow_from_the_seed_alone(void **state) {
     Folder *p = *state;
     const uint64_t seed = 5;
@@ -659,12 +660,12 @@ static void weights_follow_from_the_seed_alone(void **state) {
 
 // --- numbers that come late ----------------------------------------------------------------------
 
-// The reference device as one that works by itself: a number is asked for where it is made, and
-// handed out when somebody takes it.
+// The reference device as an asynchronous one: a number is requested where it is computed, and
+// delivered when it is read.
 enum { LATE_PLACES = 16 };
 static struct Late {
     char bytes[LATE_PLACES][8];
-    uint64_t asked, taken, most; // most: that were under way at once
+    uint64_t asked, taken, most; // requested, delivered; most in flight at once
 } late;
 
 static GanStatus late_fetch(Device *d, const void *from, size_t n, uint64_t *ticket) {
@@ -736,8 +737,8 @@ static void same_logs(Folder *p, const char *a, const char *b) {
     assert_true(str_eq(x, y));
 }
 
-// The same lines under the same numbers, the last ones too; a loss that is no number is that of its
-// step, though later ones have been given out, and the repeat comes to the same operation.
+// The same log lines for the same steps, up to the last; a NaN loss is reported for its own step,
+// although later steps have been launched, and the repetition finds the same operation.
 static void losses_read_late_belong_to_their_step(void **state) {
     Folder *p = *state;
     DeviceApi api = device_ref;
@@ -762,7 +763,7 @@ static void losses_read_late_belong_to_their_step(void **state) {
     same_logs(p, "broken_now", "broken_later");
 }
 
-// Whoever comes second finds a whole run where its command saw an empty place.
+// The second process finds a complete run in a folder that was empty when its command started.
 static void a_run_created_meanwhile_is_not_overwritten(void **state) {
     Folder *p = *state;
     Str was, is;

@@ -19,7 +19,7 @@ static Moment wait_for(uint32_t call) {
     return (Moment){.kind = RegionWait, .call = call};
 }
 
-static LinkModel model_of(double latency, double bandwidth) { // whatever the size
+static LinkModel model_of(double latency, double bandwidth) { // independent of the size
     return (LinkModel){.latency = latency, .bandwidth = bandwidth, .small = latency};
 }
 
@@ -73,7 +73,7 @@ static void more_ranks_take_more_latencies_and_up_to_twice_the_bytes(void **stat
     near(PLAY(m, 2, false).step, 1 + 4);
     near(PLAY(m, 8, false).step, 3 + 4 * 14.0 / 8);
     near(PLAY(m, 1024, false).step, 10 + 4 * 2046.0 / 1024);
-    near(PLAY(m, 1024, true).step, 1 + 4); // a wire model does not know how many there are
+    near(PLAY(m, 1024, true).step, 1 + 4); // a link model does not depend on the number of ranks
 }
 
 static void ranks_wait_for_the_slowest(void **state) {
@@ -84,15 +84,15 @@ static void ranks_wait_for_the_slowest(void **state) {
                          {.at = (Moment *)(uintptr_t)slow, .n = 4, .steps = 1}};
     SimTimes t = sim_play(m, 2, &(SimLink){.each = model_of(0.001, 1e6), .ranks = 2});
     near(t.step, 0.018);                  // 16, and 2 for the sum
-    near(t.exposed, (0.007 + 0.001) / 2); // each has 1 ms to do meanwhile
+    near(t.exposed, (0.007 + 0.001) / 2); // each has 1 ms of work meanwhile
 }
 
-// Small sums are carried by who waits; a large one has a thread, whose core is that of its rank.
+// Small sums run on the waiting thread; a large one has a thread of its own, on its rank's core.
 static void large_reductions_slow_the_computing_thread(void **state) {
     (void)state;
     enum { LARGE = 100000, SMALL = 1000 };
     SimLink link = {.each = {0.004, 1e8, 0.001, 0.001, 2e-8},
-                    .ranks = 2}; // 5 ms, of them 3 a core's
+                    .ranks = 2}; // 5 ms, 3 of them on a core
     const Moment beside[] = {start(0, LARGE), compute(0.010), wait_for(0)},
                  waited[] = {start(0, LARGE), wait_for(0), compute(0.010)},
                  small[] = {start(0, SMALL), compute(0.010), wait_for(0)};
@@ -112,7 +112,7 @@ static void large_reductions_slow_the_computing_thread(void **state) {
 static void an_all_reduce_may_be_awaited_in_the_next_step(void **state) {
     (void)state;
     const Moment m[] = {compute(0.004), wait_for(0), compute(0.010), start(0, 8000)};
-    SimTimes p = PLAY(m, 2, false); // 9 ms, of which the next step's first 4 hide as many
+    SimTimes p = PLAY(m, 2, false); // 9 ms, 4 of which overlap the next step's first 4
     near(p.step, 19);
     near(p.exposed, 5);
     near(p.comm, 9);
@@ -212,7 +212,7 @@ static void the_bound_is_what_no_order_can_hide(void **state) {
     Moments m = moments_of(&a, &c.step, 1, 1e-9);
     SimLink link = {.each = model_of(1e-5, 32e3), .ranks = 2};
     double bound = sim_bound(&c.step, &m, &link);
-    near(floor(bound * 1e5), 225); // 18 floats, for there are a bias and a loss
+    near(floor(bound * 1e5), 225); // 18 floats: weights, a bias and a loss
     arena_release(&a);
 }
 

@@ -26,7 +26,7 @@ static const char nets[] = "net G(z: [8]) -> [3, 8, 8] {\n"
                            "    |> conv(32, k=3, pad=1) |> ACT |> flatten |> dense(1) |> squeeze\n"
                            "}\n";
 
-// Convolutions and products of each row, of a step with this text and this activation in D.
+// GFLOP of each row for a step with this text and this activation in D.
 static Counted count(Arena *a, const char *act, const char *step, uint32_t chunks) {
     Text text = {.arena = a};
     Counted out = {0};
@@ -83,7 +83,7 @@ static const char plain[] = "  fake = G(normal(8))\n"
                             "  update D minimize logistic(D(x), D(stop(fake))) using opt\n"
                             "  update G minimize non_saturating(D(fake)) using opt\n";
 
-// Each penalty costs what the step costs more than without it; the other rows do not change.
+// A penalty's row is the difference from the step without it; the other rows do not change.
 static void check_penalty(const char *act, const char *penalty, uint32_t chunks) {
     Arena a;
     assert_int_equal(arena_init(&a, 0), GAN_OK);
@@ -117,7 +117,8 @@ static void chunks_of_a_step_are_attributed_alike(void **state) {
     check_penalty("leaky_relu(0.2)", "10*gradient_penalty(D, x, stop(fake))", 2);
 }
 
-// The forward pass of G that both need is D's, which comes first; its way back is G's.
+// The forward pass of G that both updates need counts for D, which comes first; the backward pass
+// for G.
 static void shared_work_is_attributed_to_the_first_update(void **state) {
     (void)state;
     Arena a;

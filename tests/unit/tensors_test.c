@@ -22,7 +22,7 @@ static void safetensors_read_back_what_was_written(void **state) {
     assert_ok(safe_out_put(out, w, 8));
     assert_ok(safe_out_put(out, w + 2, 16));
     assert_ok(safe_out_put(out, d, sizeof d));
-    assert_false(file_exists(under(p, "a.safetensors"))); // not before it is whole
+    assert_false(file_exists(under(p, "a.safetensors"))); // not before it is complete
     assert_ok(safe_out_commit(out));
     assert_ok(safe_open(&p->arena, under(p, "a.safetensors"), &f));
     const SafeTensor *a = safe_find(&f, t[0].name), *b = safe_find(&f, t[1].name);
@@ -204,7 +204,7 @@ static GanStatus open_value(Place *p, const char *value, size_t n) {
     text_put(&t, STR("\x80\2\x8a\nl\xfc\x9c"
                      "F\xf9 j\xa8P\x19.\x80\2M\xe9\3.\x80\2}."));
     text_put(&t, (Str){value, n});
-    if (memmem(value, n, "U\0010U", 4)) { // storage 0: two numbers
+    if (memmem(value, n, "U\0010U", 4)) { // storage 0 has two numbers
         text_put(&t, STR("\x80\2]U\0010a."));
         text_put(&t, STR("\2\0\0\0\0\0\0\0"
                          "\0\0\x80\x3f"
@@ -217,7 +217,7 @@ static GanStatus open_value(Place *p, const char *value, size_t n) {
 
 #define GLOBAL_TENSOR "ctorch._utils\n_rebuild_tensor_v2\n"
 #define STORAGE "(U\7storagectorch\nFloatStorage\nU\0010U\3cpuK\2tQ"
-// {"w": a tensor of storage 0 from `offset` on}; words are what pickles make of numbers.
+// {"w": a tensor in storage 0 from `offset` on}; numbers are given as pickle opcodes.
 #define TENSOR(offset, sizes, strides)                                                             \
     "\x80\2}U\1w" GLOBAL_TENSOR "(" STORAGE offset sizes strides "\x89NtRs."
 
@@ -233,7 +233,7 @@ static void hostile_state_dicts_are_refused(void **state) {
     } cases[] = {
         CASE(TENSOR("K\0", "K\3\x85", "K\1\x85"), "tensor w reaches beyond its numbers"),
         CASE(TENSOR("K\3", "K\0\x85", "K\1\x85"), "reaches beyond"),
-        CASE(TENSOR("K\0", "K\3\x85", "K\0\x85"), "reaches beyond"), // repeats one
+        CASE(TENSOR("K\0", "K\3\x85", "K\0\x85"), "reaches beyond"), // stride 0
         CASE(TENSOR("J\xff\xff\xff\xff", "K\1\x85", "K\1\x85"), "reaches beyond"),
         CASE(TENSOR("K\0", "J\xff\xff\xff\xff\x85", "K\1\x85"), "reaches beyond"),
         CASE(TENSOR("K\1", "K\2\x85", "J\xff\xff\xff\xff\x85"), "reaches beyond"),
@@ -263,7 +263,7 @@ static void hostile_state_dicts_are_refused(void **state) {
                    "leaves a gap");
 }
 
-// Every archive that is cut or damaged is refused, or holds its tensors still.
+// A truncated or damaged archive is rejected, or still holds its tensors.
 static void a_damaged_archive_is_refused(void **state) {
     Place *p = *state;
     Str whole;
@@ -273,7 +273,7 @@ static void a_damaged_archive_is_refused(void **state) {
     assert_ok(torch_open_bytes(&p->arena, bytes, whole.len, &f));
     const uint8_t *at = tensor_of(&f, "a.weight")->data;
     assert_true(at >= bytes && at < bytes + whole.len);
-    ((uint8_t *)bytes)[at - bytes] ^= 1; // a number that its checksum does not vouch for
+    ((uint8_t *)bytes)[at - bytes] ^= 1; // a number that no longer matches its checksum
     assert_refused(torch_open_bytes(&p->arena, bytes, whole.len, &f), "a damaged archive");
     assert_refused(torch_open_bytes(&p->arena, bytes, whole.len / 2, &f), "");
 }

@@ -164,7 +164,7 @@ static void refusals(Arena *a) {
     }
 }
 
-// What the text may not be for the reader to notice must be noticed in memory too.
+// The verifier detects in memory what the reader rejects in text.
 static void the_verifier_detects_damage(Arena *a) {
     Module m = small_module(a, "w", 0, false);
     Graph *g = &m.step.g;
