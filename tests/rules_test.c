@@ -11,7 +11,7 @@
 #include <setjmp.h>
 
 #include <cmocka.h>
-#include "cases.h"
+#include "arena_cases.h"
 #undef fail // cmocka's macro hides ours, and its fail_msg is built on it
 #undef fail_msg
 #define fail_msg(...) (print_error(__VA_ARGS__), print_error("\n"), _fail(__FILE__, __LINE__))
@@ -405,11 +405,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(simplified_nodes_stay_as_they_are),
         cmocka_unit_test(computed_values_do_not_cancel),
     };
-    if (arena_init(&arena, (size_t)1 << 30) != GAN_OK)
-        return 1;
-    if (CASES_LISTED(tests))
-        return 0;
-    int failures = cmocka_run_group_tests(tests, NULL, NULL);
-    arena_release(&arena);
-    return failures;
+    return ARENA_CASES(tests, &arena, (size_t)1 << 30);
 }

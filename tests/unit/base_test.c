@@ -14,51 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "fixture.h"
+
 #include "cases.h"
-#undef fail // cmocka's macro hides ours, and its fail_msg is built on it
-#undef fail_msg
-#define fail_msg(...) (print_error(__VA_ARGS__), print_error("\n"), _fail(__FILE__, __LINE__))
-
-#define assert_ok(call) assert_status((call), GAN_OK, #call)
-#define assert_str(s, text) assert_true(str_eq((s), str_c(text)))
-
-static void assert_status(GanStatus got, GanStatus want, const char *what) {
-    if (got != want)
-        fail_msg("%s gave %d, not %d: %s", what, (int)got, (int)want, gan_error());
-}
-
-// Every test has an arena and an empty folder of its own.
-typedef struct Place {
-    Arena arena;
-    char root[64];
-} Place;
-
-static Str under(Place *p, const char *name) {
-    return path_join(&p->arena, str_c(p->root), str_c(name));
-}
-
-static int place_open(void **state) {
-    Place *p = calloc(1, sizeof *p);
-    if (!p || arena_init(&p->arena, 0) != GAN_OK)
-        return -1;
-    memcpy(p->root, "/tmp/gan-base-test-XXXXXX", sizeof "/tmp/gan-base-test-XXXXXX");
-    *state = p;
-    return mkdtemp(p->root) ? 0 : -1;
-}
-
-static int place_close(void **state) {
-    Place *p = *state;
-    mem_fail_at(0);
-    file_fail_at(0);
-    const char *const argv[] = {"rm", "-rf", p->root, NULL};
-    Str said;
-    int code;
-    GanStatus st = process_run(&p->arena, argv, &said, &code);
-    arena_release(&p->arena);
-    free(p);
-    return st == GAN_OK && code == 0 ? 0 : -1;
-}
 
 // --- status --------------------------------------------------------------------------------------
 
@@ -127,7 +85,7 @@ static unsigned char *dirty(Arena scratch) {
 }
 
 static void an_arena_gives_zeroed_aligned_memory_and_a_copy_is_a_checkpoint(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Arena *a = &p->arena;
     char *one = arena_alloc(a, 1, 1);
     double *x = arena_new(a, double);
@@ -174,7 +132,7 @@ static void an_exhausted_arena_longjmps(void **state) {
 }
 
 static void a_vec_grows_keeps_its_items_and_longjmps_without_memory(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     VEC(uint32_t) v = {0};
     for (uint32_t i = 0; i < 1000; i++)
         vec_push(&p->arena, &v, i * i);
@@ -266,7 +224,7 @@ static void numbers_are_whole_decimal_and_finite(void **state) {
 }
 
 static void a_double_survives_its_text(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     static const struct {
         double x;
         const char *text;
@@ -341,7 +299,7 @@ static void utf8_is_checked_to_the_byte(void **state) {
 }
 
 static void a_text_is_built_and_closed_with_a_zero(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Text t = {.arena = &p->arena};
     assert_int_equal(text_str(&t).len, 0);
     for (int i = 0; i < 300; i++)
@@ -359,7 +317,7 @@ static void a_text_is_built_and_closed_with_a_zero(void **state) {
 // --- map and hash --------------------------------------------------------------------------------
 
 static void a_map_finds_every_key_and_no_other(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Map m = {0};
     assert_int_equal(map_find(&m, 5), 0);
     for (uint32_t i = 0; i < 20000; i++)
@@ -374,7 +332,7 @@ static void a_map_finds_every_key_and_no_other(void **state) {
 }
 
 static void hashes_are_the_published_ones(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     assert_true(hash64(NULL, 0, 0) == 0x2d06800538d394c2u);
     assert_str(hash_hex(&p->arena, hash128(NULL, 0)), "99aa06d3014798d86001c324468d497f");
     assert_true(hash64("a", 1, 0) != hash64("a", 1, 1));
@@ -383,7 +341,7 @@ static void hashes_are_the_published_ones(void **state) {
 // --- files ---------------------------------------------------------------------------------------
 
 static void a_file_reads_back_what_was_written(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Str path = under(p, "f"), out;
     assert_ok(file_write_atomic(path, "a\0b", 3));
     assert_ok(file_read(&p->arena, path, &out));
@@ -406,7 +364,7 @@ static void a_file_reads_back_what_was_written(void **state) {
 
 // A rename would replace a device by a file, as root even /dev/null.
 static void devices_and_links_are_written_through(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Str pipe = under(p, "pipe"), file = under(p, "file"), link = under(p, "link"), out;
     char got[8] = "";
     struct stat is;
@@ -443,7 +401,7 @@ static void devices_and_links_are_written_through(void **state) {
 }
 
 static void a_file_error_names_path_and_reason(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Str absent = under(p, "no/such"), out, folder = str_c(p->root);
     FileMap map;
     assert_status(file_read(&p->arena, absent, &out), GAN_ERR_IO, "read");
@@ -471,7 +429,7 @@ static void write_in_pieces(FileOut *f, const char *data, size_t n) {
 }
 
 static void a_file_written_in_pieces_appears_whole_or_not_at_all(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     enum { Size = 300000 };
     char *data = arena_array(&p->arena, char, Size);
     for (int i = 0; i < Size; i++)
@@ -495,7 +453,7 @@ static void a_file_written_in_pieces_appears_whole_or_not_at_all(void **state) {
 
 // As when threads, or processes with the same id in two containers, write one cache.
 static void two_writers_of_one_file_both_succeed(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Str path = under(p, "shared"), out;
     StrVec names;
     FileOut *a, *b;
@@ -516,7 +474,7 @@ static void two_writers_of_one_file_both_succeed(void **state) {
 // The disk fills at the n-th write-side call, for every n: the old file or the new one, never
 // between, and no temporary.
 static void a_failing_disk_leaves_the_old_file_or_the_new(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Str path = under(p, "ckpt"), out;
     StrVec names;
     int failures = 0;
@@ -539,7 +497,7 @@ static void a_failing_disk_leaves_the_old_file_or_the_new(void **state) {
 }
 
 static void refused_memory_is_a_status_for_every_reader_and_writer(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Str path = under(p, "f"), out;
     StrVec names;
     FileLock *lock;
@@ -559,7 +517,7 @@ static void refused_memory_is_a_status_for_every_reader_and_writer(void **state)
 }
 
 static void lines_are_appended(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Str path = under(p, "log.jsonl"), out;
     assert_ok(file_append_line(path, STR("{}")));
     assert_ok(file_append_line(path, (Str){0}));
@@ -581,7 +539,7 @@ static void lines_are_appended(void **state) {
 }
 
 static void folders_are_made_listed_and_walked_in_order(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Arena *a = &p->arena;
     assert_ok(dir_make(under(p, "run/b/c")));
     assert_ok(dir_make(under(p, "run/b/c/")));
@@ -617,7 +575,7 @@ static void folders_are_made_listed_and_walked_in_order(void **state) {
 }
 
 static void paths_are_split_and_joined(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     static const struct {
         const char *path, *dir, *base, *ext;
     } row[] = {
@@ -646,7 +604,7 @@ static void paths_are_split_and_joined(void **state) {
 // --- locks ---------------------------------------------------------------------------------------
 
 static void a_lock_is_held_once_and_names_its_holder(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Str path = under(p, "lock");
     FileLock *mine, *other;
     assert_ok(file_lock(path, &mine));
@@ -663,7 +621,7 @@ static void a_lock_is_held_once_and_names_its_holder(void **state) {
 }
 
 static void a_killed_holder_frees_its_lock(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Str path = under(p, "lock");
     int ready[2];
     assert_int_equal(pipe(ready), 0);
@@ -700,7 +658,7 @@ static void the_clock_runs_and_the_process_started_in_the_past(void **state) {
     assert_true(time_now() - time_process_start() < 600);
 }
 
-static void put_file(Place *p, const char *name, const char *text) {
+static void put_file(Fixture *p, const char *name, const char *text) {
     Str path = under(p, name);
     assert_ok(dir_make(path_dir(path)));
     assert_ok(file_write_atomic(path, text, strlen(text)));
@@ -708,7 +666,7 @@ static void put_file(Place *p, const char *name, const char *text) {
 
 // Control groups of both versions: limits of parents count, missing paths do not.
 static void a_limit_on_cpu_time_is_found(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     put_file(p, "two/cpu.max", "max 100000\n");
     put_file(p, "two/job/cpu.max", "250000 100000\n");
     put_file(p, "two/job/step/cpu.max", "400000 100000\n");
@@ -728,7 +686,7 @@ static void a_limit_on_cpu_time_is_found(void **state) {
 }
 
 static void a_child_process_returns_its_output_and_exit_code(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     static const struct {
         const char *script, *said;
         int code;
@@ -756,7 +714,7 @@ static void a_child_process_returns_its_output_and_exit_code(void **state) {
     assert_status(process_run(&p->arena, lots, &said, &code), GAN_ERR_MEMORY, "run");
 }
 
-#define CASE(f) cmocka_unit_test_setup_teardown(f, place_open, place_close)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, fixture_open, fixture_close)
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {

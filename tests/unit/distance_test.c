@@ -1,6 +1,6 @@
 // distance_test.c - distances of features against their definitions, pair by pair in f64.
 #define _GNU_SOURCE
-#include "data_place.h"
+#include "data_fixture.h"
 #include "cases.h"
 #include "distance.h"
 

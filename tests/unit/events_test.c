@@ -1,7 +1,7 @@
 // events_test.c - event files as TensorBoard reads them: frames with their checksums, with the
 // contents of the log.
 #define _GNU_SOURCE
-#include "data_place.h"
+#include "data_fixture.h"
 #include "cases.h"
 #include "events.h"
 
@@ -49,7 +49,7 @@ static void a_save_writes_the_new_log_lines(void **state) {
     static const char log[] = "{\"step\": 1, \"losses\": {\"D\": 0.5, \"G\": 2}, \"reports\": "
                               "{\"gp\": -1}, \"step_ms\": 250}\n"
                               "{\"step\": 1, \"saved\": true, \"swd\": 0.25}\n{\"step\": 2, \"lo";
-    Place *p = *state;
+    Fixture *p = *state;
     Events e;
     Str file;
     size_t at = 0;
@@ -75,7 +75,7 @@ static void a_save_writes_the_new_log_lines(void **state) {
 
 // A word that says nothing yet is neither well nor ill.
 static void health_is_a_scalar_once_there_is_a_verdict(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Events e;
     Str file;
     size_t at = 0;
@@ -96,7 +96,7 @@ static void health_is_a_scalar_once_there_is_a_verdict(void **state) {
 
 // A run that goes on: its time, too, and a file of its own.
 static void a_resumed_run_starts_another_file(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Events e;
     Str file;
     size_t at = 0;
@@ -111,7 +111,7 @@ static void a_resumed_run_starts_another_file(void **state) {
 }
 
 static void an_image_event_has_its_size(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Events e;
     Image m = {0};
     Str file, png;
@@ -134,7 +134,7 @@ static void an_image_event_has_its_size(void **state) {
 
 static void an_audio_event_has_its_sample_rate(void **state) {
     static const float x[2][5] = {{0.5F, 0, 0, 0, 0}, {0}};
-    Place *p = *state;
+    Fixture *p = *state;
     Events e;
     Str file, wav;
     size_t at = 0;

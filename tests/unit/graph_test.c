@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include "cases.h"
+#include "arena_cases.h"
 #undef fail
 
 enum { Batch = 4 };
@@ -385,11 +385,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(gradients_of_structural_ops_have_their_operands_types, graph_open),
         cmocka_unit_test_setup(a_product_sums_what_only_one_operand_has, graph_open),
     };
-    if (arena_init(&arena, (size_t)1 << 30) != GAN_OK)
-        return 1;
-    if (CASES_LISTED(tests))
-        return 0;
-    int failures = cmocka_run_group_tests(tests, NULL, NULL);
-    arena_release(&arena);
-    return failures;
+    return ARENA_CASES(tests, &arena, (size_t)1 << 30);
 }

@@ -1,7 +1,7 @@
 // hdf5_test.c - arrays in HDF5 files as other programs leave them (hdf5/make.py writes them), and
 // the same files damaged.
 #define _GNU_SOURCE
-#include "data_place.h"
+#include "data_fixture.h"
 #include "cases.h"
 
 #define FILES TEST_DIR "/unit/hdf5/"
@@ -11,7 +11,7 @@ static double value(size_t i) { // what make.py writes at flat index i
 }
 
 // Packs one file; skips the test without libhdf5.
-static GanStatus pack(Place *p, const char *name, PackOptions o, Pack *out) {
+static GanStatus pack(Fixture *p, const char *name, PackOptions o, Pack *out) {
     GanStatus st =
         pack_build(&p->arena, str_format(&p->arena, FILES "%s", name), &o, (Str){0}, out, NULL);
     if (st != GAN_OK && strstr(gan_error(), "without libhdf5"))
@@ -20,7 +20,7 @@ static GanStatus pack(Place *p, const char *name, PackOptions o, Pack *out) {
 }
 
 static void clouds_with_checksums_are_read(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Pack k = {0};
     assert_ok(
         pack(p, "clouds.h5", (PackOptions){0}, &k)); // rmsd has one axis: the choice is unambiguous
@@ -36,7 +36,7 @@ static void clouds_with_checksums_are_read(void **state) {
 }
 
 static void compressed_doubles_of_the_other_byte_order_are_read(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Pack k = {0};
     assert_ok(pack(p, "packed.h5", (PackOptions){0}, &k));
     assert_true(k.count == 6 && k.field[0].rank == 3 && k.field[0].dim[2] == 8);
@@ -48,7 +48,7 @@ static void compressed_doubles_of_the_other_byte_order_are_read(void **state) {
 }
 
 static void one_of_several_datasets_is_selected_by_name(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Pack k = {0};
     assert_refused(pack(p, "bytes.h5", (PackOptions){0}, &k), "it holds test, train");
     assert_refused(pack(p, "bytes.h5", (PackOptions){.dataset = STR("tran")}, &k),
@@ -63,7 +63,7 @@ static void one_of_several_datasets_is_selected_by_name(void **state) {
 }
 
 static void unusable_datasets_are_refused(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Pack k = {0};
     assert_refused(pack(p, "other.h5", (PackOptions){0}, &k), "words: only floats");
     assert_refused(pack(p, "gap.h5", (PackOptions){0}, &k), "1 of 3 samples cannot be used");
@@ -83,7 +83,7 @@ static void data_in_other_files_is_refused(void **state) {
         {"outside/test", "outside/test: its values are in other files"},
         {"", "its values are in other files"}, // the only data set
     };
-    Place *p = *state;
+    Fixture *p = *state;
     Pack k = {0};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_refused(pack(p, "elsewhere.h5", (PackOptions){.dataset = str_c(cases[i].set)}, &k),
@@ -96,7 +96,7 @@ static void data_in_other_files_is_refused(void **state) {
 // Random access gives the rows of sequential access: windows move back and forth.
 static void rows_come_in_any_order(void **state) {
     static const size_t order[] = {5, 0, 3, 4, 1, 2};
-    Place *p = *state;
+    Fixture *p = *state;
     Pack k = {0};
     ArrayFile f;
     assert_ok(pack(p, "packed.h5", (PackOptions){0}, &k));
@@ -115,14 +115,14 @@ static void rows_come_in_any_order(void **state) {
 }
 
 // Unlike write_bytes without fsync: there are thousands of files.
-static void write_quickly(Place *p, const char *name, const void *bytes, size_t n) {
+static void write_quickly(Fixture *p, const char *name, const void *bytes, size_t n) {
     FILE *f = fopen(str_z(&p->arena, under(p, name)), "wb");
     assert_non_null(f);
     assert_true(fwrite(bytes, 1, n, f) == n);
     assert_int_equal(fclose(f), 0);
 }
 
-static void read_all(Place *p, const char *name) {
+static void read_all(Fixture *p, const char *name) {
     ArrayFile f;
     Array row;
     if (array_open(under(p, name), SourceHdf5, (Str){0}, &f) != GAN_OK)
@@ -136,7 +136,7 @@ static void read_all(Place *p, const char *name) {
 // Damage gives an error with a reason, or numbers; never a crash. Checksummed data never gives
 // wrong numbers.
 static void truncated_and_changed_files_are_survived(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Pack k = {0};
     assert_ok(pack(p, "clouds.h5", (PackOptions){0}, &k));
     pack_close(&k);

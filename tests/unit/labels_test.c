@@ -2,7 +2,7 @@
 // dataset.json, by tables such as CelebA's, by WebDataset's .cls files; vectors of arrays; and
 // archives whose names or ends are unusual.
 #define _GNU_SOURCE
-#include "data_place.h"
+#include "data_fixture.h"
 #include "cases.h"
 
 static uint32_t label_at(const Pack *k, uint64_t i) {
@@ -16,7 +16,7 @@ static const float *vector_at(const Pack *k, uint64_t i) {
 }
 
 // Packs `name` with these labels; of a table, with these columns.
-static GanStatus pack_columns(Place *p, const char *name, const char *labels, const char *columns,
+static GanStatus pack_columns(Fixture *p, const char *name, const char *labels, const char *columns,
                               Pack *out) {
     static BadList bad;
     bad = (BadList){0};
@@ -27,17 +27,17 @@ static GanStatus pack_columns(Place *p, const char *name, const char *labels, co
     return st == GAN_OK || !bad.n ? st : fail_in(st, "%s: %s", bad.name[0], bad.reason[0]);
 }
 
-static GanStatus pack(Place *p, const char *name, const char *labels, Pack *out) {
+static GanStatus pack(Fixture *p, const char *name, const char *labels, Pack *out) {
     return pack_columns(p, name, labels, "", out);
 }
 
-static Str picture(Place *p) {
+static Str picture(Fixture *p) {
     Str png = {0};
     assert_ok(file_read(&p->arena, STR(SEEDS "image/rgb8.png"), &png));
     return png;
 }
 
-static void make_tar(Place *p, const char *folder, const char *tar) {
+static void make_tar(Fixture *p, const char *folder, const char *tar) {
     const char *const argv[] = {
         "tar", "-C", str_z(&p->arena, under(p, folder)), "-cf", str_z(&p->arena, under(p, tar)),
         ".",   NULL};
@@ -49,7 +49,7 @@ static void make_tar(Place *p, const char *folder, const char *tar) {
 
 // The process has no locale here, as ganrun has none.
 static void non_ascii_folder_names_are_distinct_classes(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Str png = picture(p);
     Pack k = {0};
     write_zip(p, "a.zip", 3,
@@ -73,7 +73,7 @@ static void check_stylegan(const Pack *k) {
 }
 
 static void a_dataset_json_has_the_classes(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Str png = picture(p);
     Pack k = {0};
     Member m[] = {{"00000/a.png", png, false},
@@ -118,10 +118,10 @@ static void a_dataset_json_that_does_not_fit_is_refused(void **state) {
         {"{\"labels\": [[\"a.png\", 1]", "dataset.json:"},
         {"{\"names\": 3}", "no such file with \"labels\""},
     };
-    Place *p = *state;
+    Fixture *p = *state;
     Pack k = {0};
-    write_picture(p, "set/a.png", 8, 8, 1);
-    write_picture(p, "set/b.png", 8, 8, 2);
+    write_image(p, "set/a.png", 8, 8, 1);
+    write_image(p, "set/b.png", 8, 8, 2);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         write_text(p, "set/dataset.json", cases[i].json);
         assert_refused(pack(p, "set", "dataset.json", &k), cases[i].says);
@@ -135,10 +135,10 @@ static void a_dataset_json_that_does_not_fit_is_refused(void **state) {
 }
 
 static void a_dataset_json_has_vectors(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Pack k = {0};
-    write_picture(p, "set/a.png", 8, 8, 1);
-    write_picture(p, "set/b.png", 8, 8, 2);
+    write_image(p, "set/a.png", 8, 8, 1);
+    write_image(p, "set/b.png", 8, 8, 2);
     write_text(p, "set/dataset.json",
                "{\"labels\": [[\"b.png\", [0.5, -3]], [\"a.png\", [1, 7]]]}");
     assert_ok(pack(p, "set", "auto", &k));
@@ -157,14 +157,14 @@ static void a_dataset_json_has_vectors(void **state) {
     "3\nBlack_Hair Male Young \n000001.jpg -1  1  1\n000002.jpg  1 -1  1\n000003.jpg -1 -1 -1\n"
 
 // Three PNG files, in the folder img or at the top.
-static void make_faces(Place *p, const char *dir) {
+static void make_faces(Fixture *p, const char *dir) {
     for (uint32_t i = 1; i <= 3; i++)
-        write_picture(p, str_format(&p->arena, "set/%s%06u.png", dir, i).ptr, 8, 8, (uint8_t)i);
+        write_image(p, str_format(&p->arena, "set/%s%06u.png", dir, i).ptr, 8, 8, (uint8_t)i);
 }
 
 static void celeba_s_attributes_are_a_vector_or_a_class(void **state) {
     static const float want[3][2] = {{1, 0}, {0, 1}, {0, 0}}; // Male, Black_Hair
-    Place *p = *state;
+    Fixture *p = *state;
     Pack k = {0};
     make_faces(p, "img/");
     write_text(p, "list_attr_celeba.txt", CELEBA);
@@ -187,7 +187,7 @@ static void celeba_s_attributes_are_a_vector_or_a_class(void **state) {
 
 // A model's field gets the vector by name, or because it has one axis.
 static void a_stream_reads_vectors(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     make_faces(p, "");
     write_text(p, "set/attr.csv", "file,a,b\n000001.png,1,0.5\n000002.png,2,0.5\n000003.png,3,0.5");
     PackOptions o = pack_options(&(BadList){0});
@@ -255,7 +255,7 @@ static void tables_of_every_form_are_read(void **state) {
         {"a.txt", "f c\n000001.png 3.0\n000002.png 2\n000003.png 1e0", "c", 4, {3, 2, 1}, NULL},
         {"a.txt", "000001.png 3\n000002.png 2\n000003.png x", "", 3, {1, 0, 2}, "2"},
     };
-    Place *p = *state;
+    Fixture *p = *state;
     make_faces(p, "");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Pack k = {0};
@@ -302,7 +302,7 @@ static void a_table_that_does_not_fit_is_refused(void **state) {
         {"", "", "a table without rows"},
         {"000001.png\n", "", "a file without a label"},
     };
-    Place *p = *state;
+    Fixture *p = *state;
     Pack k = {0};
     make_faces(p, "");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -316,7 +316,7 @@ static void a_table_that_does_not_fit_is_refused(void **state) {
     assert_refused(pack(p, "set", "none.csv", &k), "none.csv: no such table");
     assert_refused(pack_columns(p, "set", "folders", "a", &k),
                    "--label-columns is for labels of a");
-    write_picture(p, "set/more/000001.png", 8, 8, 1);
+    write_image(p, "set/more/000001.png", 8, 8, 1);
     write_text(p, "set/t.csv", "000001.png,1\n000002.png,1\n000003.png,1\n");
     assert_ok(pack(p, "set", "folders", &k));
     pack_close(&k);
@@ -347,7 +347,7 @@ static void a_split_of_a_table_is_packed(void **state) {
         {"000001 0\n000002 2\n", "none.txt=0", 0, "none.txt: no such table"},
         {"000001 0\n000002 2\n", "s.txt:b=0", 0, "no column b"},
     };
-    Place *p = *state;
+    Fixture *p = *state;
     Pack k = {0};
     BadList bad = {0};
     PackOptions o = pack_options(&bad);
@@ -381,7 +381,7 @@ static void a_split_of_a_table_is_packed(void **state) {
 }
 
 static void refused_memory_of_a_table_is_an_error(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     make_faces(p, "");
     write_text(p, "set/t.csv", "f,a,b\n000001.png,\"1\",2\n000002.png,1,2\n000003.png,1,2\n");
     Str set = under(p, "set");
@@ -405,12 +405,12 @@ static void refused_memory_of_a_table_is_an_error(void **state) {
 
 static void an_array_s_labels_may_be_vectors(void **state) {
     static const float x[3 * 4] = {1, 2, 3, 4}, y[3 * 2] = {0, 1, -2, 3, 0.5f, 1},
-                             spoilt[3 * 2] = {0, 1, NAN};
-    Place *p = *state;
+                             bad_crc[3 * 2] = {0, 1, NAN};
+    Fixture *p = *state;
     Pack k = {0};
     assert_ok(npy_write_f32(under(p, "x.npy"), x, 2, (const int64_t[]){3, 4}));
     assert_ok(npy_write_f32(under(p, "y.npy"), y, 2, (const int64_t[]){3, 2}));
-    assert_ok(npy_write_f32(under(p, "nan.npy"), spoilt, 2, (const int64_t[]){3, 2}));
+    assert_ok(npy_write_f32(under(p, "nan.npy"), bad_crc, 2, (const int64_t[]){3, 2}));
     assert_ok(npy_write_f32(under(p, "short.npy"), y, 2, (const int64_t[]){2, 2}));
     assert_ok(npy_write_f32(under(p, "line.npy"), y, 1, (const int64_t[]){3}));
     PackOptions o = {.labels = under(p, "y.npy")};
@@ -434,12 +434,12 @@ static void an_array_s_labels_may_be_vectors(void **state) {
 // --- archives ------------------------------------------------------------------------------------
 
 static void class_files_of_a_shard_are_read(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Pack k = {0};
     for (uint32_t i = 0; i < 4; i++) {
         char name[32], class[16];
         snprintf(name, sizeof name, "set/%06u.in.png", i);
-        write_picture(p, name, 8, 8, (uint8_t)i);
+        write_image(p, name, 8, 8, (uint8_t)i);
         snprintf(name, sizeof name, "set/%06u.cls", i);
         snprintf(class, sizeof class, "%u\n", 3 - i);
         write_text(p, name, class);
@@ -458,7 +458,7 @@ static void class_files_of_a_shard_are_read(void **state) {
 
 // Where all members are complete, only the final zeros tell that the archive is.
 static void a_tar_cut_between_members_is_noticed(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Pack k = {0};
     Str tar = {0};
     make_folder(p, 3);

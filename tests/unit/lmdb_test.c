@@ -1,13 +1,13 @@
 // lmdb_test.c - images in an LMDB file, as liblmdb 0.9.36 left it (75 small ones, one of them
 // deleted, one on overflow pages, one with a key that is not text), and the same file damaged.
 #define _GNU_SOURCE
-#include "data_place.h"
+#include "data_fixture.h"
 #include "cases.h"
 
 #define FILE_SEED SEEDS "lmdb/images.mdb"
 enum { Page = 4096, MainFlags = 92, MainRoot = 128, Entries = 76, Big = 74 };
 
-static uint8_t *file_copy(Place *p, size_t *n) {
+static uint8_t *file_copy(Fixture *p, size_t *n) {
     Str file = {0};
     assert_ok(file_read(&p->arena, STR(FILE_SEED), &file));
     *n = file.len;
@@ -15,7 +15,7 @@ static uint8_t *file_copy(Place *p, size_t *n) {
     return memcpy(copy, file.ptr, file.len);
 }
 
-static GanStatus pack(Place *p, Str path, bool skip_bad, BadList *bad, Pack *out) {
+static GanStatus pack(Fixture *p, Str path, bool skip_bad, BadList *bad, Pack *out) {
     *bad = (BadList){0};
     PackOptions o = pack_options(bad);
     o.skip_bad = skip_bad;
@@ -41,7 +41,7 @@ static GanStatus walk(const uint8_t *data, size_t n, uint32_t *entries, uint32_t
 }
 
 static void entries_are_images_in_the_order_of_their_keys(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Pack k = {0}, folder = {0};
     BadList bad;
     Str file = {0};
@@ -62,7 +62,7 @@ static void entries_are_images_in_the_order_of_their_keys(void **state) {
 }
 
 static void entries_have_labels_of_a_table(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Pack k = {0};
     BadList bad = {0};
     PackOptions o = pack_options(&bad);
@@ -74,7 +74,7 @@ static void entries_have_labels_of_a_table(void **state) {
 }
 
 static void a_file_cut_short_gives_what_it_has(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Pack k = {0};
     BadList bad;
     size_t n;
@@ -96,7 +96,7 @@ static void a_file_cut_short_gives_what_it_has(void **state) {
 }
 
 static void every_changed_byte_is_survived(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     size_t n;
     uint32_t entries, broken;
     uint8_t *file = file_copy(p, &n);
@@ -122,7 +122,7 @@ static uint8_t *child_of(uint8_t *branch, uint32_t i) {
 }
 
 static void entries_before_the_damage_are_read(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Pack k = {0};
     BadList bad;
     size_t n;
@@ -138,7 +138,7 @@ static void entries_before_the_damage_are_read(void **state) {
 
 static void trees_without_an_end_are_refused(void **state) {
     enum { Deep = 40 };
-    Place *p = *state;
+    Fixture *p = *state;
     size_t n;
     uint32_t entries, broken;
     uint8_t *file = file_copy(p, &n), *root = root_of(file);
@@ -164,7 +164,7 @@ static void trees_without_an_end_are_refused(void **state) {
 }
 
 static void databases_of_other_kinds_are_told(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     size_t n;
     uint32_t entries, broken;
     uint8_t *file = file_copy(p, &n), *meta = file + Page;
@@ -184,7 +184,7 @@ static void databases_of_other_kinds_are_told(void **state) {
 }
 
 static void refused_memory_is_an_error(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     for (int64_t nth = 1; nth < 2000; nth++) {
         Arena scratch = p->arena;
         Pack k = {0};

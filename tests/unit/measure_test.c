@@ -2,7 +2,7 @@
 // of `ganrun data synth` against their specified statistics.
 #define _GNU_SOURCE
 #include "measure.h"
-#include "data_place.h"
+#include "data_fixture.h"
 #include "cases.h"
 #include "synth.h"
 
@@ -30,7 +30,7 @@ static Complex direct(const Complex *x, uint32_t n, uint32_t u, uint32_t v) {
 
 static void the_transform_is_its_sum_for_any_side(void **state) {
     static const uint32_t sides[] = {1, 2, 3, 4, 5, 6, 8, 12, 14, 15, 16};
-    Place *p = *state;
+    Fixture *p = *state;
     for (size_t s = 0; s < sizeof sides / sizeof *sides; s++) {
         uint32_t n = sides[s];
         Complex *x = arena_array(&p->arena, Complex, n * n),
@@ -140,7 +140,7 @@ static void a_plot_has_its_dots_at_the_points(void **state) {
 
 // --- groups --------------------------------------------------------------------------------------
 
-static float *ring_points(Place *p, size_t n, double deviation) {
+static float *ring_points(Fixture *p, size_t n, double deviation) {
     float *x = arena_array(&p->arena, float, 2 * n);
     for (size_t i = 0; i < n; i++) {
         double t = 2 * PI / 8 * (double)(i % 8);
@@ -152,7 +152,7 @@ static float *ring_points(Place *p, size_t n, double deviation) {
 
 static void the_eight_of_a_ring_are_found_and_their_coverage_counted(void **state) {
     enum { N = 1600 };
-    Place *p = *state;
+    Fixture *p = *state;
     float *x = ring_points(p, N, 0.14), some[] = {0, 2, 0.01f, 1.9f, 2, 0, 0, 0, 1.99f, 0.1f};
     Groups g;
     groups_choose(&p->arena, x, N, 2, GROUPS_MOST, &g);
@@ -171,7 +171,7 @@ static void the_eight_of_a_ring_are_found_and_their_coverage_counted(void **stat
 
 static void one_cluster_has_a_low_silhouette(void **state) {
     enum { N = 400 };
-    Place *p = *state;
+    Fixture *p = *state;
     float *x = arena_array(&p->arena, float, 2 * N);
     for (size_t i = 0; i < 2 * N; i++)
         x[i] = (float)synth_normal(3, i, 0);
@@ -182,7 +182,7 @@ static void one_cluster_has_a_low_silhouette(void **state) {
 
 // The example of Hubert and Arabie's index in common use: 4 things, one group split.
 static void agreement_is_the_adjusted_rand_index(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     uint32_t a[] = {0, 0, 1, 2}, b[] = {0, 0, 1, 1}, c[] = {1, 1, 0, 0}, d[] = {0, 1, 0, 1};
     assert_near(groups_agreement(p->arena, a, 3, b, 2, 4), 4.0 / 7, 1e-12, "split");
     assert_near(groups_agreement(p->arena, b, 2, c, 2, 4), 1, 1e-12, "renamed");
@@ -191,7 +191,7 @@ static void agreement_is_the_adjusted_rand_index(void **state) {
 
 // --- synthesis -----------------------------------------------------------------------------------
 
-static const float *npy_numbers(Place *p, const char *name, Array *a) {
+static const float *npy_numbers(Fixture *p, const char *name, Array *a) {
     Str text;
     assert_ok(file_read(&p->arena, under(p, name), &text));
     assert_ok(npy_parse((const uint8_t *)text.ptr, text.len, a));
@@ -203,7 +203,7 @@ static const float *npy_numbers(Place *p, const char *name, Array *a) {
 // Mean 1; the logarithm's variance and spectrum as specified.
 static void lognormal_maps_have_the_promised_statistics(void **state) {
     enum { Maps = 200, Side = 32 };
-    Place *p = *state;
+    Fixture *p = *state;
     Array a;
     assert_ok(synth_write(STR("lognormal"), under(p, "m.npy"), Maps, Side, 7));
     const float *x = npy_numbers(p, "m.npy", &a);
@@ -250,7 +250,7 @@ static double spread(const float *x, uint32_t n) { // root mean square distance 
 
 static void chains_keep_their_bonds_and_show_four_states(void **state) {
     enum { N = 64, Points = 200 };
-    Place *p = *state;
+    Fixture *p = *state;
     Pack pack = {0};
     assert_ok(synth_write(STR("chains"), under(p, "c.pack"), N, Points, 3));
     assert_ok(pack_open(&p->arena, under(p, "c.pack"), &pack));
@@ -283,7 +283,7 @@ static void chains_keep_their_bonds_and_show_four_states(void **state) {
 }
 
 static void outlines_are_the_edges_of_the_same_shapes(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Pack full = {0}, edge = {0};
     enum { Side = 32, Plane = Side * Side };
     assert_ok(synth_write(STR("shapes"), under(p, "s.pack"), 20, Side, 4));
@@ -305,7 +305,7 @@ static void outlines_are_the_edges_of_the_same_shapes(void **state) {
 
 static void a_longer_set_begins_with_the_shorter_and_seeds_differ(void **state) {
     static const char *const kinds[] = {"lognormal", "chains", "outlines", "ring"};
-    Place *p = *state;
+    Fixture *p = *state;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         Pack few = {0}, more = {0}, other = {0};
         PackOptions o = {0};
@@ -324,7 +324,7 @@ static void a_longer_set_begins_with_the_shorter_and_seeds_differ(void **state) 
 }
 
 static void sizes_that_no_kind_has_are_refused(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     assert_refused(synth_write(STR("lognormal"), under(p, "x"), 1, 8, 0), "16 to 2048 pixels");
     assert_refused(synth_write(STR("chains"), under(p, "x"), 1, 31, 0), "32 to 16384 points");
     assert_refused(synth_write(STR("rings"), under(p, "x"), 1, 0, 0), "there are: shapes");
@@ -333,7 +333,7 @@ static void sizes_that_no_kind_has_are_refused(void **state) {
 // --- features ------------------------------------------------------------------------------------
 
 // shift + scale sin(key + 0.37 i^2 + 1.7 i): numbers that any program can make.
-static float *features(Place *p, size_t n, uint32_t d, double key, double scale, double shift) {
+static float *features(Fixture *p, size_t n, uint32_t d, double key, double scale, double shift) {
     float *x = arena_array(&p->arena, float, n *d);
     for (size_t i = 0; i < n * d; i++) {
         double k = (double)i;
@@ -357,7 +357,7 @@ static void the_frechet_distance_is_as_numpy_says(void **state) {
     } cases[] = {
         {40, 60, 12, 1.018225423}, {8, 9, 20, 8.792103397}, // fewer samples than numbers
     };
-    Place *p = *state;
+    Fixture *p = *state;
     needs_frechet();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         float *a = features(p, cases[i].na, cases[i].d, 1, 1, 0.1),
@@ -376,7 +376,7 @@ static void the_frechet_distance_is_as_numpy_says(void **state) {
 // covariance times 2 (n - 1) / (2 n - 1).
 static void samples_are_taken_in_blocks(void **state) {
     enum { N = 300, D = 5 };
-    Place *p = *state;
+    Fixture *p = *state;
     float *once = features(p, N, D, 1, 1, 0.1), *twice = arena_array(&p->arena, float, 2 * N * D);
     double fid, all = 0, c = sqrt(2.0 * (N - 1) / (2 * N - 1));
     needs_frechet();
@@ -394,7 +394,7 @@ static void samples_are_taken_in_blocks(void **state) {
 }
 
 static void too_few_features_are_refused(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     float *a = features(p, 8, 3, 1, 1, 0);
     double out;
     needs_frechet();
@@ -405,7 +405,7 @@ static void too_few_features_are_refused(void **state) {
 
 // Fails each of their allocations in turn.
 static void features_without_memory_are_an_error(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     float *a = features(p, 8, 3, 1, 1, 0);
     needs_frechet();
     for (size_t n = 1; n <= 2; n++) {
@@ -426,7 +426,7 @@ static void spectra_are_those_of_mel_bands(void **state) {
         double value;
     } of[] = {{0, 0, -3.735875246},  {0, 10, 1.792106677},  {3, 11, -0.525840741},
               {5, 45, -3.724343682}, {9, 46, -4.114358076}, {10, 63, -4.599377618}};
-    Place *p = *state;
+    Fixture *p = *state;
     float *x = arena_array(&p->arena, float, 2 * Length);
     float *out = arena_array(&p->arena, float, LowWindows *MEL_BANDS);
     Sounds s = {.x = x, .n = 1, .length = Length, .channels = 1, .rate = 16000, .lo = -1, .hi = 1};
@@ -458,7 +458,7 @@ static void spectra_are_those_of_mel_bands(void **state) {
 }
 
 // Decaying tones with pitches from `pitch` to twice that; `still`: they do not decay.
-static float *tones(Place *p, size_t n, size_t length, uint64_t seed, double pitch, bool still) {
+static float *tones(Fixture *p, size_t n, size_t length, uint64_t seed, double pitch, bool still) {
     float *x = arena_array(&p->arena, float, n *length);
     for (size_t i = 0; i < n; i++) {
         double f = pitch * (1 + synth_uniform(seed, i, 0));
@@ -472,7 +472,7 @@ static float *tones(Place *p, size_t n, size_t length, uint64_t seed, double pit
 
 static void audio_distance_grows_with_dissimilarity(void **state) {
     enum { N = 40, Length = 4000 };
-    Place *p = *state;
+    Fixture *p = *state;
     double same, other, higher, still, copies;
     Sounds a = {.x = tones(p, N, Length, 1, 400, false),
                 .n = N,

@@ -13,52 +13,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "fixture.h"
+
 #include "cases.h"
-#undef fail // cmocka's macro hides ours
-
-#define assert_ok(call) assert_status((call), GAN_OK, #call)
-
-static void assert_status(GanStatus got, GanStatus want, const char *what) {
-    if (got != want)
-        print_error("%s gave %d, not %d: %s\n", what, (int)got, (int)want, gan_error());
-    assert_int_equal(got, want);
-}
-
-// Every test has an arena and an empty folder of its own.
-typedef struct Folder {
-    Arena arena;
-    char root[64];
-} Folder;
-
-static Str under(Folder *p, const char *name) {
-    return path_join(&p->arena, str_c(p->root), str_c(name));
-}
-
-static int place_open(void **state) {
-    Folder *p = calloc(1, sizeof *p);
-    if (!p || arena_init(&p->arena, 0) != GAN_OK)
-        return -1;
-    snprintf(p->root, sizeof p->root, "/tmp/gan-run-test-XXXXXX");
-    *state = p;
-    return mkdtemp(p->root) ? 0 : -1;
-}
-
-static int place_close(void **state) {
-    Folder *p = *state;
-    file_fail_at(0);
-    const char *const argv[] = {"rm", "-rf", p->root, NULL};
-    Str said;
-    int code;
-    process_run(&p->arena, argv, &said, &code);
-    arena_release(&p->arena);
-    free(p);
-    return code;
-}
 
 // --- the command line ----------------------------------------------------------------------------
 
-static GanStatus parse(Folder *p, const char *line, Options *out) {
+static GanStatus parse(Fixture *p, const char *line, Options *out) {
     char *argv[32], *rest = (char *)(uintptr_t)str_z(&p->arena, str_c(line)), *word;
     int argc = 0;
     while ((word = strsep(&rest, " ")))
@@ -112,7 +73,7 @@ static void usage_errors_are_explained(void **state) {
 
 // --- the job -------------------------------------------------------------------------------------
 
-static Job some_job(Folder *p) {
+static Job some_job(Fixture *p) {
     Job job = {.model = STR("m.gan"),
                .origin = STR("m.gan"),
                .hash = STR("00112233445566778899aabbccddeeff"),
@@ -130,7 +91,7 @@ static Job some_job(Folder *p) {
 }
 
 static void a_job_reads_back_what_was_written(void **state) {
-    Folder *p = *state;
+    Fixture *p = *state;
     Job job = some_job(p), back;
     Text a = {.arena = &p->arena}, b = {.arena = &p->arena};
     job_write(&a, &job);
@@ -143,7 +104,7 @@ static void a_job_reads_back_what_was_written(void **state) {
 static void a_job_that_lacks_a_member_names_it(void **state) {
     static const char *const members[] = {"format",     "model", "hash",      "batch", "steps",
                                           "save_every", "seed",  "precision", "device"};
-    Folder *p = *state;
+    Fixture *p = *state;
     Job job = some_job(p), back;
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
         Text t = {.arena = &p->arena};
@@ -172,14 +133,14 @@ static const char tiny[] =
     "  report first\n"
     "}\n";
 
-static Str write_text(Folder *p, const char *name, Str text) {
+static Str write_text(Fixture *p, const char *name, Str text) {
     Str path = under(p, name);
     assert_ok(file_write_atomic(path, text.ptr, text.len));
     return path;
 }
 
 static void the_resolved_text_is_the_same_model(void **state) {
-    Folder *p = *state;
+    Fixture *p = *state;
     Job job = {.model = write_text(p, "tiny.gan", str_c(tiny)), .batch = 4, .real = DtF32};
     vec_push(&p->arena, &job.setting, ((Setting){STR("nz"), STR("7")}));
     vec_push(&p->arena, &job.setting, ((Setting){STR("mode"), STR("b")}));
@@ -226,7 +187,7 @@ static void settings_equal_their_expressions_in_the_language(void **state) {
         {"k", "32.0", "config k = 32 | 16 | \"all\"\n"},
         {"k", "all", "config k = \"all\" | 32 | 16\n"},
     };
-    Folder *p = *state;
+    Fixture *p = *state;
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         Job job = {.model = write_text(p, "odd.gan", str_c(model)), .batch = 4, .real = DtF32};
         Str with, plain, text;
@@ -260,7 +221,7 @@ static void a_curve_of_any_length_keeps_its_sum(void **state) {
     assert_true(kept == sum && n == 5000 && c.used <= CURVE_BINS && c.width == 16);
 }
 
-static Meter some_meter(Folder *p) {
+static Meter some_meter(Fixture *p) {
     static const Module nothing = {0};
     Meter m = {.module = &nothing};
     Series losses = {.name = STR("D"), .rounds = 2},
@@ -272,7 +233,7 @@ static Meter some_meter(Folder *p) {
     return m;
 }
 
-static void write_log(Folder *p, RunLog *l, Meter *m, uint32_t from, uint32_t to) {
+static void write_log(Fixture *p, RunLog *l, Meter *m, uint32_t from, uint32_t to) {
     for (uint32_t step = from; step <= to; step++) {
         Series *d = &m->series.at[0], *level = &m->series.at[1];
         d->value[0] = step, d->value[1] = step + 0.25, level->value[0] = -1.0 / step;
@@ -285,7 +246,7 @@ static void write_log(Folder *p, RunLog *l, Meter *m, uint32_t from, uint32_t to
 }
 
 static void a_log_continues_from_any_step(void **state) {
-    Folder *p = *state;
+    Fixture *p = *state;
     Meter m = some_meter(p);
     Str whole, again, dir = str_c(p->root);
     Gauge none = {0};
@@ -334,7 +295,7 @@ static void a_tick_counts_its_steps_and_one_save(void **state) {
          {.all = 0},
          "tick 0  step 1/20  kimg 0.008  time"},
     };
-    Folder *f = *state;
+    Fixture *f = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Text t = {.arena = &f->arena};
         Progress p = cases[i].p;
@@ -388,7 +349,7 @@ typedef struct Fake {
     Exec *exec;
 } Fake;
 
-static Fake *fake_exec(Folder *p) {
+static Fake *fake_exec(Fixture *p) {
     static const struct {
         SlotKind kind;
         const char *name;
@@ -446,14 +407,14 @@ static Checkpoint checkpoint_at(uint32_t step) {
                         .position = {step, 7}};
 }
 
-static void save_at(Folder *p, Fake *f, uint32_t step) {
+static void save_at(Fixture *p, Fake *f, uint32_t step) {
     fill(f, (unsigned char)step);
     Checkpoint c = checkpoint_at(step);
     assert_ok(checkpoint_save(p->arena, str_c(p->root), f->exec, &c));
 }
 
 static void a_checkpoint_comes_back_to_the_bit(void **state) {
-    Folder *p = *state;
+    Fixture *p = *state;
     Fake *f = fake_exec(p);
     unsigned char before[6 * 256] = {0}, after[6 * 256] = {0};
     Checkpoint want = checkpoint_at(NONE), got;
@@ -479,7 +440,7 @@ static void a_checkpoint_comes_back_to_the_bit(void **state) {
 }
 
 static void a_failing_disk_leaves_the_old_checkpoint_or_the_new(void **state) {
-    Folder *p = *state;
+    Fixture *p = *state;
     Fake *f = fake_exec(p);
     Checkpoint want = checkpoint_at(NONE), got, next = checkpoint_at(8);
     bool found, failed = true;
@@ -503,7 +464,7 @@ static void a_failing_disk_leaves_the_old_checkpoint_or_the_new(void **state) {
 }
 
 static void every_damaged_byte_is_noticed(void **state) {
-    Folder *p = *state;
+    Fixture *p = *state;
     Fake *f = fake_exec(p);
     Checkpoint want = checkpoint_at(NONE), got;
     bool found;
@@ -528,7 +489,7 @@ static void every_damaged_byte_is_noticed(void **state) {
 }
 
 static void weights_that_are_not_finite_are_not_saved(void **state) {
-    Folder *p = *state;
+    Fixture *p = *state;
     Fake *f = fake_exec(p);
     Checkpoint c = checkpoint_at(1);
     float bad[3] = {0, INFINITY, 0};
@@ -545,7 +506,7 @@ static void weights_that_are_not_finite_are_not_saved(void **state) {
 
 // --- which batch comes when ----------------------------------------------------------------------
 
-static Str points(Folder *p, uint32_t n) {
+static Str points(Fixture *p, uint32_t n) {
     float *x = arena_array(&p->arena, float, 2 * n);
     for (uint32_t i = 0; i < 2 * n; i++)
         x[i] = (float)i;
@@ -571,7 +532,7 @@ static GanStatus watch(void *user, Exec *e, uint32_t block, uint32_t round) {
 }
 
 static void each_next_takes_one_batch(void **state) {
-    Folder *p = *state;
+    Fixture *p = *state;
     Job job = {.model = write_text(p, "tiny.gan", str_c(tiny)),
                .batch = 4,
                .real = DtF32,
@@ -601,7 +562,7 @@ static void each_next_takes_one_batch(void **state) {
 
 // --- what a session begins with ------------------------------------------------------------------
 
-static void open_tiny(Folder *p, const char *device, int threads, const uint64_t *seed,
+static void open_tiny(Fixture *p, const char *device, int threads, const uint64_t *seed,
                       Session *s) {
     Job job = {.model = write_text(p, "tiny.gan", str_c(tiny)),
                .batch = 4,
@@ -613,7 +574,7 @@ static void open_tiny(Folder *p, const char *device, int threads, const uint64_t
 }
 
 // Weights and state as stored, slot after slot.
-static Str begins_with(Folder *p, const Session *s) {
+static Str begins_with(Fixture *p, const Session *s) {
     Text t = {.arena = &p->arena};
     const Module *m = &s->compiled.module;
     for (uint32_t i = 0; i < m->slot.n; i++) {
@@ -627,7 +588,7 @@ static Str begins_with(Folder *p, const Session *s) {
     return text_str(&t);
 }
 
-static Str plans_of(Folder *p, const Session *s) {
+static Str plans_of(Fixture *p, const Session *s) {
     Text t = {.arena = &p->arena};
     compiled_print(&t, &s->compiled, PlanPlaced);
     return text_str(&t);
@@ -635,7 +596,7 @@ static Str plans_of(Folder *p, const Session *s) {
 
 // Initialized during planning or after it, in fresh memory or in memory a step has used.
 static void weights_follow_from_the_seed_alone(void **state) {
-    Folder *p = *state;
+    Fixture *p = *state;
     const uint64_t seed = 5;
     const char *const devices[] = {"ref", "cpu"};
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
@@ -699,7 +660,7 @@ static bool never(void) {
     return false;
 }
 
-static GanStatus train_breaking(Folder *p, const char *from, const char *dir,
+static GanStatus train_breaking(Fixture *p, const char *from, const char *dir,
                                 const DeviceApi *api) {
     Host host = {.console = silent, .device = {.threads = 1}, .stop_asked = never};
     Job job = {.model = write_text(p, "breaking.gan", str_c(breaking)),
@@ -716,7 +677,7 @@ static GanStatus train_breaking(Folder *p, const char *from, const char *dir,
 }
 
 // log.jsonl without its times.
-static Str log_of(Folder *p, const char *dir) {
+static Str log_of(Fixture *p, const char *dir) {
     Str text;
     assert_ok(file_read(&p->arena, path_join(&p->arena, under(p, dir), STR("log.jsonl")), &text));
     Text out = {.arena = &p->arena};
@@ -730,7 +691,7 @@ static Str log_of(Folder *p, const char *dir) {
     return text_str(&out);
 }
 
-static void same_logs(Folder *p, const char *a, const char *b) {
+static void same_logs(Fixture *p, const char *a, const char *b) {
     Str x = log_of(p, a), y = log_of(p, b);
     if (!str_eq(x, y))
         print_error("%s:\n%.*s%s:\n%.*s", a, SARG(x), b, SARG(y));
@@ -740,7 +701,7 @@ static void same_logs(Folder *p, const char *a, const char *b) {
 // The same log lines for the same steps, up to the last; a NaN loss is reported for its own step,
 // although later steps have been launched, and the repetition finds the same operation.
 static void losses_read_late_belong_to_their_step(void **state) {
-    Folder *p = *state;
+    Fixture *p = *state;
     DeviceApi api = device_ref;
     api.fetches = LATE_PLACES;
     api.fetch = late_fetch;
@@ -765,7 +726,7 @@ static void losses_read_late_belong_to_their_step(void **state) {
 
 // The second process finds a complete run in a folder that was empty when its command started.
 static void a_run_created_meanwhile_is_not_overwritten(void **state) {
-    Folder *p = *state;
+    Fixture *p = *state;
     Str was, is;
     assert_ok(train_breaking(p, "99", "run", NULL));
     assert_ok(file_read(&p->arena, under(p, "run/options.json"), &was));
@@ -775,7 +736,7 @@ static void a_run_created_meanwhile_is_not_overwritten(void **state) {
     assert_true(str_eq(was, is));
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, place_open, place_close)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, fixture_open, fixture_close)
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {

@@ -1,7 +1,7 @@
 // stream_test.c - from packs to batches: order, streams, audio, the distance between sets,
 // synthetic sets, the command line, and refused memory.
 #define _GNU_SOURCE
-#include "data_place.h"
+#include "data_fixture.h"
 #include "cases.h"
 
 // --- order and streams ---------------------------------------------------------------------------
@@ -37,7 +37,7 @@ static DataOptions stream_options(const DataField *field, uint32_t fields, int64
 }
 
 static void a_stream_resumes_exactly_and_ranks_share_a_batch(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Str path = under(p, "a.pack");
     const DataXform xform[] = {{DataFlip, 0, 0}, {DataScale, -1, 1}};
     DataField field[2] = {
@@ -145,7 +145,7 @@ static void samples_are_drawn_by_their_weights(void **state) {
 // What is drawn by a field: the same on resuming and in each rank's share; what is looked at apart
 // from training comes once each.
 static void a_stream_samples_by_a_field(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     enum { N = 12, Batch = 6 };
     float x[N], w[N];
     uint8_t y[8 + N] = {0, 0, 8, 1, 0, 0, 0, N}; // IDX, bytes
@@ -219,7 +219,7 @@ static void a_stream_samples_by_a_field(void **state) {
 }
 
 static void maps_without_a_channel_axis_have_one_channel(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     float x[3 * 12];
     for (uint32_t i = 0; i < 36; i++)
         x[i] = (float)i;
@@ -244,7 +244,7 @@ static void maps_without_a_channel_axis_have_one_channel(void **state) {
 }
 
 static void transforms_match_their_definition(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     float x[2 * 16];
     for (uint32_t i = 0; i < 32; i++)
         x[i] = (float)i;
@@ -311,7 +311,7 @@ static void transforms_match_their_definition(void **state) {
 }
 
 static void a_folder_is_packed_on_the_fly_and_sets_join(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     make_folder(p, 6);
     Str path[2] = {under(p, "set"), under(p, "more.pack")};
     assert_ok(synth_write(STR("shapes"), path[1], 4, 8, 1));
@@ -347,7 +347,7 @@ static void keep_text(void *user, const char *text) {
 // A sample of two sources is one file name: whatever the order of either, and however many lack on
 // one side. Pixels of each picture tell its number.
 static void fields_of_two_sources_are_paired_by_file_name(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     static const struct {
         const char *name;
         uint8_t number;
@@ -355,7 +355,7 @@ static void fields_of_two_sources_are_paired_by_file_name(void **state) {
                  {"b/2.png", 2},    {"b/3.png", 3},    {"c/2.png", 2},    {"c/3.png", 3},
                  {"c/4.png", 4},    {"d/01_x.png", 1}, {"d/02_x.png", 2}, {"d/03_x.png", 3}};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        write_picture(p, files[i].name, 8, 8, files[i].number);
+        write_image(p, files[i].name, 8, 8, files[i].number);
     Str tar = under(p, "b.tar"), dir = under(p, "b");
     const char *const argv[] = {
         "tar",     "-cf", str_z(&p->arena, tar), "-C", str_z(&p->arena, dir), "./3.png", "./1.png",
@@ -414,7 +414,7 @@ static void fields_of_two_sources_are_paired_by_file_name(void **state) {
 }
 
 static void arrays_serve_as_images(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     float x[2 * 12];
     for (uint32_t i = 0; i < 24; i++)
         x[i] = (float)i;
@@ -439,7 +439,7 @@ static void arrays_serve_as_images(void **state) {
 }
 
 static void streams_refuse_what_does_not_fit(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Str path = under(p, "a.pack");
     assert_ok(synth_write(STR("shapes"), path, 4, 8, 1));
     DataField field = {.name = STR("x"),
@@ -480,7 +480,7 @@ static void streams_refuse_what_does_not_fit(void **state) {
 }
 
 static void a_nan_in_a_pack_names_its_sample(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     PackField field = {
         .name = STR("x"), .kind = DataFloat, .dtype = PackF32, .rank = 1, .dim = {2}, .hi = 1};
     PackWriter *w = NULL;
@@ -501,7 +501,7 @@ static void a_nan_in_a_pack_names_its_sample(void **state) {
 
 // --- sounds --------------------------------------------------------------------------------------
 
-// Place i of every channel of every file holds i mod 256, as -1/2 to 1/2.
+// Element i of every channel of every file is i mod 256, mapped to -1/2 to 1/2.
 static void every_wav_format_is_read_exactly(void **state) {
     static const struct {
         const char *file;
@@ -514,7 +514,7 @@ static void every_wav_format_is_read_exactly(void **state) {
         {"stereo", 2, 16000, 100, 0},
     };
     enum { Length = 250 };
-    Place *p = *state;
+    Fixture *p = *state;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         Str bytes;
         Sound first, is;
@@ -543,7 +543,7 @@ static void every_wav_format_is_read_exactly(void **state) {
 static void a_written_wav_file_reads_back(void **state) {
     enum { Frames = 5000 };
     static float x[2][2][Frames], back[2][2 * Frames + 1000];
-    Place *p = *state;
+    Fixture *p = *state;
     Str bytes;
     Sound is = {2, 4000, 0};
     for (uint32_t i = 0; i < 4 * Frames; i++)
@@ -687,7 +687,7 @@ static const struct {
 };
 
 static void the_command_line_has_the_documented_exit_codes(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     make_folder(p, 5);
     write_text(p, "set/odd/z.png", "text");
     for (size_t i = 0; i < sizeof command_lines / sizeof *command_lines; i++) {
@@ -714,7 +714,7 @@ static void the_command_line_has_the_documented_exit_codes(void **state) {
 }
 
 static void synthesis_is_repeatable_and_the_ring_has_its_spread(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Pack few = {0}, more = {0};
     assert_ok(synth_pack(&p->arena, 4, 16, 9, &few));
     assert_ok(synth_pack(&p->arena, 8, 16, 9, &more));
@@ -750,7 +750,7 @@ static void synthesis_is_repeatable_and_the_ring_has_its_spread(void **state) {
 // The n-th allocation of a whole pack-and-read is refused, for every n: an error each time, nothing
 // leaked or left behind.
 static void refused_memory_is_an_error_wherever_it_happens(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     make_folder(p, 3);
     Str from = under(p, "set"), to = under(p, "m.pack");
     for (int64_t nth = 1; nth < 4000; nth++) {
@@ -777,7 +777,7 @@ static void refused_memory_is_an_error_wherever_it_happens(void **state) {
 
 // The same for archives, compressed arrays and an image that is written.
 static void refused_memory_of_other_sources_is_an_error(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Str png = {0};
     Image m = {0};
     assert_ok(file_read(&p->arena, STR(SEEDS "image/rgb8.png"), &png));

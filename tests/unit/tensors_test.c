@@ -1,13 +1,13 @@
 // tensors_test.c - files of named tensors: safetensors, and what torch.save writes.
 #define _GNU_SOURCE
-#include "data_place.h"
+#include "data_fixture.h"
 #include "torch.h"
 #include "cases.h"
 
 // --- safetensors ---------------------------------------------------------------------------------
 
 static void safetensors_read_back_what_was_written(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     const float w[6] = {1, 2, 3, -4, 5.5f, 1e-20f};
     const double d[2] = {0.1, -3};
     SafeTensor t[3] = {
@@ -38,7 +38,7 @@ static void safetensors_read_back_what_was_written(void **state) {
 }
 
 static void safetensors_of_others_are_read_in_every_dtype(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     SafeFile f = {0};
     assert_ok(safe_open(&p->arena, STR(SEEDS "safetensors/all.safetensors"), &f));
     assert_int_equal(f.tensor.n, 7);
@@ -53,7 +53,7 @@ static void safetensors_of_others_are_read_in_every_dtype(void **state) {
     safe_close(&f);
 }
 
-static GanStatus open_header(Place *p, const char *header, size_t body) {
+static GanStatus open_header(Fixture *p, const char *header, size_t body) {
     static uint8_t bytes[4096];
     size_t n = strlen(header);
     SafeFile f = {0};
@@ -65,7 +65,7 @@ static GanStatus open_header(Place *p, const char *header, size_t body) {
 }
 
 static void a_tensor_of_another_dtype_leaves_the_others(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     const char header[] = "{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[3],\"data_offsets\":[0,3]},"
                           "\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[3,5]}}";
     uint8_t bytes[8 + sizeof header - 1 + 5] = {sizeof header - 1};
@@ -107,7 +107,7 @@ static void hostile_safetensors_are_refused(void **state) {
         {"{\"a\":", 0, "too early"},
         {"{\"__metadata__\":{\"k\":5}}", 0, "not text"},
     };
-    Place *p = *state;
+    Fixture *p = *state;
     SafeFile f = {0};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_message(open_header(p, cases[i].header, cases[i].body), cases[i].reason,
@@ -157,7 +157,7 @@ static void assert_holds(const SafeFile *f, const char *name, uint32_t rank, con
     }
 
 static void a_state_dict_holds_its_tensors_in_both_formats(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     static const char *const files[] = {TORCH "state.pth", TORCH "old.pth"};
     for (int k = 0; k < 2; k++) {
         SafeFile f = {0};
@@ -183,7 +183,7 @@ static void a_state_dict_holds_its_tensors_in_both_formats(void **state) {
 }
 
 static void wrapper_modules_are_stripped_from_names(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     SafeFile f = {0};
     assert_ok(weights_open(&p->arena, STR(TORCH "nested.pth"), &f));
     assert_int_equal(tensor_of(&f, "G.0.weight")->dim[1], 2); // {"G": {"state_dict": {"module.0...
@@ -198,7 +198,7 @@ static void wrapper_modules_are_stripped_from_names(void **state) {
 }
 
 // One pickle of PyTorch before 1.6 around a value: its magic number, version, machine and names.
-static GanStatus open_value(Place *p, const char *value, size_t n) {
+static GanStatus open_value(Fixture *p, const char *value, size_t n) {
     Text t = {.arena = &p->arena};
     SafeFile f;
     text_put(&t, STR("\x80\2\x8a\nl\xfc\x9c"
@@ -222,7 +222,7 @@ static GanStatus open_value(Place *p, const char *value, size_t n) {
     "\x80\2}U\1w" GLOBAL_TENSOR "(" STORAGE offset sizes strides "\x89NtRs."
 
 static void hostile_state_dicts_are_refused(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     SafeFile f;
 #define CASE(value, why)                                                                           \
     { value, sizeof(value) - 1, why }
@@ -265,7 +265,7 @@ static void hostile_state_dicts_are_refused(void **state) {
 
 // A truncated or damaged archive is rejected, or still holds its tensors.
 static void a_damaged_archive_is_refused(void **state) {
-    Place *p = *state;
+    Fixture *p = *state;
     Str whole;
     SafeFile f;
     assert_ok(file_read(&p->arena, STR(TORCH "state.pth"), &whole));

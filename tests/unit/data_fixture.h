@@ -1,34 +1,20 @@
-// data_place.h - fixture of the tests of data/: an arena and an empty folder for each test, files
-// created there, checks of a status and its message. The includer defines _GNU_SOURCE, for mkdtemp.
-#ifndef GAN_DATA_PLACE_H
-#define GAN_DATA_PLACE_H
+// data_fixture.h - fixture.h for the tests of data/: files created in its folder, checks of
+// messages, zip archives. The includer defines _GNU_SOURCE, for mkdtemp.
+#ifndef GAN_DATA_FIXTURE_H
+#define GAN_DATA_FIXTURE_H
 
+#include "fixture.h"
 #include "sources.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-#undef fail // cmocka's macro hides ours, and its fail_msg is built on it
-#undef fail_msg
-#define fail_msg(...) (print_error(__VA_ARGS__), print_error("\n"), _fail(__FILE__, __LINE__))
 
 #ifndef TEST_DIR
 #define TEST_DIR "tests"
 #endif
 #define SEEDS TEST_DIR "/fuzz/corpus/"
 
-#define assert_ok(call) assert_status((call), GAN_OK, #call)
 #define assert_refused(call, words) assert_message((call), words, #call)
-#define assert_str(s, text) assert_true(str_eq((s), str_c(text)))
-
-static inline void assert_status(GanStatus got, GanStatus want, const char *what) {
-    if (got != want)
-        fail_msg("%s gave %d, not %d: %s", what, (int)got, (int)want, gan_error());
-}
 
 static inline void assert_message(GanStatus got, const char *words, const char *what) {
     if (got == GAN_OK)
@@ -37,48 +23,19 @@ static inline void assert_message(GanStatus got, const char *words, const char *
         fail_msg("%s: expected \"%s\" in: %s", what, words, gan_error());
 }
 
-typedef struct Place {
-    Arena arena;
-    char root[64];
-} Place;
-
-static inline Str under(Place *p, const char *name) {
-    return path_join(&p->arena, str_c(p->root), str_c(name));
-}
-
-static inline int place_open(void **state) {
-    Place *p = calloc(1, sizeof *p);
-    if (!p || arena_init(&p->arena, 0) != GAN_OK)
-        return -1;
-    memcpy(p->root, "/tmp/gan-data-test-XXXXXX", sizeof "/tmp/gan-data-test-XXXXXX");
-    *state = p;
-    return mkdtemp(p->root) ? 0 : -1;
-}
-
-static inline int place_close(void **state) {
-    Place *p = *state;
-    const char *const argv[] = {"rm", "-rf", p->root, NULL};
-    Str said;
-    int code;
-    GanStatus st = process_run(&p->arena, argv, &said, &code);
-    arena_release(&p->arena);
-    free(p);
-    return st == GAN_OK && code == 0 ? 0 : -1;
-}
-
-static inline void write_bytes(Place *p, const char *name, const void *data, size_t n) {
+static inline void write_bytes(Fixture *p, const char *name, const void *data, size_t n) {
     Str path = under(p, name);
     assert_ok(dir_make(path_dir(path)));
     assert_ok(file_write_atomic(path, data, n));
 }
 
-static inline void write_text(Place *p, const char *name, const char *text) {
+static inline void write_text(Fixture *p, const char *name, const char *text) {
     write_bytes(p, name, text, strlen(text));
 }
 
 // An image of one colour that encodes its number.
-static inline void write_picture(Place *p, const char *name, uint32_t w, uint32_t h,
-                                 uint8_t value) {
+static inline void write_image(Fixture *p, const char *name, uint32_t w, uint32_t h,
+                               uint8_t value) {
     Image m = {0};
     assert_ok(image_new(w, h, 3, 8, &m));
     memset(m.pixels, value, (size_t)w * h * 3);
@@ -93,7 +50,7 @@ static inline void write_picture(Place *p, const char *name, uint32_t w, uint32_
 typedef struct Member {
     const char *name; // UTF-8
     Str data;
-    bool spoilt; // with a wrong checksum
+    bool bad_crc; // with a wrong checksum
 } Member;
 
 static inline uint32_t crc_of(Str data) {
@@ -122,7 +79,7 @@ static inline void put_member(Text *t, const Member *m) {
     put_le(t, 20, 2);
     put_le(t, 0x0800, 2);
     put_le(t, 0, 6);
-    put_le(t, crc_of(m->data) ^ m->spoilt, 4);
+    put_le(t, crc_of(m->data) ^ m->bad_crc, 4);
     put_le(t, m->data.len, 4);
     put_le(t, m->data.len, 4);
     put_le(t, strlen(m->name), 2);
@@ -130,7 +87,7 @@ static inline void put_member(Text *t, const Member *m) {
 }
 
 // Members are stored uncompressed.
-static inline void write_zip(Place *p, const char *name, size_t n, const Member *m) {
+static inline void write_zip(Fixture *p, const char *name, size_t n, const Member *m) {
     Text zip = {.arena = &p->arena}, directory = {.arena = &p->arena};
     for (size_t i = 0; i < n; i++) {
         put_le(&directory, 0x02014b50, 4);
@@ -175,14 +132,14 @@ static inline PackOptions pack_options(BadList *bad) {
     return (PackOptions){.w = 8, .h = 8, .bad = note_bad, .user = bad};
 }
 
-static inline void make_folder(Place *p, uint32_t n) {
+static inline void make_folder(Fixture *p, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
         char name[40];
         snprintf(name, sizeof name, "set/%s/%03u.png", i % 2 ? "odd" : "even", i);
-        write_picture(p, name, 10 + i % 5, 12, (uint8_t)i);
+        write_image(p, name, 10 + i % 5, 12, (uint8_t)i);
     }
 }
 
-#define T(test) cmocka_unit_test_setup_teardown(test, place_open, place_close)
+#define T(test) cmocka_unit_test_setup_teardown(test, fixture_open, fixture_close)
 
 #endif
