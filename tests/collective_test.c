@@ -112,7 +112,7 @@ static void calls_start_in_order_and_their_buffers_are_untouched(void **state) {
     }
 }
 
-// --- gradients are made where they are reduced ---------------------------------------------------
+// --- gradients are computed into the buckets ---------------------------------------------------
 
 static void gradients_are_not_copied(void **state) {
     (void)state;
@@ -123,8 +123,8 @@ static void gradients_are_not_copied(void **state) {
     for (uint32_t k = 0; k < c.step.collective.n; k++) {
         const Collective *call = &c.step.collective.at[k];
         for (uint32_t i = 0; call->update != NONE && i < call->part.n; i++, parts++) {
-            uint32_t made = node_in(&c.module.step.g, call->part.at[i].start, 0);
-            assert_int_equal(c.step.place[made].offset, call->offset + call->part.at[i].offset);
+            uint32_t gradient = node_in(&c.module.step.g, call->part.at[i].start, 0);
+            assert_int_equal(c.step.place[gradient].offset, call->offset + call->part.at[i].offset);
         }
     }
     assert_int_equal(parts, 8 + 2); // weights and biases of D, of G
@@ -164,7 +164,7 @@ static void every_ranks_plans_read_back(void **state) {
     }
 }
 
-// Steps that accumulate, and steps cut for the same bits: their blocks' samples are in the text.
+// Micro-batches and deterministic chunks: the text states each block's samples.
 static void plans_of_chunked_steps_read_back(void **state) {
     (void)state;
     static const Parallel how[] = {{.ranks = 1, .micro = 2},
@@ -189,7 +189,7 @@ static void plans_of_chunked_steps_read_back(void **state) {
         }
 }
 
-// The text with `from` as `to`, once.
+// Replaces the first `from` by `to`.
 static Str with(Arena *a, Str text, const char *from, const char *to) {
     size_t at = 0;
     while (!str_starts(str_sub(text, at, text.len), str_c(from)))
@@ -198,7 +198,7 @@ static Str with(Arena *a, Str text, const char *from, const char *to) {
                       SARG(str_sub(text, at + strlen(from), text.len)));
 }
 
-static void refuses(Arena *a, Str text, const char *from, const char *to, const char *why) {
+static void expect_error(Arena *a, Str text, const char *from, const char *to, const char *why) {
     Compiled back;
     Str error;
     assert_false(compiled_read(a, with(a, text, from, to), NULL, &back, &error));
@@ -212,24 +212,26 @@ static void plans_of_another_rank_are_refused(void **state) {
     Compiled c = {0};
     compile_rank(&a, 0, &c);
     Str text = text_of(&a, &c, PlanPlaced);
-    refuses(&a, text, "  rank 0 of 2 batch 7", "  rank 1 of 2 batch 7", "not this rank's part");
-    refuses(&a, text, "  rank 0 of 2 batch 7", "  rank 2 of 2 batch 7", "not this rank's part");
-    refuses(&a, text, "  rank 0 of 2 batch 7", "", "the text is of one alone");
-    refuses(&a, text, "\n  tail", "\n#", "behind no tail");
-    refuses(&a, text, "\n  rest", "\n#", "it must not come before tail 0");
-    refuses(&a, text, "\n  tail 0", "\n  tail 1", "tails are numbered from 0");
-    refuses(&a, text, "\n  tail 0", "\n  tail 0\n  tail 1", "or behind its own");
-    refuses(&a, text, "part=0 order=0}", "part=0 order=2}", "in any order or in a tree");
+    expect_error(&a, text, "  rank 0 of 2 batch 7", "  rank 1 of 2 batch 7",
+                 "not this rank's part");
+    expect_error(&a, text, "  rank 0 of 2 batch 7", "  rank 2 of 2 batch 7",
+                 "not this rank's part");
+    expect_error(&a, text, "  rank 0 of 2 batch 7", "", "the text is of one alone");
+    expect_error(&a, text, "\n  tail", "\n#", "behind no tail");
+    expect_error(&a, text, "\n  rest", "\n#", "it must not come before tail 0");
+    expect_error(&a, text, "\n  tail 0", "\n  tail 1", "tails are numbered from 0");
+    expect_error(&a, text, "\n  tail 0", "\n  tail 0\n  tail 1", "or behind its own");
+    expect_error(&a, text, "part=0 order=0}", "part=0 order=2}", "in any order or in a tree");
     compile_text(&a, model_with(&a, "|> batch_norm"), 8, (Parallel){.ranks = 1, .micro = 2}, false,
                  &c);
     text = text_of(&a, &c, PlanPlaced);
-    refuses(&a, text, " from 4\n", " from 3\n", "are no part of 8");
-    refuses(&a, text, " from 4\n", " from 8\n", "are no part of 8");
-    refuses(&a, text, "func \"step\" batch 4\n", "func \"step\" batch 9\n", "line");
-    refuses(&a, text, "  block 1\n", "  block 2\n", "numbered in order");
+    expect_error(&a, text, " from 4\n", " from 3\n", "are no part of 8");
+    expect_error(&a, text, " from 4\n", " from 8\n", "are no part of 8");
+    expect_error(&a, text, "func \"step\" batch 4\n", "func \"step\" batch 9\n", "line");
+    expect_error(&a, text, "  block 1\n", "  block 2\n", "numbered in order");
 }
 
-// Each edit is refused with its line, or leaves calls in order and undisturbed.
+// Each edit is rejected with its line, or leaves calls in order and their buffers untouched.
 static void an_edited_plan_of_a_rank_is_refused_or_correct(void **state) {
     (void)state;
     uint32_t refused = 0, accepted = 0;
@@ -288,7 +290,7 @@ static void one_rank_has_no_collectives(void **state) {
     assert_true(p.lo == o.lo && p.hi == o.hi);
 }
 
-// --- what travels together -----------------------------------------------------------------------
+// --- buckets -------------------------------------------------------------------------------------
 
 static uint32_t calls_of(const Compiled *c, uint32_t update, size_t *last, size_t *most) {
     uint32_t n = 0;
@@ -327,7 +329,7 @@ static uint32_t sums_with(const char *norm, int64_t batch, uint32_t ranks) {
     return calls_of(&c, NONE, &last, &most);
 }
 
-// Forward a mean and the squares about it, backward what each needs of the batch: one call a layer.
+// One call a layer forward (mean and squares about it), and one backward.
 static void batch_norm_synchronizes_once_each_way(void **state) {
     (void)state;
     Arena a = empty;
@@ -344,15 +346,15 @@ static void batch_norm_synchronizes_once_each_way(void **state) {
     for (uint32_t i = 0; i < c.step.collective.n; i++) {
         const Collective *call = &c.step.collective.at[i];
         sums += call->update == NONE;
-        wide += call->dtype == DtF64; // of squares about a mean
+        wide += call->dtype == DtF64; // squares about a mean
         if (call->dtype == DtF64)
             assert_int_equal(call->part.n, 2);
     }
-    assert_int_equal(sums, 6); // the loss travels with the first of those backward
+    assert_int_equal(sums, 6); // the loss shares the first call of the backward pass
     assert_int_equal(wide, 3);
 }
 
-// Sums that somebody waits for while a weight gradient is made.
+// All-reduces that overlap the computation of a weight gradient.
 static uint32_t sums_beside_weights(const Plan *p) {
     const Graph *g = &p->func->g;
     uint32_t n = 0;
@@ -370,7 +372,8 @@ static uint32_t sums_beside_weights(const Plan *p) {
     return n;
 }
 
-// What the layer below waits for is made first; a wire that is always busy is kept busy instead.
+// On a fast link, weight gradients overlap the sums that the layer below waits for. On a slow link,
+// which is always busy, they come first to keep it busy.
 static void weight_gradients_overlap_all_reduces(void **state) {
     (void)state;
     Arena a = empty;
@@ -389,11 +392,11 @@ static void weight_gradients_overlap_all_reduces(void **state) {
     assert_int_equal(sums_beside_weights(&slow.step), 0);
 }
 
-// Held back until the layer below has been seen to, weight gradients keep activations alive.
+// Weight gradients deferred until after the layer below keep activations alive.
 static void memory_of_deferred_weight_gradients_is_bounded(void **state) {
     (void)state;
     Arena a = empty;
-    Compiled held = {0}, early = {0};
+    Compiled deferred = {0}, early = {0};
     const char *text =
         "model m\ndata x : image(4, 64, 64) scale(-1, 1)\n"
         "net D(x: [4, 64, 64]) -> [] {\n  h = x |> conv(64, k=5, stride=2, pad=2) "
@@ -402,14 +405,14 @@ static void memory_of_deferred_weight_gradients_is_bounded(void **state) {
         "  h |> flatten |> dense(1) |> squeeze\n}\nopt = sgd(lr=0.1)\n"
         "step { update D minimize bce(D(x), 1) + bce(D(x + normal(4, 64, 64)), 0) using opt }\n";
     compile_text(&a, text, 32, (Parallel){.ranks = 2, .bandwidth = 1e11, .bucket = 1024}, false,
-                 &held);
+                 &deferred);
     compile_text(&a, text, 32, (Parallel){.ranks = 2, .bandwidth = 1e6, .bucket = 1024}, false,
                  &early);
-    assert_true(held.step.work_bytes * 20 <= early.step.work_bytes * 21);
+    assert_true(deferred.step.work_bytes * 20 <= early.step.work_bytes * 21);
 }
 
-// Two nets that one trunk is in: calls that share parts of both would wait for each other. One of
-// them is shared no more, the others are.
+// Two nets share a trunk: calls that combine sums of both would wait for each other. Only one of
+// them is split.
 static void a_cyclic_dependency_splits_one_call(void **state) {
     (void)state;
     Arena a = empty;
@@ -431,7 +434,7 @@ static void a_cyclic_dependency_splits_one_call(void **state) {
     assert_true(shared > 10);
 }
 
-// Seconds of a section's launches, as estimated; *sent: of the calls it waits for.
+// Estimated seconds of a section's launches; *sent: of the all-reduces it waits for.
 static double section_seconds(const Plan *p, const Section *s, const Parallel *o, double *sent) {
     double work = 0;
     *sent = 0;
@@ -445,8 +448,8 @@ static double section_seconds(const Plan *p, const Section *s, const Parallel *o
     return work;
 }
 
-// A core that is faster than estimated still has work until the tail's sums are there, were even
-// all of them sent behind the step's end.
+// Even a core faster than estimated has work until the tail's all-reduces finish, and even if all
+// of them start at the step's end.
 static void work_covers_deferred_sums_on_a_faster_core(void **state) {
     (void)state;
     Arena a = empty;
@@ -460,13 +463,13 @@ static void work_covers_deferred_sums_on_a_faster_core(void **state) {
     assert_int_equal(compile_file(&f, &o, &c), GAN_OK);
     double sent, none, work;
     assert_int_equal(c.step.tail.n, 1);
-    assert_int_equal(c.step.func->blocks, 1); // runs its own tail, of the step before
+    assert_int_equal(c.step.func->blocks, 1); // runs the previous step's tail
     work = section_seconds(&c.step, &c.step.section.at[0], &o.parallel, &none);
     section_seconds(&c.step, &c.step.section.at[c.step.tail.at[0].section], &o.parallel, &sent);
     assert_true(work > 1.1 * sent);
 }
 
-// cosmoGAN's step on four ranks and a link of so many bytes a second; 0: the usual.
+// cosmoGAN's step on four ranks; bandwidth in bytes a second, 0: the default.
 static const Plan *four_ranks(Arena *a, double bandwidth, Compiled *c) {
     Front f;
     front_init(&f, a);
@@ -489,7 +492,7 @@ static uint32_t tail_of(const Plan *p, uint32_t region) {
     return NONE;
 }
 
-// What waits for nothing that comes late would hold up whatever needs it where the tail runs.
+// Every launch of a tail is a wait or depends on one: any other would only delay its readers.
 static void check_tails(Arena *a, double bandwidth) {
     Compiled c = {0};
     const Plan *p = four_ranks(a, bandwidth, &c);
@@ -501,8 +504,7 @@ static void check_tails(Arena *a, double bandwidth) {
         for (uint32_t i = 0; i < order.n; i++)
             follows |= order.at[i].after == r && tail_of(p, order.at[i].before) == 0;
         if (!follows)
-            fail_msg("at %g bytes a second region %u of the tail follows from nothing there",
-                     bandwidth, r);
+            fail_msg("at %g bytes a second region %u of the tail depends on no wait", bandwidth, r);
     }
 }
 
@@ -521,15 +523,15 @@ static uint32_t position(const Plan *p, uint32_t region) {
     return at;
 }
 
-// The product that makes a gradient, where a region of its own does.
+// The library call that computes a gradient, or NONE.
 static uint32_t product_of(const Plan *p, const CallPart *part) {
     uint32_t source = node_in(&p->func->g, part->start, 0);
     uint32_t region = p->region_of[p->place[source].owner];
     return region != NONE && p->region.at[region].kind == RegionCall ? region : NONE;
 }
 
-// Where the wire has more to do than the core, the largest call does not wait for gradients that
-// can be made while it travels, though they would fill the short waits before it.
+// Where the link is the bottleneck, the largest call starts before gradients that can be computed
+// during it, although these would fill short waits before it.
 static void long_work_does_not_fill_a_short_wait(void **state) {
     (void)state;
     Arena a = empty;
@@ -552,7 +554,7 @@ static void long_work_does_not_fill_a_short_wait(void **state) {
 
 static void groups_within_a_rank_need_no_collective(void **state) {
     (void)state;
-    // what is left are the losses and the means of running statistics over the groups
+    // the remaining sums are the losses and the means of running statistics over the groups
     uint32_t none = sums_with("|> batch_norm(frozen=true)", 12, 2);
     uint32_t inside = sums_with("|> batch_norm(group=3)", 12, 2);
     uint32_t whole = sums_with("|> batch_norm", 12, 2);

@@ -42,7 +42,7 @@ static void check_same(const RanksRun *plain, const RanksRun *scaled, const char
     uint32_t at = 0, scales = 0;
     for (uint32_t i = 0; i < scaled->value.n; i++) {
         const RanksValue *is = &scaled->value.at[i], *was = &plain->value.at[at];
-        if (ranks_of_scale(is->name)) {
+        if (ranks_is_loss_scale(is->name)) {
             scales++;
             continue;
         }

@@ -1,10 +1,10 @@
 // plan_test.c - plans of random programs and of the models: every value is at the offset where its
-// readers expect it (play.h).
+// readers expect it (plan_sim.h).
 #include "driver.h"
 #include "edited.h"
-#include "laps.h"
+#include "tail_models.h"
 #include "plan.h"
-#include "play.h"
+#include "plan_sim.h"
 #include "programs.h"
 
 #include <setjmp.h>
@@ -21,8 +21,8 @@ static void check_plan(Arena *a, uint64_t seed, const PassOptions *o) {
     size_t slots = slots_place(&m, DtF32);
     plan_make(a, &m, &m.step, o, &p);
     p.slot_bytes = slots;
-    plan_play(a, &p, seed);
-    plan_play_lives(a, &p, o, seed);
+    plan_simulate(a, &p, seed);
+    plan_simulate_lifetimes(a, &p, o, seed);
 }
 
 static void every_reader_finds_its_value(void **state) {
@@ -36,8 +36,8 @@ static void every_reader_finds_its_value(void **state) {
     }
 }
 
-// A sum that only its narrower copy reads dies there. Both are so small that their buffers are
-// equally long, yet the copy may not take the sum's place.
+// The last use of a sum is its cast to a narrower type. Both buffers are rounded up to the same
+// size, yet the copy may not overwrite the sum.
 static void a_narrower_copy_does_not_lie_on_its_operand(void **state) {
     (void)state;
     Arena a;
@@ -61,11 +61,11 @@ static void a_narrower_copy_does_not_lie_on_its_operand(void **state) {
     plan_make(&a, &m, f, &(PassOptions){.real = DtF32}, &p);
     p.slot_bytes = slots;
     assert_int_equal(p.region.n, 2);
-    plan_play(&a, &p, 0);
+    plan_simulate(&a, &p, 0);
     arena_release(&a);
 }
 
-// Packing may lose to the bound on single programs of a few values, hardly ever much on the whole.
+// Memory may exceed the bound for a single small program, but by little over all of them.
 static void packing_is_close_to_the_bound(void **state) {
     (void)state;
     double bytes = 0, bound = 0;
@@ -85,7 +85,7 @@ static void packing_is_close_to_the_bound(void **state) {
     assert_true(bytes <= 1.05 * bound);
 }
 
-// The promise of docs: planned memory within 5 % of what is live at the worst moment.
+// As documented: planned memory is within 5 % of the peak of live bytes.
 static void check_model(Arena *a, Str name, Dtype real, bool keep_grads) {
     Front f;
     Compiled c = {0};
@@ -96,9 +96,9 @@ static void check_model(Arena *a, Str name, Dtype real, bool keep_grads) {
                         .keep_grads = keep_grads};
     if (compile_file(&f, &o, &c) != GAN_OK)
         fail_msg("%.*s: %s", SARG(name), gan_error());
-    plan_play(a, &c.step, 0);
+    plan_simulate(a, &c.step, 0);
     for (uint32_t i = 0; i < c.module.entry.n; i++)
-        plan_play(a, &c.entry[i], 0);
+        plan_simulate(a, &c.entry[i], 0);
     if ((double)c.step.work_bytes > 1.05 * (double)c.step.work_bound)
         fail_msg("%.*s: %zu bytes planned, %zu live", SARG(name), c.step.work_bytes,
                  c.step.work_bound);
@@ -122,8 +122,8 @@ static void models_are_planned_close_to_the_bound(void **state) {
     arena_release(&a);
 }
 
-// On a link so slow that all that may be left is.
-static void play_left(Arena *a, CompileOptions *o, const char *name, uint32_t tails) {
+// The link is so slow that everything that can be deferred is.
+static void check_tails(Arena *a, CompileOptions *o, const char *name, uint32_t tails) {
     Front f;
     Compiled c = {0};
     front_init(&f, a);
@@ -133,25 +133,25 @@ static void play_left(Arena *a, CompileOptions *o, const char *name, uint32_t ta
         fail_msg("%s: %s", name, gan_error());
     if (c.step.tail.n != tails)
         fail_msg("%s: %u tails, not %u", name, c.step.tail.n, tails);
-    plan_play(a, &c.step, 0);
-    plan_play_lives(a, &c.step, &(PassOptions){.real = DtF32}, 0);
+    plan_simulate(a, &c.step, 0);
+    plan_simulate_lifetimes(a, &c.step, &(PassOptions){.real = DtF32}, 0);
 }
 
 static void deferred_tails_read_correct_values(void **state) {
     (void)state;
     Arena a;
     assert_int_equal(arena_init(&a, 0), GAN_OK);
-    for (uint32_t i = 0; i < LAPS; i++) {
+    for (uint32_t i = 0; i < TAIL_MODELS; i++) {
         Arena once = a;
         CompileOptions o = {.batch = 6};
-        o.path = str_format(&once, "%s/tests/lap_%u.gan", BUILD_DIR, i);
-        Str text = str_format(&once, "%sstep {\n%s}\n", laps, lap[i].step);
+        o.path = str_format(&once, "%s/tests/tails_%u.gan", BUILD_DIR, i);
+        Str text = str_format(&once, "%sstep {\n%s}\n", tail_model_head, tail_models[i].step);
         assert_int_equal(file_write_atomic(o.path, text.ptr, text.len), GAN_OK);
-        play_left(&once, &o, lap[i].step, lap[i].tails);
+        check_tails(&once, &o, tail_models[i].step, tail_models[i].tails);
     }
     Arena once = a;
-    play_left(&once, &(CompileOptions){.path = STR(ROOT_DIR "/models/wgan_gp.gan"), .batch = 8},
-              "wgan_gp", 1);
+    check_tails(&once, &(CompileOptions){.path = STR(ROOT_DIR "/models/wgan_gp.gan"), .batch = 8},
+                "wgan_gp", 1);
     arena_release(&a);
 }
 
@@ -166,7 +166,7 @@ static bool writes_optimizer(const Plan *p, const Region *r) {
     return false;
 }
 
-// The step of a small net as a card runs it.
+// The step of a small net, compiled for a GPU.
 static void compile_small(Arena *a, Dtype real, Compiled *c) {
     Front f;
     front_init(&f, a);
@@ -360,7 +360,7 @@ static Str program_text(Arena *a, uint64_t seed, PlanLevel level, Module *m) {
     m->init = (Func){.name = STR("init"), .blocks = 1};
     graph_init(&m->init.g, a, m->batch);
     vec_push(a, &m->init.tape, ((Ctl){CtlBlock, 0, 0}));
-    for (uint32_t i = 0; i < m->slot.n; i++) // it has no streams for data to come from
+    for (uint32_t i = 0; i < m->slot.n; i++) // it has no data streams
         m->slot.at[i].kind = m->slot.at[i].kind == SlotData ? SlotState : m->slot.at[i].kind;
     slots_place(m, DtF32);
     plan_make(a, m, &m->init, &o, &init);
@@ -396,7 +396,7 @@ static void plans_read_back(void **state) {
     }
 }
 
-// A decision that cannot be kept is refused with a line; one that is accepted plays right.
+// An invalid edit is rejected with its line; an accepted plan simulates correctly.
 static void an_edited_plan_is_refused_or_correct(void **state) {
     (void)state;
     uint32_t refused = 0, accepted = 0;
@@ -411,7 +411,7 @@ static void an_edited_plan_is_refused_or_correct(void **state) {
             Str text =
                 plan_edited(&a, program_text(&a, seed, PlanPlaced, &m), hash64(key, sizeof key, 1));
             if (plans_read(&a, text, &back, &r, &error)) {
-                plan_play(&a, &r.plan[1], seed);
+                plan_simulate(&a, &r.plan[1], seed);
                 accepted++;
             } else {
                 assert_true(str_starts(error, STR("line ")));
@@ -423,7 +423,7 @@ static void an_edited_plan_is_refused_or_correct(void **state) {
     assert_true(refused > 300 && accepted > 100);
 }
 
-// Each slot is small enough, all of them together are not.
+// Each slot is small enough, their sum is not.
 static void sizes_that_could_wrap_are_refused(void **state) {
     (void)state;
     Arena a;
@@ -464,7 +464,7 @@ static GanStatus no_code(void *user, const Plan *const *plan, uint32_t plans, co
     return (fail)(GAN_ERR_DEVICE, "no compiler"); // cmocka has a macro of that name
 }
 
-// Machine code made ahead is found again at the plans it was made of, and with no other dialect.
+// Machine code compiled ahead is attached to the plans it was compiled from, for its dialect only.
 static void machine_code_comes_with_its_plan(void **state) {
     (void)state;
     Arena a;
@@ -493,7 +493,7 @@ static void machine_code_comes_with_its_plan(void **state) {
     assert_int_equal(c.step.cubin.at[4].arch, 80);
     assert_true(str_eq(c.step.cubin.at[4].code, STR("for any")));
     assert_true(str_eq(c.entry[0].cubin.at[0].code, STR("0 for 80")));
-    o.dialect = &dialect_c; // made anew from the text
+    o.dialect = &dialect_c; // recompiled from the text
     Compiled again = {0};
     front_init(&f, &a);
     assert_int_equal(compile_file(&f, &o, &again), GAN_OK);
@@ -507,8 +507,8 @@ static void machine_code_comes_with_its_plan(void **state) {
     arena_release(&a);
 }
 
-// A file for ranks has plans to be read and code for each of them: either makes its own plan, whose
-// kernels are those. One process alone compiles anew.
+// A file compiled for ranks has plans and code for each rank: each rank uses its own. A single
+// process recompiles.
 static void machine_code_for_ranks(void **state) {
     (void)state;
     Arena a;
@@ -543,40 +543,40 @@ static void machine_code_for_ranks(void **state) {
     arena_release(&a);
 }
 
-// A model that is remembered, and how often one was asked for.
-typedef struct Memory {
-    int compiled; // name_of_arch counts here
-    int asked;
+// A cache of one model that counts lookups.
+typedef struct Cache {
+    int compiled; // counted by name_of_arch
+    int lookups;
     Str key, bytes;
-} Memory;
+} Cache;
 
-static bool remembered(void *user, Arena *perm, Str key, Str *out) {
-    Memory *m = user;
-    m->asked++;
+static bool cache_find(void *user, Arena *perm, Str key, Str *out) {
+    Cache *m = user;
+    m->lookups++;
     *out = str_copy(perm, m->bytes);
     return m->key.len && str_eq(m->key, key);
 }
 
-static void remember(void *user, Arena *perm, Str key, Str bytes) {
-    Memory *m = user;
+static void cache_keep(void *user, Arena *perm, Str key, Str bytes) {
+    Cache *m = user;
     m->key = str_copy(perm, key);
     m->bytes = str_copy(perm, bytes);
 }
 
-// What was made is taken again for the same model, options and cards, and for no other.
+// A compiled model is reused for the same model, options and architectures, and for no others.
 static void a_compiled_model_is_cached(void **state) {
     (void)state;
     Arena a;
-    Memory memory = {0};
+    Cache cache = {0};
     const int arch[] = {80, 90};
     assert_int_equal(arena_init(&a, 0), GAN_OK);
     GanxTarget two = {.name = STR("cuda"),
                       .arch = arch,
                       .archs = 2,
                       .compile = name_of_arch,
-                      .find = remembered,
-                      .keep = remember,
-                      .user = &memory};
+                      .find = cache_find,
+                      .keep = cache_keep,
+                      .user = &cache};
     GanxTarget one = two;
     one.archs = 1;
     CompileOptions o = {.path = STR(ROOT_DIR "/tests/cli/tiny.gan"), .batch = 2, .real = DtF32};
@@ -587,7 +587,7 @@ static void a_compiled_model_is_cached(void **state) {
     const struct {
         const CompileOptions *o;
         const GanxTarget *target;
-        int compiled; // from the first on
+        int compiled; // in total
     } step[] = {{&o, &two, 1},      {&o, &two, 1},       {&o, &one, 2},    {&larger, &one, 3},
                 {&larger, &one, 3}, {&rounded, &one, 4}, {&parts, &one, 5}};
     Str path = STR(BUILD_DIR "/tests/plan_test_once.ganx"), first = {0}, again = {0};
@@ -596,8 +596,8 @@ static void a_compiled_model_is_cached(void **state) {
         front_init(&f, &a);
         if (ganx_write(&f, step[i].o, step[i].target, path) != GAN_OK)
             fail_msg("%s", gan_error());
-        assert_int_equal(memory.compiled, step[i].compiled);
-        assert_int_equal(memory.asked, i + 1);
+        assert_int_equal(cache.compiled, step[i].compiled);
+        assert_int_equal(cache.lookups, i + 1);
         if (i < 2)
             assert_int_equal(file_read(&a, path, i ? &again : &first), GAN_OK);
     }
@@ -663,7 +663,7 @@ static void arithmetic_is_counted_on_shapes(void **state) {
     vec_push(&a, &f.tape, ((Ctl){CtlEnd, 0, 0}));
     assert_float_equal(func_gflop(&f), 15 * conv, 1e-15);
 
-    // One step in four goes one way, three the other: with the same work in both, the work itself.
+    // One step in four takes the first branch, the others the second: their average is counted.
     f.blocks = 2;
     f.tape.n = 0;
     vec_push(&a, &f.tape, ((Ctl){CtlEvery, 4, 0}));

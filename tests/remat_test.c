@@ -189,7 +189,7 @@ static size_t plan_within(size_t i, uint32_t ranks, bool tail, size_t limit, siz
     r.text = read_model(&a, r.name);
     assert_true(ranks_module(&a, &r, false, &c.module, &said));
     if (!o.memory)
-        o.memory = ranks_least_memory(&a, &c.module, &o);
+        o.memory = ranks_min_memory(&a, &c.module, &o);
     GanStatus st = compile_plans(&a, &c.module, &o, &c);
     size_t bytes = compiled_bytes(&c, false);
     assert_int_equal(st, bytes <= o.memory ? GAN_OK : GAN_ERR_MEMORY);

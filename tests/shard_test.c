@@ -1,7 +1,7 @@
 // shard_test.c - the mathematics does not depend on the number of ranks: models train on one, two
 // and three ranks (threads of this process) to the same losses, gradients and weights. Built
 // twice: two small models in the quick tier, the others in the long one.
-#include "laps.h"
+#include "tail_models.h"
 #include "ranks_run.h"
 
 #include <setjmp.h>
@@ -60,7 +60,7 @@ enum { STEPS = 1, FEWEST = 3 };
 enum { STEPS = 2, FEWEST = 2 };
 #endif
 
-static bool is_asked_for(const char *model) {
+static bool is_selected(const char *model) {
     const char *one = getenv("MODEL");
     return !one || !strcmp(one, model);
 }
@@ -69,7 +69,7 @@ static void models_do_not_depend_on_ranks(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         Arena a = empty;
-        if (!is_asked_for(models[i].model))
+        if (!is_selected(models[i].model))
             continue;
         RanksOptions o = {.name = models[i].model,
                           .set = models[i].set,
@@ -93,7 +93,7 @@ static void models_do_not_depend_on_ranks(void **state) {
 #ifndef ALL_MODELS
 // --- chunks --------------------------------------------------------------------------------------
 
-// --deterministic=4: the same bits on 1, 2 and 4 ranks, and the plain step's result to rounding.
+// --deterministic=4: the same bits on 1, 2 and 4 ranks, and the plain step's result up to rounding.
 static void check_chunks(const DeviceApi *api, Dtype real, double tolerance, uint32_t steps) {
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         Arena a = empty;
@@ -120,13 +120,13 @@ static void check_chunks(const DeviceApi *api, Dtype real, double tolerance, uin
     }
 }
 
-// What a state held when the step began is read behind sums, when the state has been set anew.
+// The old value of a state is read after a reduction, when the state has already been updated.
 static void chunks_read_a_state_before_it_is_set(void **state) {
     (void)state;
     static const char counted[] =
         "model counted\ndata x : float(3)\n"
         "net D(x: [3]) -> [] = x |> dense(1) |> squeeze\n"
-        "step { state laps = 1; before = laps; laps := laps + 1; y = D(x)\n"
+        "step { state count = 1; before = count; count := count + 1; y = D(x)\n"
         "  update D minimize before*mean((y - before*mean(y))^2) using sgd(lr=0.1) }\n";
     Arena a = empty;
     RanksOptions o = {.name = "counted.gan",
@@ -155,8 +155,8 @@ static void chunks_have_the_same_bits_on_the_cpu(void **state) {
     check_chunks(&device_cpu, DtF32, 1e-2, 2);
 }
 
-// What every rank computes for itself from equal values has equal bits, though shares of 3 and 2
-// samples have other kernels around it: ranks_run compares all that the ranks end with.
+// Replicated computation from equal values gives equal bits, although ranks with 3 and 2 samples
+// have different kernels around it: ranks_run compares all final values of the ranks.
 static void ranks_with_unequal_shares_have_equal_weights(void **state) {
     (void)state;
     Arena a = empty;
@@ -195,45 +195,47 @@ static void accumulation_is_the_same_step(void **state) {
     }
 }
 
-// --- steps that leave their end to the next ------------------------------------------------------
+// --- deferred tails ------------------------------------------------------------------------------
 
-static void compare_left(const struct Lap *l, RanksOptions o) {
+static void compare_deferred(const struct TailModel *m, RanksOptions o) {
     Arena a = empty;
-    RanksRun whole, left;
-    o.name = "laps.gan";
-    o.text = str_format(&a, "%sstep {\n%s}\n", laps, l->step);
+    RanksRun plain, deferred;
+    o.name = "tails.gan";
+    o.text = str_format(&a, "%sstep {\n%s}\n", tail_model_head, m->step);
     o.batch = 6;
     o.as_trained = true;
     o.parallel.latency = 1e-4;
-    o.parallel.bandwidth = o.real == DtF64 ? 2e6 : 1e6; // as slow for either
-    ranks_run(&a, &o, &whole);
+    o.parallel.bandwidth = o.real == DtF64 ? 2e6 : 1e6; // equally slow for both
+    ranks_run(&a, &o, &plain);
     o.parallel.tail = true;
-    ranks_run(&a, &o, &left);
-    assert_int_equal(left.compiled.step.tail.n, l->tails);
-    ranks_compare(&whole, &left, 0, l->step);
-    ranks_free(&whole);
-    ranks_free(&left);
+    ranks_run(&a, &o, &deferred);
+    assert_int_equal(deferred.compiled.step.tail.n, m->tails);
+    ranks_compare(&plain, &deferred, 0, m->step);
+    ranks_free(&plain);
+    ranks_free(&deferred);
 }
 
 static void a_block_may_defer_its_tail(void **state) {
     (void)state;
-    for (uint32_t i = 0; i < LAPS; i++)
-        compare_left(&lap[i],
-                     (RanksOptions){
-                         .api = &device_ref, .real = DtF64, .steps = 5, .parallel = {.ranks = 2}});
+    for (uint32_t i = 0; i < TAIL_MODELS; i++)
+        compare_deferred(&tail_models[i], (RanksOptions){.api = &device_ref,
+                                                         .real = DtF64,
+                                                         .steps = 5,
+                                                         .parallel = {.ranks = 2}});
     for (uint32_t ranks = 2; ranks <= 3; ranks++)
-        compare_left(&lap[1], (RanksOptions){.api = &device_cpu,
-                                             .real = DtF32,
-                                             .steps = 5,
-                                             .parallel = {.ranks = ranks}});
+        compare_deferred(&tail_models[1], (RanksOptions){.api = &device_cpu,
+                                                         .real = DtF32,
+                                                         .steps = 5,
+                                                         .parallel = {.ranks = ranks}});
 }
 
 static void one_rank_defers_nothing(void **state) {
     (void)state;
     Arena a = empty;
     RanksRun run;
-    RanksOptions o = {.name = "laps.gan",
-                      .text = str_format(&a, "%sstep {\n%s}\n", laps, lap[0].step),
+    RanksOptions o = {.name = "tails.gan",
+                      .text =
+                          str_format(&a, "%sstep {\n%s}\n", tail_model_head, tail_models[0].step),
                       .batch = 6,
                       .api = &device_ref,
                       .real = DtF64,
@@ -247,7 +249,7 @@ static void one_rank_defers_nothing(void **state) {
 
 // --- squares about a mean ------------------------------------------------------------------------
 
-// A mean a thousand times as large as what is about it: sums of squares in f32 would lose all.
+// A mean a thousand times the deviation: the difference of sums of squares in f32 would lose it.
 static void variances_are_as_exact_on_ranks(void **state) {
     (void)state;
     static const char far[] =
@@ -278,7 +280,7 @@ static void variances_are_as_exact_on_ranks(void **state) {
     ranks_free(&exact);
 }
 
-// Squares about another channel's mean are not about their own.
+// Squares about another channel's mean are not variances.
 static void variances_about_given_means_do_not_depend_on_ranks(void **state) {
     (void)state;
     static const char turned[] =
@@ -305,7 +307,7 @@ static void variances_about_given_means_do_not_depend_on_ranks(void **state) {
 
 // --- losses -------------------------------------------------------------------------------------
 
-// Losses that go over the batch in other ways than by a mean at their end, by their names.
+// Losses that combine samples of the batch other than by a final mean.
 static void losses_over_the_batch_do_not_depend_on_ranks(void **state) {
     static const char *const loss[] = {"spectrum_loss(x, f)",
                                        "focal_frequency_loss(x, f)",

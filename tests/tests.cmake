@@ -44,7 +44,7 @@ gan_test(mask_test mask_test.c support/programs.c support/trial.c support/interp
 gan_test(fuse_test fuse_test.c support/programs.c LIBS gan_gen)
 set(kernels support/kernel_cases.c support/kernel_runs.c support/interp.c)
 gan_test(kernel_test kernel_test.c ${kernels} LIBS gan_gen)
-gan_test(plan_test plan_test.c support/play.c support/edited.c support/programs.c LIBS gan_driver)
+gan_test(plan_test plan_test.c support/plan_sim.c support/edited.c support/programs.c LIBS gan_driver)
 gan_test(device_test unit/device_test.c support/programs.c LIBS gan_gen gan_device)
 if(dnnl_FOUND)
     gan_test(dnn_conv_test unit/dnn_conv_test.c LIBS gan_device DNNL::dnnl)
@@ -79,7 +79,7 @@ gan_test(shard_test shard_test.c support/ranks_run.c support/interp.c LIBS gan_r
 gan_test(shard_long_test shard_test.c support/ranks_run.c support/interp.c LIBS gan_run gan_comm Threads::Threads LABELS long)
 target_compile_definitions(shard_long_test PRIVATE ALL_MODELS)
 set(random random_test.c random/make_expr.c random/make_layer.c random/make_model.c random/plain.c random/check.c
-    random/shrink.c random/texts.c support/play.c support/ranks_run.c support/interp.c LIBS gan_run gan_comm Threads::Threads)
+    random/shrink.c random/texts.c support/plan_sim.c support/ranks_run.c support/interp.c LIBS gan_run gan_comm Threads::Threads)
 gan_test(random_test ${random})
 gan_test(random_long_test ${random} LABELS long)
 target_compile_definitions(random_long_test PRIVATE CASES=600 COMPILED_CASES=60 CARD_CASES=40)

@@ -8,7 +8,7 @@
 // three: more runs are made before a value counts as wrong.
 #include "check.h"
 #include "plain.h"
-#include "play.h"
+#include "plan_sim.h"
 
 #include <errno.h>
 #include <math.h>
@@ -323,7 +323,7 @@ static Bound *bound_of(const Way *w, Bound *bound) {
 static uint32_t *without_scales(Arena *a, const RanksRun *run) {
     uint32_t *at = arena_array(a, uint32_t, run->value.n);
     for (uint32_t i = 0, n = 0; i < run->value.n; i++)
-        at[i] = ranks_of_scale(run->value.at[i].name) ? NONE : n++;
+        at[i] = ranks_is_loss_scale(run->value.at[i].name) ? NONE : n++;
     return at;
 }
 
@@ -389,9 +389,9 @@ static void play(Arena *a, const Way *w, const Plan *p, const CheckOptions *o) {
     const PassOptions pass = {.real = w->real, .no_fuse = p->unfused};
     if (p->func->block_first)
         return;
-    plan_play(a, p, o->seed);
+    plan_simulate(a, p, o->seed);
     if (p->tail.n)
-        plan_play_lives(a, p, &pass, o->seed);
+        plan_simulate_lifetimes(a, p, &pass, o->seed);
 }
 
 // bound: [BOUNDS]

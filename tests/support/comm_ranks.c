@@ -32,7 +32,7 @@ static void *rank_main(void *arg) {
 // Runs `body` on n ranks and waits for all.
 void on_ranks(Rank *rank, int n, void (*body)(Rank *, Comm *), CommOptions o, void *user) {
     LocalHub *hub;
-    pthread_t thread[MOST_RANKS];
+    pthread_t thread[MAX_COMM_RANKS];
     assert_int_equal(local_hub_new(n, &hub), GAN_OK);
     for (int i = 0; i < n; i++) {
         rank[i] = (Rank){.rank = i, .hub = hub, .options = o, .body = body, .user = user};
@@ -43,7 +43,7 @@ void on_ranks(Rank *rank, int n, void (*body)(Rank *, Comm *), CommOptions o, vo
     local_hub_free(hub);
 }
 
-void all_well(const Rank *rank, int n) {
+void ranks_ok(const Rank *rank, int n) {
     for (int i = 0; i < n; i++)
         if (rank[i].st != GAN_OK)
             fail_msg("rank %d: %s", i, rank[i].why);

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #include <stdatomic.h>
 
-enum { MOST_RANKS = 7 };
+enum { MAX_COMM_RANKS = 7 };
 
 typedef struct Rank {
     int rank;
@@ -20,18 +20,18 @@ typedef struct Rank {
     CommOptions options;
     void (*body)(struct Rank *r, Comm *c); // leaves its status in `st`
     bool leave;                            // ends with comm_leave
-    atomic_int *spoken;                    // ranks that have said why they end; NULL: not counted
-    void *user;                            // the body's; one for all ranks
-    GanStatus st;                          // what the body ended with
-    char why[512];                         // its message, where it failed
-    bool all;                              // comm_leave's answer
-    int before;                            // of `spoken`, once this rank was let go
+    atomic_int *spoken; // ranks that have reported why they end; NULL: not counted
+    void *user;         // the body's; one for all ranks
+    GanStatus st;       // the body's result
+    char why[512];      // its message, where it failed
+    bool all;           // comm_leave's result
+    int before;         // `spoken` when this rank's comm_part returned
 } Rank;
 
-// Runs `body` on n ranks, at most MOST_RANKS, and waits for all. A rank whose body failed ends with
-// comm_leave.
+// Runs `body` on n ranks, at most MAX_COMM_RANKS, and waits for all. A rank whose body failed ends
+// with comm_leave.
 void on_ranks(Rank *rank, int n, void (*body)(Rank *r, Comm *c), CommOptions o, void *user);
-// Fails the case with the first rank's message that is not well.
-void all_well(const Rank *rank, int n);
+// Fails the case with the message of the first rank that failed.
+void ranks_ok(const Rank *rank, int n);
 
 #endif

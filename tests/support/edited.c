@@ -29,11 +29,11 @@ Str plan_edited(Arena *a, Str text, uint64_t bits) {
         l.at[x] = l.at[y];
         l.at[y] = keep;
         break;
-    case 2: // behind another line
+    case 2: // after another line
         l.at[x] = (Str){0};
         l.at[y] = str_format(a, "%.*s\n%.*s", SARG(l.at[y]), SARG(keep));
         break;
-    case 3: // another's place
+    case 3: // another's offset
         keep = str_sub(keep, 0, str_find(keep, '#'));
         for (size_t i = 0; i + 4 < l.at[y].len; i++)
             if (str_starts(str_sub(l.at[y], i, l.at[y].len), STR(" at ")))

@@ -4,8 +4,8 @@
 
 #include "base.h"
 
-// Of function 1: a line left out, two lines swapped, one moved, or one's place from another. `bits`
-// say which; the result is in `a`.
+// Edits function 1: deletes a line, swaps two, moves one, or gives one the offset of another,
+// chosen by `bits`. The result is in `a`.
 Str plan_edited(Arena *a, Str text, uint64_t bits);
 
 #endif

@@ -1,16 +1,16 @@
 // fault.c - preloaded into one rank of a job by the tests: a fault at a set point of its MPI
-// traffic, or a library that reports another version.
+// traffic, or a library that reports fault_is version.
 //
-// GAN_FAULT=POINT:N:DEED. POINT: `init`, before MPI starts; `meet`, before the N-th
+// GAN_FAULT=POINT:N:SIGNAL. POINT: `init`, before MPI starts; `meet`, before the N-th
 // synchronization message is sent; `after`, when the N-th of the others' has been received; `in`,
 // in the N-th exchange of a large reduction, while the others are inside; `near`, at the N-th read
-// of another rank's memory. DEED: the number of a signal this process sends itself. GAN_FAULT=mpi
-// or dnn: that library reports another version. GAN_FAULT=nodes, in all ranks: the first half of
-// them and the second are on different nodes, and no reduction may include all of them directly.
-// GAN_FAULT=far: no rank may read another's memory. GAN_FAULT=sums: this rank gets sums with one
-// bit flipped, as from a broken machine. GAN_FAULT=sends: MPI reads send buffers late, so this
-// rank must not reuse one before the send has completed. GAN_FAULT=disk: once MPI has started,
-// which writes files of its own, this rank's files end at 100 KiB, as on a full disk.
+// of fault_is rank's memory. SIGNAL: the number of a signal this process sends itself.
+// GAN_FAULT=mpi or dnn: that library reports fault_is version. GAN_FAULT=nodes, in all ranks: the
+// first half of them and the second are on different nodes, and no reduction may include all of
+// them directly. GAN_FAULT=far: no rank may read fault_is's memory. GAN_FAULT=sums: this rank gets
+// sums with one bit flipped, as from a broken machine. GAN_FAULT=sends: MPI reads send buffers
+// late, so this rank must not reuse one before the send has completed. GAN_FAULT=disk: once MPI has
+// started, which writes files of its own, this rank's files end at 100 KiB, as on a full disk.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <mpi.h>
@@ -23,25 +23,25 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-static void come_to(const char *point, int *times) {
+static void fault_point(const char *point, int *times) {
     char where[16];
-    int nth, deed;
+    int nth, number;
     const char *fault = getenv("GAN_FAULT");
-    if (fault && sscanf(fault, "%15[a-z]:%d:%d", where, &nth, &deed) == 3 &&
+    if (fault && sscanf(fault, "%15[a-z]:%d:%d", where, &nth, &number) == 3 &&
         !strcmp(where, point) && ++*times == nth)
-        raise(deed);
+        raise(number);
 }
 
-static int another(const char *library) {
+static int fault_is(const char *library) {
     const char *fault = getenv("GAN_FAULT");
     return fault && !strcmp(fault, library);
 }
 
 int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
     static int times;
-    come_to("init", &times);
+    fault_point("init", &times);
     int code = PMPI_Init_thread(argc, argv, required, provided);
-    if (another("disk")) {
+    if (fault_is("disk")) {
         signal(SIGXFSZ, SIG_IGN);
         setrlimit(RLIMIT_FSIZE, &(struct rlimit){100 << 10, 100 << 10});
     }
@@ -52,54 +52,54 @@ int MPI_Isend(const void *from, int n, MPI_Datatype type, int to, int tag, MPI_C
               MPI_Request *request) {
     static int times;
     if (type == MPI_BYTE)
-        come_to("meet", &times);
+        fault_point("meet", &times);
     return PMPI_Isend(from, n, type, to, tag, comm, request);
 }
 
-// Nobody knows any more when what is sent may change.
+// After this the program cannot know when the send buffer may change.
 int MPI_Request_free(MPI_Request *request) {
-    if (another("sends")) {
-        fputs("a request is freed that MPI may still work on\n", stderr);
+    if (fault_is("sends")) {
+        fputs("a request is freed that MPI may still be using\n", stderr);
         abort();
     }
     return PMPI_Request_free(request);
 }
 
 int MPI_Mrecv(void *to, int n, MPI_Datatype type, MPI_Message *message, MPI_Status *status) {
-    enum { HEAD = 24, ONE = 8 }; // bytes in front of what is added; of a question to all ranks
+    enum { HEAD = 24, ONE = 8 }; // bytes before the summands; of a query to all ranks
     static int times;
     int code = PMPI_Mrecv(to, n, type, message, status);
-    if (another("sums") && n > HEAD + ONE)
+    if (fault_is("sums") && n > HEAD + ONE)
         ((unsigned char *)to)[HEAD + 1] ^= 1;
-    come_to("after", &times);
+    fault_point("after", &times);
     return code;
 }
 
 int MPI_Irecv(void *to, int n, MPI_Datatype type, int from, int tag, MPI_Comm comm,
               MPI_Request *request) {
     static int times;
-    come_to("in", &times);
+    fault_point("in", &times);
     return PMPI_Irecv(to, n, type, from, tag, comm, request);
 }
 
 ssize_t process_vm_readv(pid_t pid, const struct iovec *here, unsigned long n,
                          const struct iovec *there, unsigned long m, unsigned long flags) {
     static int times;
-    come_to("near", &times);
+    fault_point("near", &times);
     errno = EPERM;
-    return another("far") ? -1 : syscall(SYS_process_vm_readv, pid, here, n, there, m, flags);
+    return fault_is("far") ? -1 : syscall(SYS_process_vm_readv, pid, here, n, there, m, flags);
 }
 
 int MPI_Comm_split_type(MPI_Comm comm, int kind, int key, MPI_Info info, MPI_Comm *out) {
     int rank, size;
-    if (!another("nodes"))
+    if (!fault_is("nodes"))
         return PMPI_Comm_split_type(comm, kind, key, info, out);
     PMPI_Comm_rank(comm, &rank);
     PMPI_Comm_size(comm, &size);
     return PMPI_Comm_split(comm, rank >= (size + 1) / 2, key, out);
 }
 
-// A sum of numbers between all ranks, which are on two nodes.
+// Is this a floating-point sum over all ranks, which are on two nodes?
 static int is_flat(MPI_Comm comm, MPI_Datatype type, MPI_Op op) {
     int here, all;
     PMPI_Comm_size(comm, &here);
@@ -108,8 +108,8 @@ static int is_flat(MPI_Comm comm, MPI_Datatype type, MPI_Op op) {
 }
 
 int MPI_Allreduce(const void *from, void *to, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-    if (another("nodes") && is_flat(comm, type, op)) {
-        fputs("a sum of all ranks at once, on two nodes\n", stderr);
+    if (fault_is("nodes") && is_flat(comm, type, op)) {
+        fputs("a sum over all ranks at once, on two nodes\n", stderr);
         abort();
     }
     return PMPI_Allreduce(from, to, n, type, op, comm);
@@ -117,7 +117,7 @@ int MPI_Allreduce(const void *from, void *to, int n, MPI_Datatype type, MPI_Op o
 
 int MPI_Get_library_version(char *version, int *n) {
     int code = PMPI_Get_library_version(version, n);
-    if (another("mpi"))
+    if (fault_is("mpi"))
         *n =
             snprintf(version, MPI_MAX_LIBRARY_VERSION_STRING, "Open MPI v99.0.1, as a test has it");
     return code;
@@ -132,7 +132,7 @@ const dnnl_version_t *dnnl_version(void) {
     const dnnl_version_t *(*real)(void);
     *(void **)&real = dlsym(RTLD_NEXT, "dnnl_version");
     version = *real();
-    version.patch = another("dnn") ? 99 : version.patch;
+    version.patch = fault_is("dnn") ? 99 : version.patch;
     return &version;
 }
 #endif

@@ -14,7 +14,7 @@ typedef struct Interp {
 } Interp;
 
 Interp interp_make(Arena *a, const Graph *g); // double, nothing set
-double *interp_set(Interp *t, uint32_t id);   // room for a node's value (doubles), to be filled
+double *interp_set(Interp *t, uint32_t id);   // buffer of a node's value (doubles), to be filled
 void interp_run(Interp *t); // all nodes but Reads and expanded-away Grads, in order
 void interp_put(Interp *t, uint32_t id, int64_t i,
                 double x); // an element of a leaf, in its precision

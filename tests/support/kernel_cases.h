@@ -11,9 +11,9 @@ typedef struct Case {
     Cases *all; // borrowed
     char name[64];
     double tolerance; // relative to the largest element
-    bool rounds;      // the reference rounds to halves too; else it is in f64 throughout
+    bool rounds;      // the reference rounds to 16 bits too; else it computes in f64 throughout
     Module m;         // slots, and `step`: results and written slots
-    Plan plan;        // regions in order, with kernels; nothing is placed or scheduled
+    Plan plan;        // regions in order, with kernels; neither scheduled nor placed in memory
 } Case;
 
 struct Cases {
@@ -25,7 +25,7 @@ struct Cases {
 // Every case, in out->arena and out->dialect.
 void kernel_cases(Cases *out);
 
-// The distinct kernels of all cases, in the order they are met.
+// The distinct kernels of all cases, in order of first use.
 typedef VEC(const Kernel *) KernelVec;
 void kernel_cases_kernels(const Cases *c, KernelVec *out);
 

@@ -16,7 +16,7 @@ typedef struct Oracle {
     const Module *m;
     const Func *f;
     double **slot;  // [slot] logical order
-    double **value; // [node] of the last run; NULL where nothing ran
+    double **value; // [node] of the last run; NULL if it did not run
     Counters counters;
 } Oracle;
 

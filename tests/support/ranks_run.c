@@ -13,7 +13,7 @@
 
 enum { MAX_RANKS = 8, PerStep = 1 << 20, PerSlot = 1 << 24 };
 
-typedef struct Seat { // one rank
+typedef struct RankState { // one rank
     const RanksOptions *o;
     Arena arena;
     LocalSeat seat;
@@ -27,7 +27,7 @@ typedef struct Seat { // one rank
     GanStatus status;
     char error[512];
     pthread_t thread;
-} Seat;
+} RankState;
 
 // --- compiling -----------------------------------------------------------------------------------
 
@@ -47,23 +47,23 @@ bool ranks_module(Arena *a, const RanksOptions *o, bool literal, Module *out, St
     return false;
 }
 
-// What is read back and printed again must be the same text. Plans point at the module they are
-// read into, so that is the one that runs.
-static void reread(Seat *s) {
+// A plan read back and printed again must give the same text. Plans point to the module they are
+// read into, so that one runs.
+static void reread(RankState *s) {
     Arena *a = &s->arena;
     Text text = {.arena = a}, again = {.arena = a};
     Str error;
     Share share = s->compiled.module.share;
     compiled_print(&text, &s->compiled, PlanPlaced);
     if (!compiled_read(a, text_str(&text), s->options.dialect, &s->compiled, &error))
-        fail_msg("%s: its own plan is refused: %.*s", s->o->name, SARG(error));
+        fail_msg("%s: its own plan is rejected: %.*s", s->o->name, SARG(error));
     compiled_print(&again, &s->compiled, PlanPlaced);
     if (!str_eq(text_str(&text), text_str(&again)))
         fail_msg("%s: a plan read back prints another text", s->o->name);
     s->compiled.module.share = share;
 }
 
-size_t ranks_least_memory(Arena *perm, Module *m, const CompileOptions *o) {
+size_t ranks_min_memory(Arena *perm, Module *m, const CompileOptions *o) {
     int64_t batch = m->batch;
     m->batch = share_of(batch, o->parallel.rank, o->parallel.ranks).samples;
     compile_scales(perm, m, o);
@@ -72,15 +72,16 @@ size_t ranks_least_memory(Arena *perm, Module *m, const CompileOptions *o) {
     return bytes;
 }
 
-static void compile(Seat *s) {
+static void compile(RankState *s) {
     Str said;
     Arena *a = &s->arena;
     if (!ranks_module(a, s->o, false, &s->compiled.module, &said))
         fail_msg("%s:\n%s", s->o->name, str_z(a, said));
     if (s->o->squeezed)
-        s->options.memory = ranks_least_memory(a, &s->compiled.module, &s->options);
+        s->options.memory = ranks_min_memory(a, &s->compiled.module, &s->options);
     GanStatus st = compile_plans(a, &s->compiled.module, &s->options, &s->compiled);
-    bool squeezed = st == GAN_ERR_MEMORY && s->options.memory; // there are plans
+    bool squeezed =
+        st == GAN_ERR_MEMORY && s->options.memory; // the limit is exceeded, but there are plans
     if (st != GAN_OK && !squeezed)
         fail_msg("%s: %s", s->o->name, gan_error());
     if (s->o->reread)
@@ -101,7 +102,7 @@ double ranks_datum(const Module *m, uint32_t slot, uint32_t step, uint64_t i) {
     return f->kind == FieldLabel ? floor((x + 1) / 2 * (double)f->classes) : (double)(float)x;
 }
 
-bool ranks_of_scale(Str name) {
+bool ranks_is_loss_scale(Str name) {
     Str kind = str_sub(name, 0, str_find(name, '/'));
     return str_ends(kind, STR("loss_scale")) || str_ends(kind, STR("_updates"));
 }
@@ -110,8 +111,8 @@ Counters ranks_counters(uint32_t step) {
     return (Counters){.seed = 7, .step = step, .kimg = step * 0.125};
 }
 
-// Of the global batch this rank takes its samples.
-static GanStatus fill(Seat *s, uint32_t slot) {
+// Puts this rank's samples of the global batch.
+static GanStatus fill(RankState *s, uint32_t slot) {
     const Module *m = &s->compiled.module;
     const Type *t = &m->slot.at[slot].type;
     Arena scratch = s->arena;
@@ -123,7 +124,7 @@ static GanStatus fill(Seat *s, uint32_t slot) {
     return exec_slot_put(s->exec, slot, x, n);
 }
 
-static GanStatus fill_data(Seat *s) {
+static GanStatus fill_data(RankState *s) {
     const Module *m = &s->compiled.module;
     for (uint32_t i = 0; i < m->slot.n; i++)
         if (m->slot.at[i].kind == SlotData)
@@ -133,8 +134,8 @@ static GanStatus fill_data(Seat *s) {
 
 // --- recording -----------------------------------------------------------------------------------
 
-static GanStatus record(Seat *s, Str name, uint32_t update, uint32_t slot, const uint32_t *node,
-                        size_t n) {
+static GanStatus record(RankState *s, Str name, uint32_t update, uint32_t slot,
+                        const uint32_t *node, size_t n) {
     RanksValue v = {name, update, slot, n, arena_array(&s->arena, double, n)};
     if (node)
         TRY(exec_value_get(s->exec, &s->compiled.step, *node, v.x, n));
@@ -144,7 +145,7 @@ static GanStatus record(Seat *s, Str name, uint32_t update, uint32_t slot, const
     return GAN_OK;
 }
 
-static GanStatus record_update(Seat *s, uint32_t u) {
+static GanStatus record_update(RankState *s, uint32_t u) {
     const Module *m = &s->compiled.module;
     const Update *of = &m->step.update.at[u];
     TRY(record(s, str_format(&s->arena, "step %u, loss %u", s->step, u), NONE, NONE, &of->loss, 1));
@@ -159,7 +160,7 @@ static GanStatus record_update(Seat *s, uint32_t u) {
 }
 
 static GanStatus after_block(void *user, Exec *e, uint32_t block, uint32_t round) {
-    Seat *s = user;
+    RankState *s = user;
     const Func *f = &s->compiled.module.step;
     (void)e, (void)round;
     for (uint32_t u = 0; u < f->update.n; u++)
@@ -173,7 +174,7 @@ static GanStatus after_block(void *user, Exec *e, uint32_t block, uint32_t round
     return GAN_OK;
 }
 
-static GanStatus record_slots(Seat *s) {
+static GanStatus record_slots(RankState *s) {
     const Module *m = &s->compiled.module;
     for (uint32_t i = 0; i < m->slot.n; i++)
         if (slot_outlives(&m->slot.at[i]))
@@ -183,8 +184,8 @@ static GanStatus record_slots(Seat *s) {
 
 // --- running -------------------------------------------------------------------------------------
 
-// As a session does, where another thread loads the step: it must leave the arena alone.
-static GanStatus open_exec(Seat *s) {
+// As a session does, where another thread loads the step and must not use the arena.
+static GanStatus open_exec(RankState *s) {
     const Compiled *c = &s->compiled;
     TRY(exec_begin(s->o->api, s->device, &s->arena, &c->module, &c->init, &s->exec));
     const char *free = s->arena.beg;
@@ -194,7 +195,7 @@ static GanStatus open_exec(Seat *s) {
     return exec_plans(s->exec, &c->step, c->entry);
 }
 
-static GanStatus open_rank(Seat *s) {
+static GanStatus open_rank(RankState *s) {
     static const CommOptions limits = {.deadline = 60};
     if (s->o->parallel.ranks > 1)
         TRY(comm_open(&link_local, &s->seat, &limits, &s->comm));
@@ -208,8 +209,8 @@ static GanStatus open_rank(Seat *s) {
     return open_exec(s);
 }
 
-// Another executor, which knows of this one what a checkpoint would.
-static GanStatus resume(Seat *s) {
+// Continues in another executor, given only what a checkpoint stores.
+static GanStatus resume(RankState *s) {
     const Module *m = &s->compiled.module;
     Exec *before = s->exec;
     GanStatus st = GAN_OK;
@@ -228,7 +229,7 @@ out:
     return st;
 }
 
-static GanStatus run_entries(Seat *s) {
+static GanStatus run_entries(RankState *s) {
     const Compiled *c = &s->compiled;
     const Counters count = ranks_counters(s->step);
     TRY(fill_data(s));
@@ -246,7 +247,7 @@ static GanStatus run_entries(Seat *s) {
     return GAN_OK;
 }
 
-static GanStatus train(Seat *s) {
+static GanStatus train(RankState *s) {
     const ExecHooks hooks = {.after = after_block, .user = s};
     const Module *m = &s->compiled.module;
     TRY(open_rank(s));
@@ -268,7 +269,7 @@ static GanStatus train(Seat *s) {
 }
 
 static void *rank_main(void *user) {
-    Seat *s = user;
+    RankState *s = user;
     s->status = train(s);
     if (s->status != GAN_OK)
         snprintf(s->error, sizeof s->error, "%s", gan_error());
@@ -293,12 +294,12 @@ static bool equal_bits(const RanksRun *a, const RanksRun *b, uint32_t *at) {
 void ranks_run(Arena *a, const RanksOptions *o, RanksRun *out) {
     uint32_t ranks = o->parallel.ranks > 1 ? o->parallel.ranks : 1, at;
     LocalHub *hub = NULL;
-    Seat *seat = arena_array(a, Seat, MAX_RANKS);
+    RankState *seat = arena_array(a, RankState, MAX_RANKS);
     assert_true(ranks <= MAX_RANKS);
     assert_int_equal(local_hub_new((int)ranks, &hub), GAN_OK);
     for (uint32_t r = 0; r < ranks; r++) {
-        Seat *s = &seat[r];
-        *s = (Seat){.o = o, .seat = {hub, (int)r}};
+        RankState *s = &seat[r];
+        *s = (RankState){.o = o, .seat = {hub, (int)r}};
         assert_int_equal(arena_init(&s->arena, 0), GAN_OK);
         s->options = (CompileOptions){.real = o->real,
                                       .scale_losses = o->scaled,
@@ -316,14 +317,14 @@ void ranks_run(Arena *a, const RanksOptions *o, RanksRun *out) {
     for (uint32_t r = 0; r < ranks; r++)
         pthread_join(seat[r].thread, NULL);
     local_hub_free(hub);
-    bool failed = false; // all say why: one of them may only say that another ended
+    bool failed = false; // print all: one may only report that another ended
     for (uint32_t r = 0; r < ranks; r++)
         if ((failed |= seat[r].status != GAN_OK) && *seat[r].error)
             print_error("%s, rank %u of %u: %s\n", o->name, r, ranks, seat[r].error);
     assert_false(failed);
     for (uint32_t r = 1; r < ranks; r++)
         if (!equal_bits(&seat[0].run, &seat[r].run, &at))
-            fail_msg("%s, rank %u of %u ends with another %s than rank 0", o->name, r, ranks,
+            fail_msg("%s, rank %u of %u: %s differs from rank 0", o->name, r, ranks,
                      str_z(a, seat[0].run.value.at[at].name));
     *out = seat[0].run;
     out->compiled = seat[0].compiled;
@@ -356,7 +357,7 @@ static double largest_gradient(const RanksRun *run, uint32_t update) {
 }
 
 // Is the gradient of weight `slot` zero but for rounding?
-static bool idle(const RanksRun *run, uint32_t slot) {
+static bool zero_gradient(const RanksRun *run, uint32_t slot) {
     for (uint32_t i = 0; i < run->value.n; i++) {
         const RanksValue *v = &run->value.at[i];
         if (v->update != NONE && v->slot == slot &&
@@ -366,7 +367,7 @@ static bool idle(const RanksRun *run, uint32_t slot) {
     return false;
 }
 
-// "opt.m/G.conv.3.w" belongs to G.conv.3.w.
+// "opt.m/G.conv.3.w" is optimizer state of G.conv.3.w.
 static uint32_t weight_of(const RanksRun *run, uint32_t slot) {
     const Module *m = &run->compiled.module;
     Str name = m->slot.at[slot].name;
@@ -382,14 +383,14 @@ void ranks_compare(const RanksRun *want, const RanksRun *got, double tolerance, 
     for (uint32_t i = 0; i < want->value.n; i++) {
         const RanksValue *w = &want->value.at[i], *g = &got->value.at[i];
         assert_int_equal(w->n, g->n);
-        double off = norm_of(w, g->x), scale = norm_of(w, NULL);
+        double error = norm_of(w, g->x), scale = norm_of(w, NULL);
         if (w->update != NONE)
             scale = largest_gradient(want, w->update);
         else if (w->slot == NONE || scale < 1)
             scale = fmax(scale, 1);
         bool skip = tolerance > 0 && w->update == NONE && w->slot != NONE &&
-                    idle(want, weight_of(want, w->slot));
-        if (!skip && !(off <= tolerance * scale))
-            fail_msg("%s: %.*s is off by %.3g of %.3g", what, SARG(w->name), off, scale);
+                    zero_gradient(want, weight_of(want, w->slot));
+        if (!skip && !(error <= tolerance * scale))
+            fail_msg("%s: %.*s differs by %.3g of %.3g", what, SARG(w->name), error, scale);
     }
 }

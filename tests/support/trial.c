@@ -9,13 +9,13 @@
 #include "interp.h"
 #include "settings.h"
 
-// Where each kind of number begins in the sequence of test numbers: fixed, so that other programs
-// can follow.
+// Offsets of each kind of number in the sequence of test numbers: fixed, so that other programs can
+// reproduce them.
 enum {
     FieldNumbers = 0,
     WeightNumbers = 300000,
     DrawNumbers = 400000,
-    WayNumbers = 500000,
+    DirectionNumbers = 500000,
     PerItem = 10000
 };
 
@@ -138,8 +138,8 @@ static void fill_data(Trial *t) {
 
 // --- steps ---------------------------------------------------------------------------------------
 
-static double along(uint32_t slot, size_t i) {
-    return test_number(WayNumbers + (uint64_t)slot * PerItem + i);
+static double direction_at(uint32_t slot, size_t i) {
+    return test_number(DirectionNumbers + (uint64_t)slot * PerItem + i);
 }
 
 static double slope_of(Trial *t, const Update *u) {
@@ -150,7 +150,7 @@ static double slope_of(Trial *t, const Update *u) {
         double *g = arena_array(&scratch, double, n);
         assert_ok(exec_value_get(t->exec, &t->compiled.step, u->grad.at[k].node, g, n));
         for (size_t i = 0; i < n; i++)
-            sum += g[i] * along(u->grad.at[k].slot, i);
+            sum += g[i] * direction_at(u->grad.at[k].slot, i);
     }
     return sum;
 }
@@ -187,7 +187,7 @@ static bool is_kept(const Slot *s) {
 
 typedef struct Kept {
     double **value;
-} Kept; // [slot], NULL where nothing outlives a step
+} Kept; // [slot], NULL if the slot does not outlive a step
 
 static Kept keep(Trial *t) {
     const Module *m = &t->compiled.module;
@@ -201,7 +201,7 @@ static Kept keep(Trial *t) {
     return k;
 }
 
-// What was kept, and the first update's weights moved by `h` along the direction.
+// Restores the slots, with the first update's weights moved by `h` direction_at the direction.
 static void put_back(Trial *t, Kept k, double h) {
     const Module *m = &t->compiled.module;
     const Update *u = &m->step.update.at[0];
@@ -214,7 +214,7 @@ static void put_back(Trial *t, Kept k, double h) {
         size_t n = slot_count(m, slot);
         double *x = arena_array(&scratch, double, n);
         for (size_t i = 0; i < n; i++)
-            x[i] = k.value[slot][i] + h * along(slot, i);
+            x[i] = k.value[slot][i] + h * direction_at(slot, i);
         assert_ok(exec_slot_put(t->exec, slot, x, n));
     }
 }

@@ -22,23 +22,22 @@ typedef struct TrialOptions {
     Str text;
     int64_t batch;
     const char *set; // "key=value key=value", NULL: none
-    bool fed;        // draws are slots, filled like data
-    Dtype real;      // f64 where not said
+    bool fed;        // random draws are slots, filled like data
+    Dtype real;      // default: f64
 } TrialOptions;
 
-// Only what the text means: no plan, no device. `set` as above.
+// Elaborates the text, without a plan or device.
 const Module *trial_module(Arena *a, const TrialOptions *o);
 Str trial_read(Arena *a, const char *folder, Str name);
 
 void trial_open(Trial *t, Arena *a, const TrialOptions *o);
 void trial_close(Trial *t);
-// Every weight of every net to a number of its own, by order of creation; one called `at` to 0.
+// Sets every weight to test numbers of its own, by order of creation; those named `at` stay 0.
 void trial_set_weights(Trial *t);
-// One step on this step's data: losses and slopes.
+// One step on this step's data; sets losses and slopes.
 void trial_step(Trial *t);
-// The first update's gradient against central differences of its loss, along the direction that
-// `slope` takes: the difference, relative to the slope or the loss, whichever is larger. Weights
-// and state are afterwards what they were.
+// Error of the first update's gradient against central differences of its loss, along the direction
+// of `slope`, relative to the slope or the loss, whichever is larger. Restores weights and state.
 double trial_gradient_error(Trial *t);
 uint32_t trial_slot(const Trial *t, const char *name);
 

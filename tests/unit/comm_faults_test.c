@@ -41,7 +41,7 @@ static void late_body(Rank *r, Comm *c) {
 
 static void a_missing_rank_is_named(void **state) {
     (void)state;
-    Rank rank[MOST_RANKS];
+    Rank rank[MAX_COMM_RANKS];
     sem_t given_up;
     sem_init(&given_up, 0, 0);
     double began = time_now();
@@ -68,7 +68,7 @@ static void leaving_body(Rank *r, Comm *c) {
 
 static void others_learn_that_a_rank_ended(void **state) {
     (void)state;
-    Rank rank[MOST_RANKS];
+    Rank rank[MAX_COMM_RANKS];
     on_ranks(rank, 3, leaving_body, (CommOptions){.deadline = 20}, NULL);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(rank[i].st, GAN_ERR_IO); // all end with the same exit code
@@ -94,7 +94,7 @@ static void stopping_body(Rank *r, Comm *c) {
 // in, and nobody's patience is needed.
 static void a_rank_that_stops_alone_does_not_block_the_others(void **state) {
     (void)state;
-    Rank rank[MOST_RANKS];
+    Rank rank[MAX_COMM_RANKS];
     double began = time_now();
     on_ranks(rank, 3, stopping_body, (CommOptions){.deadline = 20}, NULL);
     for (int i = 0; i < 3; i++)
@@ -107,7 +107,7 @@ static void a_rank_that_stops_alone_does_not_block_the_others(void **state) {
 static void no_rank_exits_before_all_have_reported(void **state) {
     (void)state;
     for (int round = 0; round < 20; round++) {
-        Rank rank[MOST_RANKS];
+        Rank rank[MAX_COMM_RANKS];
         atomic_int spoken = 0;
         on_ranks(rank, 3, leaving_body, (CommOptions){.deadline = 20}, &spoken);
         for (int i = 0; i < 3; i++)
@@ -122,7 +122,7 @@ static void agreeing_body(Rank *r, Comm *c) {
 
 static void ranks_that_fail_alike_know_it(void **state) {
     (void)state;
-    Rank rank[MOST_RANKS];
+    Rank rank[MAX_COMM_RANKS];
     on_ranks(rank, 3, agreeing_body, (CommOptions){.deadline = 20}, NULL);
     for (int i = 0; i < 3; i++)
         assert_true(rank[i].all);
@@ -139,7 +139,7 @@ static void differing_body(Rank *r, Comm *c) {
 
 static void ranks_that_disagree_never_mix_data(void **state) {
     (void)state;
-    Rank rank[MOST_RANKS];
+    Rank rank[MAX_COMM_RANKS];
     on_ranks(rank, 3, differing_body, (CommOptions){.deadline = 20}, NULL);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(rank[i].st, GAN_ERR_BUG);
@@ -162,10 +162,10 @@ static void null_body(Rank *r, Comm *c) {
 
 static void a_null_communicator_leaves_data_alone(void **state) {
     (void)state;
-    Rank rank[MOST_RANKS];
+    Rank rank[MAX_COMM_RANKS];
     bool wrong = false;
     on_ranks(rank, 2, null_body, (CommOptions){.deadline = 20, .null = true}, &wrong);
-    all_well(rank, 2);
+    ranks_ok(rank, 2);
     assert_false(wrong);
     Comm *c;
     NullSeat seat = {3, 8};

@@ -41,10 +41,10 @@ static void many_body(Rank *r, Comm *c) {
 
 static void many_collectives_are_in_flight_at_once(void **state) {
     (void)state;
-    Rank rank[MOST_RANKS];
+    Rank rank[MAX_COMM_RANKS];
     bool wrong = false;
     on_ranks(rank, 3, many_body, (CommOptions){.deadline = 20}, &wrong);
-    all_well(rank, 3);
+    ranks_ok(rank, 3);
     assert_false(wrong);
 }
 
@@ -58,18 +58,18 @@ typedef struct Timed {
 static void on_time_once(void (*body)(Rank *r, Comm *c), CommOptions o) {
     enum { Tries = 40 };
     Timed t = {0};
-    Rank rank[MOST_RANKS];
+    Rank rank[MAX_COMM_RANKS];
     for (int i = 0; i == 0 || (t.late && i < Tries); i++) {
         t.late = false;
         on_ranks(rank, 2, body, o, &t);
-        all_well(rank, 2);
+        ranks_ok(rank, 2);
     }
     assert_false(t.wrong);
     assert_false(t.late);
 }
 
 static void wire_body(Rank *r, Comm *c) {
-    static float x[MOST_RANKS][25000]; // 100 kB at 0.1 Gbit/s: 8 ms, and 60 more
+    static float x[MAX_COMM_RANKS][25000]; // 100 kB at 0.1 Gbit/s: 8 ms, and 60 more
     double began = time_now();
     CommJob job = {.kind = CommSum,
                    .dtype = DtF32,
@@ -93,7 +93,7 @@ static void the_wire_model_delays_transfers_not_callers(void **state) {
 
 static void overtaking_body(Rank *r, Comm *c) {
     enum { LARGE = COMM_SMALL / 4 + 1 };
-    static float large[MOST_RANKS][LARGE];
+    static float large[MAX_COMM_RANKS][LARGE];
     float small[2] = {1, 2};
     CommJob jobs[] = {{.dtype = DtF32, .wire = DtF32, .data = large[r->rank], .n = LARGE},
                       {.id = 1, .dtype = DtF32, .wire = DtF32, .data = small, .n = 2}};

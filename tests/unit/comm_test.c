@@ -27,7 +27,7 @@ typedef struct Reduction {
     CommKind kind;
     Dtype dtype, wire;
     size_t n;
-    double result[MOST_RANKS][300]; // by rank
+    double result[MAX_COMM_RANKS][300]; // by rank
 } Reduction;
 
 static void reduce_body(Rank *r, Comm *c) {
@@ -78,17 +78,17 @@ static void check_reduction(const Reduction *x, int rank, int ranks, double tole
 
 static void reductions_are_right_and_equal_on_all_ranks(void **state) {
     (void)state;
-    for (int ranks = 1; ranks <= MOST_RANKS; ranks++)
+    for (int ranks = 1; ranks <= MAX_COMM_RANKS; ranks++)
         for (int k = CommSum; k <= CommMax; k++)
             for (size_t t = 0; t < REDUCED_TYPES; t++) {
                 static Reduction x;
-                Rank rank[MOST_RANKS];
+                Rank rank[MAX_COMM_RANKS];
                 x = (Reduction){.kind = (CommKind)k,
                                 .dtype = reduced_types[t].dtype,
                                 .wire = reduced_types[t].wire,
                                 .n = 300 - (size_t)ranks};
                 on_ranks(rank, ranks, reduce_body, (CommOptions){.deadline = 20}, &x);
-                all_well(rank, ranks);
+                ranks_ok(rank, ranks);
                 check_reduction(&x, 0, ranks, reduced_types[t].tolerance);
                 for (int r = 1; r < ranks; r++)
                     assert_memory_equal(x.result[r], x.result[0], x.n * sizeof(double));
@@ -121,11 +121,11 @@ static void tree_body(Rank *r, Comm *c) {
 static void a_tree_gives_the_same_bits_on_any_number_of_ranks(void **state) {
     (void)state;
     double one[64], some[64];
-    Rank rank[MOST_RANKS];
+    Rank rank[MAX_COMM_RANKS];
     on_ranks(rank, 1, tree_body, (CommOptions){.deadline = 20}, one);
     for (int ranks = 2; ranks <= 4; ranks *= 2) {
         on_ranks(rank, ranks, tree_body, (CommOptions){.deadline = 20}, some);
-        all_well(rank, ranks);
+        ranks_ok(rank, ranks);
         assert_memory_equal(one, some, sizeof one);
     }
 }
@@ -168,20 +168,20 @@ static void narrowed_body(Rank *r, Comm *c) {
 
 static void large_sums_can_be_compressed(void **state) {
     (void)state;
-    Rank rank[MOST_RANKS];
+    Rank rank[MAX_COMM_RANKS];
     bool wrong = false;
     on_ranks(rank, 2, narrowed_body, (CommOptions){.deadline = 20}, &wrong);
-    all_well(rank, 2);
+    ranks_ok(rank, 2);
     assert_false(wrong);
 }
 
 static void compression_error_is_fed_back(void **state) {
     (void)state;
     double sum = 0;
-    Rank rank[MOST_RANKS];
+    Rank rank[MAX_COMM_RANKS];
     for (int n = 2; n <= 3; n++) {
         on_ranks(rank, n, narrow_body, (CommOptions){.deadline = 20}, &sum);
-        all_well(rank, n);
+        ranks_ok(rank, n);
         assert_true(fabs(sum - n) < 2e-5 * n); // without error feedback: 4e-3 away
     }
 }
@@ -206,11 +206,11 @@ static void infinite_body(Rank *r, Comm *c) {
 
 static void compression_error_of_non_finite_values_is_dropped(void **state) {
     (void)state;
-    Rank rank[MOST_RANKS];
+    Rank rank[MAX_COMM_RANKS];
     bool wrong = false;
     for (int n = 2; n <= 3; n++) {
         on_ranks(rank, n, infinite_body, (CommOptions){.deadline = 20}, &wrong);
-        all_well(rank, n);
+        ranks_ok(rank, n);
         assert_false(wrong);
     }
 }
@@ -239,7 +239,7 @@ static void gather_body(Rank *r, Comm *c) {
 }
 
 static void control_body(Rank *r, Comm *c) {
-    int root = comm_size(c) - 1, mine = 100 + r->rank, all[MOST_RANKS], given = r->rank;
+    int root = comm_size(c) - 1, mine = 100 + r->rank, all[MAX_COMM_RANKS], given = r->rank;
     bool any = false, none = true;
     r->st = comm_barrier(c);
     if (r->st == GAN_OK)
@@ -259,13 +259,13 @@ static void control_body(Rank *r, Comm *c) {
 
 static void parts_and_control_messages_arrive(void **state) {
     (void)state;
-    for (int ranks = 1; ranks <= MOST_RANKS; ranks++) {
-        Rank rank[MOST_RANKS];
+    for (int ranks = 1; ranks <= MAX_COMM_RANKS; ranks++) {
+        Rank rank[MAX_COMM_RANKS];
         bool wrong = false;
         on_ranks(rank, ranks, gather_body, (CommOptions){.deadline = 20}, &wrong);
-        all_well(rank, ranks);
+        ranks_ok(rank, ranks);
         on_ranks(rank, ranks, control_body, (CommOptions){.deadline = 20}, &wrong);
-        all_well(rank, ranks);
+        ranks_ok(rank, ranks);
         assert_false(wrong);
     }
 }
@@ -313,7 +313,7 @@ static void mpi_reductions(Rank *r, Comm *c) {
             r->user = &x;
             comm_forget(c);
             reduce_body(r, c);
-            all_well(r, 1);
+            ranks_ok(r, 1);
             check_reduction(&x, r->rank, comm_size(c), reduced_types[t].tolerance);
             same_everywhere(c, x.result[r->rank], x.n * sizeof(double));
         }
@@ -421,7 +421,7 @@ static void communication_threads_share_their_callers_cores_when_all_are_busy(vo
         Rank rank[2];
         Rooms x = {.room = room, .bound = -1};
         on_ranks(rank, 2, rooms_body, (CommOptions){.deadline = 20}, &x);
-        all_well(rank, 2);
+        ranks_ok(rank, 2);
         assert_int_equal(x.bound, room == CommFull ? 2 : 0);
     }
 }
@@ -439,25 +439,25 @@ static void on_this_rank(void **state) {
     double sum = 0, tree[64];
     Rank r = {.rank = comm_rank(c)};
     comm_room(c, CommFull);
-    assert_true(comm_size(c) <= MOST_RANKS);
+    assert_true(comm_size(c) <= MAX_COMM_RANKS);
     mpi_reductions(&r, c);
     static void (*const bodies[])(Rank *, Comm *) = {gather_body, control_body, sizes_body,
                                                      orders_body};
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
         r.user = &wrong;
         bodies[i](&r, c);
-        all_well(&r, 1);
+        ranks_ok(&r, 1);
         assert_false(wrong);
     }
     comm_forget(c);
     r.user = &sum;
     narrow_body(&r, c);
-    all_well(&r, 1);
+    ranks_ok(&r, 1);
     assert_true(r.rank != 0 || fabs(sum - comm_size(c)) < 2e-5 * comm_size(c));
     r.user = tree;
     if (4 % comm_size(c) == 0)
         tree_body(&r, c);
-    all_well(&r, 1);
+    ranks_ok(&r, 1);
     if (r.rank == 0)
         for (size_t i = 0; i < 64 && 4 % comm_size(c) == 0; i++)
             printf("%a\n", tree[i]);
