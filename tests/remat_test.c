@@ -95,9 +95,9 @@ static void same_bits(RanksOptions *o) {
         o->name = models[i].model;
         o->set = models[i].set;
         o->text = read_model(&a, o->name);
-        o->squeezed = false;
+        o->min_memory = false;
         ranks_run(&a, o, &held);
-        o->squeezed = true;
+        o->min_memory = true;
         ranks_run(&a, o, &again);
         Plan *p = &held.compiled.step;
         const Plan *q = &again.compiled.step;

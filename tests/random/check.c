@@ -1,11 +1,11 @@
 // check.c - see check.h.
 //
-// A model is computed by plain.h as written, and again with noise of the size of f64's and of
-// f32's rounding. A value may be off by a multiple of the change that noise causes, and no more.
-// So a model that amplifies rounding tests little, and one that does not tests much.
+// plain.h evaluates a model as written, and again with noise of the size of f64's and of f32's
+// rounding. A value may differ by a multiple of the change that the noise causes, and no more. So a
+// model that amplifies rounding tests little, and one that does not tests much.
 //
-// In 16-bit floats that noise is large, and a discontinuity may be crossed in one run and not in
-// three: more runs are made before a value counts as wrong.
+// In 16-bit floats the noise is large, and only some noisy runs may cross a discontinuity: more of
+// them are sampled before a value counts as wrong.
 #include "check.h"
 #include "plain.h"
 #include "plan_sim.h"
@@ -24,30 +24,30 @@
 
 enum {
     STEPS = 3,
-    TURNS = 3,
-    MORE_TURNS = 60,
+    NOISY_RUNS = 3,
+    MOST_NOISY_RUNS = 60,
     LIMIT = 60,
     CARD_LIMIT = 300,
     ExitRefused = 10,
-    ExitWild = 11
+    ExitDiverged = 11
 };
 
-typedef struct Way {
+typedef struct Config {
     const char *name;
     const DeviceApi *api;
     Dtype real;
     Parallel parallel; // bucket 1: a random one
     int threads;
-    bool compiled; // kernels are; else the reference evaluator does regions
-    bool card;     // kernels are a card's
+    bool compiled; // kernels are compiled; else the reference evaluator runs regions
+    bool card;     // CUDA kernels, on the emulator
     bool reread;
-    bool squeezed; // computed again wherever that takes less memory
+    bool min_memory; // recompute wherever that takes less memory
     uint32_t resume;
     bool entries;
-    const char *same_as; // the way before it whose bits these are
-} Way;
+    const char *same_as; // an earlier configuration with the same bits
+} Config;
 
-static const Way ways[] = {
+static const Config configs[] = {
     {.name = "ref", .api = &device_ref, .real = DtF64, .entries = true},
     {.name = "resumed", .api = &device_ref, .real = DtF64, .resume = 1, .same_as = "ref"},
     {.name = "ref reread", .api = &device_ref, .real = DtF64, .reread = true, .same_as = "ref"},
@@ -80,35 +80,35 @@ static const Way ways[] = {
      .reread = true,
      .entries = true,
      .same_as = "fused"},
-    {.name = "squeezed",
+    {.name = "min memory",
      .api = &device_cpu,
      .real = DtF32,
-     .squeezed = true,
+     .min_memory = true,
      .reread = true,
      .same_as = "fused"},
     {.name = "fused micro", .api = &device_cpu, .real = DtF32, .parallel = {.micro = 2}},
-    {.name = "squeezed micro",
+    {.name = "min memory micro",
      .api = &device_cpu,
      .real = DtF32,
      .parallel = {.micro = 2},
-     .squeezed = true,
+     .min_memory = true,
      .same_as = "fused micro"},
     {.name = "fused chunks", .api = &device_cpu, .real = DtF32, .parallel = {.chunks = 2}},
-    {.name = "squeezed chunks",
+    {.name = "min memory chunks",
      .api = &device_cpu,
      .real = DtF32,
      .parallel = {.chunks = 2},
-     .squeezed = true,
+     .min_memory = true,
      .same_as = "fused chunks"},
     {.name = "fused on ranks",
      .api = &device_cpu,
      .real = DtF32,
      .parallel = {.ranks = 2, .bucket = 1, .bandwidth = 1e5, .tail = true}},
-    {.name = "squeezed on ranks",
+    {.name = "min memory on ranks",
      .api = &device_cpu,
      .real = DtF32,
      .parallel = {.ranks = 2, .bucket = 1, .bandwidth = 1e5, .tail = true},
-     .squeezed = true,
+     .min_memory = true,
      .reread = true,
      .same_as = "fused on ranks"},
     {.name = "kernels", .api = &device_cpu, .real = DtF32, .compiled = true, .entries = true},
@@ -137,10 +137,10 @@ static const Way ways[] = {
      .parallel = {.chunks = 2, .ranks = 2},
      .same_as = "bf16 chunks"},
     {.name = "bf16 fused", .api = &device_cpu, .real = DtBF16, .entries = true},
-    {.name = "bf16 squeezed",
+    {.name = "bf16 min memory",
      .api = &device_cpu,
      .real = DtBF16,
-     .squeezed = true,
+     .min_memory = true,
      .reread = true,
      .same_as = "bf16 fused"},
     {.name = "bf16 on ranks",
@@ -156,10 +156,10 @@ static const Way ways[] = {
      .parallel = {.chunks = 2, .ranks = 2},
      .same_as = "f16 chunks"},
     {.name = "f16 fused", .api = &device_cpu, .real = DtF16, .entries = true},
-    {.name = "f16 squeezed",
+    {.name = "f16 min memory",
      .api = &device_cpu,
      .real = DtF16,
-     .squeezed = true,
+     .min_memory = true,
      .reread = true,
      .same_as = "f16 fused"},
     {.name = "f16 on ranks",
@@ -183,18 +183,18 @@ static const Way ways[] = {
      .card = true},
 #endif
 };
-enum { WAYS = sizeof ways / sizeof *ways };
+enum { CONFIGS = sizeof configs / sizeof *configs };
 
 // --- comparing -----------------------------------------------------------------------------------
 
-typedef struct Bound {           // what the values of a run may be off by
-    const struct Bound *besides; // added to that: what smaller noise allows; or NULL
-    const uint32_t *at;          // [value] which of its values that is, NONE: none; NULL: the same
+typedef struct Bound {        // error bounds of the values of a run
+    const struct Bound *base; // added: the bound by smaller noise; or NULL
+    const uint32_t *at;       // [value] its index in `base`, or NONE; NULL: the same
     const RanksRun *want;
-    Plain *from[2]; // whose values under noise are looked at; the second may be NULL
+    Plain *from[2]; // oracles that are run with noise; the second may be NULL
     double noise, eps, times;
-    uint64_t turns, most; // made, and that may be made
-    double *spread;       // [value] what noise of the size of rounding does
+    uint64_t runs, most; // noisy runs so far, and at most
+    double *spread;      // [value] largest change by noise of the size of rounding
 } Bound;
 
 static double largest(const RanksValue *v, const double *minus) {
@@ -206,12 +206,12 @@ static double largest(const RanksValue *v, const double *minus) {
     return most;
 }
 
-static void bound_turn(Bound *b) {
-    b->turns++;
+static void bound_sample(Bound *b) {
+    b->runs++;
     for (uint32_t k = 0; k < 2 && b->from[k]; k++) {
         Plain *p = b->from[k];
         Arena mark = *p->a;
-        plain_run(p, b->noise, b->turns);
+        plain_run(p, b->noise, b->runs);
         assert_int_equal(p->run.value.n, b->want->value.n);
         for (uint32_t i = 0; i < b->want->value.n; i++)
             b->spread[i] = fmax(b->spread[i], largest(&b->want->value.at[i], p->run.value.at[i].x));
@@ -221,8 +221,8 @@ static void bound_turn(Bound *b) {
 
 static Bound bound_new(Arena *a, Bound with) {
     with.spread = arena_array(a, double, with.want->value.n);
-    while (with.turns < TURNS)
-        bound_turn(&with);
+    while (with.runs < NOISY_RUNS)
+        bound_sample(&with);
     return with;
 }
 
@@ -230,34 +230,34 @@ static double allowed(const Bound *b, uint32_t i) {
     double most = largest(&b->want->value.at[i], NULL);
     uint32_t k = b->at ? b->at[i] : i;
     return b->times * b->spread[i] +
-           (b->besides && k != NONE ? allowed(b->besides, k) : 64 * b->eps * (most + 1e-3));
+           (b->base && k != NONE ? allowed(b->base, k) : 64 * b->eps * (most + 1e-3));
 }
 
-// Is value `i` within what it may be off by, which more turns may show to be more?
+// Is an error of value `i` within its bound, which more noisy runs may raise?
 static bool covers(Bound *b, uint32_t i, double off) {
-    while (!(off <= allowed(b, i)) && b->turns < b->most)
-        bound_turn(b);
+    while (!(off <= allowed(b, i)) && b->runs < b->most)
+        bound_sample(b);
     return off <= allowed(b, i);
 }
 
-// Numbers that run away say nothing.
-static bool is_wild(const RanksRun *run) {
+// Diverging numbers cannot be compared.
+static bool diverges(const RanksRun *run) {
     for (uint32_t i = 0; i < run->value.n; i++)
         if (!(largest(&run->value.at[i], NULL) < 1e5))
             return true;
     return false;
 }
 
-static void compare_value(const Way *w, Bound *b, uint32_t i, const double *is) {
+static void compare_value(const Config *w, Bound *b, uint32_t i, const double *is) {
     const RanksValue *want = &b->want->value.at[i];
     double off = largest(want, is);
     if (!covers(b, i, off))
-        fail_msg("%s: %.*s is off by %.3g of %.6g, where noise does %.3g", w->name,
-                 SARG(want->name), off, largest(want, NULL), b->spread[i]);
+        fail_msg("%s: %.*s differs by %.3g of %.6g, noise by %.3g", w->name, SARG(want->name), off,
+                 largest(want, NULL), b->spread[i]);
 }
 
-// Entries come last, and not every way runs them.
-static void compare(const Way *w, Bound *b, const RanksRun *got) {
+// Entries come last, and not every configuration runs them.
+static void compare(const Config *w, Bound *b, const RanksRun *got) {
     for (uint32_t i = 0; i < got->value.n; i++) {
         const RanksValue *want = &b->want->value.at[i], *is = &got->value.at[i];
         if (i >= b->want->value.n || !str_eq(want->name, is->name) || want->n != is->n)
@@ -266,30 +266,30 @@ static void compare(const Way *w, Bound *b, const RanksRun *got) {
     }
 }
 
-static void same_bits(const Way *w, const RanksRun *a, const RanksRun *b) {
+static void same_bits(const Config *w, const RanksRun *a, const RanksRun *b) {
     for (uint32_t i = 0; i < a->value.n && i < b->value.n; i++)
         if (memcmp(a->value.at[i].x, b->value.at[i].x, a->value.at[i].n * sizeof(double)))
-            fail_msg("%s: %.*s has other bits than %s", w->name, SARG(a->value.at[i].name),
+            fail_msg("%s: %.*s differs in bits from %s", w->name, SARG(a->value.at[i].name),
                      w->same_as);
 }
 
-// --- ways ----------------------------------------------------------------------------------------
+// --- configurations ------------------------------------------------------------------------------
 
-static bool applies(const Way *w, const RandomModel *m, const CheckOptions *o) {
+static bool applies(const Config *w, const RandomModel *m, const CheckOptions *o) {
     int64_t ranks = w->parallel.ranks > 1 ? w->parallel.ranks : 1;
     int64_t parts = w->parallel.chunks  ? w->parallel.chunks
                     : w->parallel.micro ? w->parallel.micro * ranks
                                         : 1;
     return m->batch >= ranks && m->batch % parts == 0 && (o->compiled || !w->compiled) &&
-           (o->card || !w->card) && (!o->way || strcmp(o->way, w->name) == 0);
+           (o->card || !w->card) && (!o->config || strcmp(o->config, w->name) == 0);
 }
 
-// What losses in f16 begin with: too large for some gradients, too small for others.
+// Initial loss scale in f16: too large for some gradients, too small for others.
 static double scale_of(const CheckOptions *o) {
     return exp2((double)((o->seed + 8) % 17));
 }
 
-static RanksOptions options_of(const Way *w, const RandomModel *m, const CheckOptions *o) {
+static RanksOptions options_of(const Config *w, const RandomModel *m, const CheckOptions *o) {
     RanksOptions r = {.name = "random.gan",
                       .text = m->text,
                       .batch = m->batch,
@@ -302,7 +302,7 @@ static RanksOptions options_of(const Way *w, const RandomModel *m, const CheckOp
                       .as_trained = true,
                       .threads = w->threads,
                       .reread = w->reread,
-                      .squeezed = w->squeezed,
+                      .min_memory = w->min_memory,
                       .resume = w->resume,
                       .entries = w->entries,
                       .cache = o->cache};
@@ -313,13 +313,13 @@ static RanksOptions options_of(const Way *w, const RandomModel *m, const CheckOp
     return r;
 }
 
-enum { BoundCard = DtCount, BOUNDS }; // behind the dtypes: f16 on a card
+enum { BoundCard = DtCount, BOUNDS }; // after the dtypes: f16 in CUDA kernels
 
-static Bound *bound_of(const Way *w, Bound *bound) {
+static Bound *bound_of(const Config *w, Bound *bound) {
     return &bound[w->card && w->real == DtF16 ? BoundCard : (uint32_t)w->real];
 }
 
-// Where values that are of no scale are without scales; NONE for the others.
+// Each value's index among those that are not loss scales; NONE for loss scales.
 static uint32_t *without_scales(Arena *a, const RanksRun *run) {
     uint32_t *at = arena_array(a, uint32_t, run->value.n);
     for (uint32_t i = 0, n = 0; i < run->value.n; i++)
@@ -327,7 +327,7 @@ static uint32_t *without_scales(Arena *a, const RanksRun *run) {
     return at;
 }
 
-// `slots`: of them alone.
+// `slots`: checks only slots.
 static bool is_finite(const RanksRun *run, bool slots) {
     for (uint32_t i = 0; i < run->value.n; i++)
         if ((!slots || run->value.at[i].slot != NONE) &&
@@ -336,36 +336,37 @@ static bool is_finite(const RanksRun *run, bool slots) {
     return true;
 }
 
-// At the end of a run: updates that were skipped, and whether each has halved its scale.
+// The number of skipped updates in a run; fails unless each has halved its scale.
 static double skipped(const Plain *p) {
     double all = 0;
     for (uint32_t s = 0; s < p->m.slot.n; s++) {
         Str name = p->m.slot.at[s].name;
         if (!str_starts(name, STR("skipped_updates/")))
             continue;
-        double n = p->slot[s][0], scale = p->slot[s - 2][0]; // its scale, good ones, this
+        double n = p->slot[s][0],
+               scale = p->slot[s - 2][0]; // slots in order: scale, good updates, skipped updates
         all += n;
         if (scale != p->o->scale * exp2(-n))
-            fail_msg("%.*s: %g of a scale that was %g and is %g", SARG(name), n, p->o->scale,
+            fail_msg("%.*s: %g, but the scale went from %g to %g", SARG(name), n, p->o->scale,
                      scale);
     }
     return all;
 }
 
-// Whatever is too large on the way back, nothing of it is kept.
+// Overflow in the backward pass must leave no slot non-finite.
 static void check_kept(Arena *a, const RanksOptions *o, const RanksRun *scaled) {
     Plain p;
     Str said;
-    RanksOptions once = *o; // scaled by 1: by nothing
+    RanksOptions once = *o; // unscaled
     once.scale = 1;
     assert_true(plain_open(&p, a, &once, true, &said));
     plain_run(&p, 0, 0);
     if (is_finite(&p.run, false) && !is_finite(scaled, true))
-        fail_msg("a skipped update leaves what is not finite");
+        fail_msg("a skipped update leaves a slot that is not finite");
 }
 
-// In f16 an update may be skipped, and then all that follows is otherwise: what it may be off by is
-// counted from a run that skips the same. One that skips none comes to what the text means.
+// In f16 a skipped update changes everything after it, so the reference is a run that skips the
+// same updates. If it skips none, it must agree with the unscaled oracle.
 static Bound bound_f16(Arena *a, Plain *p, const RanksOptions *o, Bound *f32) {
     Str said;
     RanksRun *want = arena_new(a, RanksRun);
@@ -375,17 +376,18 @@ static Bound bound_f16(Arena *a, Plain *p, const RanksOptions *o, Bound *f32) {
     check_kept(a, o, want);
     double skips = skipped(p);
     if (!is_finite(want, false))
-        return (Bound){0}; // a loss is too large for f16, or what a penalty is made of
-    Bound b = {f32, without_scales(a, want), want, {p}, 0x1p-22, 0x1p-24, 4, 0, MORE_TURNS, NULL};
-    const Way scaled = {.name = "scaled"};
+        return (Bound){0}; // a loss overflows f16, or an inner gradient of a penalty
+    Bound b = {f32, without_scales(a, want), want, {p}, 0x1p-22, 0x1p-24, 4,
+               0,   MOST_NOISY_RUNS,         NULL};
+    const Config scaled = {.name = "scaled"};
     for (uint32_t i = 0; i < want->value.n && !skips; i++)
         if (b.at[i] != NONE)
             compare_value(&scaled, f32, b.at[i], want->value.at[i].x);
     return bound_new(a, b);
 }
 
-// Not those whose blocks read slots in parts.
-static void play(Arena *a, const Way *w, const Plan *p, const CheckOptions *o) {
+// Does not support plans whose blocks read slots in parts.
+static void play(Arena *a, const Config *w, const Plan *p, const CheckOptions *o) {
     const PassOptions pass = {.real = w->real, .no_fuse = p->unfused};
     if (p->func->block_first)
         return;
@@ -395,22 +397,22 @@ static void play(Arena *a, const Way *w, const Plan *p, const CheckOptions *o) {
 }
 
 // bound: [BOUNDS]
-static void check_ways(Arena *a, const RandomModel *m, const CheckOptions *o, Bound *bound) {
-    RanksRun *run = arena_array(a, RanksRun, WAYS);
-    bool *there = arena_array(a, bool, WAYS);
-    for (uint32_t i = 0; i < WAYS; i++) {
-        const Way *w = &ways[i];
+static void check_configs(Arena *a, const RandomModel *m, const CheckOptions *o, Bound *bound) {
+    RanksRun *run = arena_array(a, RanksRun, CONFIGS);
+    bool *there = arena_array(a, bool, CONFIGS);
+    for (uint32_t i = 0; i < CONFIGS; i++) {
+        const Config *w = &configs[i];
         Bound *b = bound_of(w, bound);
         if (!b->want || !applies(w, m, o))
             continue;
         RanksOptions r = options_of(w, m, o);
-        fprintf(stderr, "way: %s\n", w->name); // the last one is where a process ended
+        fprintf(stderr, "config: %s\n", w->name); // judge reads the last one before an exit
         ranks_run(a, &r, &run[i]);
         there[i] = true;
         play(a, w, &run[i].compiled.step, o);
         compare(w, b, &run[i]);
         for (uint32_t k = 0; w->same_as && k < i; k++)
-            if (there[k] && strcmp(ways[k].name, w->same_as) == 0)
+            if (there[k] && strcmp(configs[k].name, w->same_as) == 0)
                 same_bits(w, &run[i], &run[k]);
     }
 }
@@ -421,7 +423,7 @@ static int check(const RandomModel *m, const CheckOptions *o) {
     Str said, worst;
     uint32_t counted;
     if (arena_init(&a, 0) != GAN_OK || arena_init(&b, 0) != GAN_OK)
-        return ExitWild;
+        return ExitDiverged;
     RanksOptions plain = {.name = "random.gan",
                           .text = m->text,
                           .batch = m->batch,
@@ -432,31 +434,32 @@ static int check(const RandomModel *m, const CheckOptions *o) {
         fprintf(stderr, "refused: %.*s\n", SARG(said));
         return ExitRefused;
     }
-    if (!o->way || strcmp(o->way, "texts") == 0)
+    if (!o->config || strcmp(o->config, "texts") == 0)
         check_texts(&b, &plain);
     plain_run(&p, 0, 0);
     RanksRun want = p.run;
-    if (is_wild(&want))
-        return ExitWild;
-    fprintf(stderr, "way: slopes\n");
-    if ((!o->way || strcmp(o->way, "slopes") == 0) && plain_slopes(&p, &worst, &counted) > 1)
+    if (diverges(&want))
+        return ExitDiverged;
+    fprintf(stderr, "config: slopes\n");
+    if ((!o->config || strcmp(o->config, "slopes") == 0) && plain_slopes(&p, &worst, &counted) > 1)
         fail_msg("slopes: %.*s", SARG(worst));
     RanksOptions in_halves = plain;
     in_halves.real = DtBF16;
     assert_true(plain_open(&apart, &a, &plain, true, &said));
     assert_true(plain_open(&halves, &a, &in_halves, true, &said));
-    // Apart, in f64, its bits are few enough to be told from a mistake.
+    // Not `apart` for f64: rounding there is too small to be confused with a bug.
     Bound bound[BOUNDS] = {0};
     bound[DtF64] =
-        bound_new(&a, (Bound){NULL, NULL, &want, {&p}, 0x1p-45, 0x1p-53, 16, 0, TURNS, NULL});
+        bound_new(&a, (Bound){NULL, NULL, &want, {&p}, 0x1p-45, 0x1p-53, 16, 0, NOISY_RUNS, NULL});
     bound[DtF32] = bound_new(
-        &a, (Bound){NULL, NULL, &want, {&p, &apart}, 0x1p-22, 0x1p-24, 16, 0, TURNS, NULL});
+        &a, (Bound){NULL, NULL, &want, {&p, &apart}, 0x1p-22, 0x1p-24, 16, 0, NOISY_RUNS, NULL});
     bound[DtBF16] = bound_new(
         &a,
-        (Bound){&bound[DtF32], NULL, &want, {&halves}, 0x1p-22, 0x1p-24, 4, 0, MORE_TURNS, NULL});
+        (Bound){
+            &bound[DtF32], NULL, &want, {&halves}, 0x1p-22, 0x1p-24, 4, 0, MOST_NOISY_RUNS, NULL});
     in_halves.real = DtF16;
     in_halves.scale = scale_of(o);
-    fprintf(stderr, "way: scaled\n");
+    fprintf(stderr, "config: scaled\n");
     bound[DtF16] = bound_f16(&a, &f16, &in_halves, &bound[DtF32]);
 #if WITH_SHIM
     Plain card;
@@ -465,7 +468,7 @@ static int check(const RandomModel *m, const CheckOptions *o) {
     if (o->card)
         bound[BoundCard] = bound_f16(&a, &card, &on_card, &bound[DtF32]);
 #endif
-    check_ways(&b, m, o, bound);
+    check_configs(&b, m, o, bound);
     return 0;
 }
 
@@ -480,7 +483,7 @@ static Str read_all(Arena *a, int from) {
     return text_str(&t);
 }
 
-// The last line that begins with `start`, without that.
+// The last line that begins with `start`, without `start`.
 static Str last_line(Str text, Str start) {
     Str found = {0};
     while (text.len) {
@@ -494,14 +497,16 @@ static Str last_line(Str text, Str start) {
 
 static Finding judge(Arena *a, int status, Str text) {
     Finding f = {.verdict = VerdictWrong, .text = text};
-    Str way = last_line(text, STR("way: "));
+    Str config = last_line(text, STR("config: "));
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    if (code == 0 || code == ExitRefused || code == ExitWild)
-        f.verdict = code == 0 ? VerdictFine : code == ExitRefused ? VerdictRefused : VerdictWild;
+    if (code == 0 || code == ExitRefused || code == ExitDiverged)
+        f.verdict = code == 0             ? VerdictFine
+                    : code == ExitRefused ? VerdictRefused
+                                          : VerdictDiverged;
     else if (code == -1)
-        f.label = str_format(a, "signal %d, %.*s", WTERMSIG(status), SARG(way));
+        f.label = str_format(a, "signal %d, %.*s", WTERMSIG(status), SARG(config));
     else
-        f.label = str_format(a, "exit %d, %.*s", code, SARG(way));
+        f.label = str_format(a, "exit %d, %.*s", code, SARG(config));
     return f;
 }
 

@@ -7,31 +7,31 @@
 
 typedef enum Verdict {
     VerdictFine,
-    VerdictRefused, // it does not compile; the text says why
-    VerdictWild,    // its numbers run away: nothing to compare
-    VerdictWrong,   // something differs, or a process ended as it should not
+    VerdictRefused,  // it does not compile; the text says why
+    VerdictDiverged, // its numbers diverge: nothing to compare
+    VerdictWrong,    // something differs, or the process crashed
 } Verdict;
 
 typedef struct Finding {
     Verdict verdict;
-    Str label; // what went wrong, the same for models that fail alike: "micro", "signal 11"
-    Str text;  // all that was said
+    Str label; // kind of failure, kept while reducing: "exit 1, micro", "signal 11, ref"
+    Str text;  // output of the process
     double seconds;
 } Finding;
 
 typedef struct CheckOptions {
-    uint64_t seed;   // of what is not in the text: ranks, buckets
-    const char *way; // the only one; NULL: all
-    bool compiled;   // kernels too, by the C compiler
-    bool card;       // those of a card too, on its stand-in
-    Str cache;       // folder for them; empty: none are kept
+    uint64_t seed;      // of choices outside the text: bucket sizes, loss scales
+    const char *config; // the only configuration to check; NULL: all
+    bool compiled;      // also with compiled C kernels
+    bool card;          // also with CUDA kernels, on the emulator
+    Str cache;          // folder for kernels; empty: not cached
 } CheckOptions;
 
-// In a process of its own, so that nothing a model does ends the caller.
+// Checks in a process of its own, so that a crash does not end the caller.
 Finding check_model(Arena *a, const RandomModel *m, const CheckOptions *o);
-// Fails the test where another form of the text (laid out, YAML) is another model (texts.c).
+// Fails the test if another form of the text (formatted, YAML) is another model (texts.c).
 void check_texts(Arena *a, const RanksOptions *o);
-// A smaller model that fails alike (shrink.c): `m` with lines left out and names replaced.
+// A smaller model with the same failure (shrink.c): `m` with lines deleted and names replaced.
 RandomModel shrink_model(Arena *a, const RandomModel *m, const CheckOptions *o, Str label);
 
 #endif

@@ -40,7 +40,7 @@ Known *known_add(Maker *k, const char *name, Type t) {
 }
 
 const Known *known_any(Maker *k) {
-    uint32_t recent = k->n > 6 && chance(k, 50) ? 6 : k->n; // chains, and values used far apart
+    uint32_t recent = k->n > 6 && chance(k, 50) ? 6 : k->n; // chains, and long live ranges
     return &k->known[k->n - 1 - roll(k, recent)];
 }
 
@@ -67,7 +67,7 @@ const Known *bind(Maker *k, Type t, const char *fmt, ...) {
 
 // --- questions -----------------------------------------------------------------------------------
 
-static bool is_number(const Maker *k, const Known *v) { // no label: it has classes, not a size
+static bool is_number(const Maker *k, const Known *v) { // not a label: that has classes, not a size
     (void)k;
     return !v->classes;
 }
@@ -94,7 +94,7 @@ static bool is_table(const Maker *k, const Known *v) {
     return has_axes(k, v) && !v->type.batched;
 }
 
-// The shape that both broadcast to, from the left; false where extents clash.
+// The shape that both broadcast to, from the left; false if extents differ.
 static bool broadcast(Type a, Type b, Type *out) {
     *out = a.rank >= b.rank ? a : b;
     out->batched = a.batched || b.batched;
@@ -221,7 +221,7 @@ static Axes axes_list(Maker *k, const Type *t, bool batch) {
     return (Axes){mask ? text_str(&text).ptr : NULL, mask};
 }
 
-// Some of v's axes; text NULL: none were found.
+// Some of v's axes; text NULL if it has none.
 static Axes some_axes(Maker *k, const Type *t, bool batch) {
     uint32_t every = ((1u << t->rank) - 1) << 1, space = every & ~2u;
     batch = batch && t->batched;
@@ -286,7 +286,7 @@ static void make_greatest(Maker *k) {
         return;
     Type t = reduced(v->type, axes.mask, keep);
     const Known *m = bind(k, t, PICK(k, form), v->name, axes.text, keep ? ", keep=true" : "");
-    if (m && keep && chance(k, 60)) // what was picked, compared with what it was picked from
+    if (m && keep && chance(k, 60)) // the maximum compared with the values it comes from
         bind(k, v->type, chance(k, 50) ? "where(%s >= %s, 1, 0)" : "(%s == %s)*0.5", v->name,
              m->name);
 }
@@ -492,7 +492,7 @@ static void make_move(Maker *k) {
 
 // --- products and transforms ---------------------------------------------------------------------
 
-// A letter an axis: those of equal extents may be one, kept or summed; the others are kept or not.
+// A letter for each axis: axes of equal extents may share one. Each letter is kept or summed.
 static void make_einsum(Maker *k) {
     const Known *a = known_some(k, has_axes), *b = known_some(k, has_axes);
     char rule[3][MAX_RANK + 1] = {{0}};
@@ -501,7 +501,7 @@ static void make_einsum(Maker *k) {
     if (!a || !b || a->type.rank + b->type.rank > 7)
         return;
     t.batched = a->type.batched || b->type.batched;
-    uint32_t of[MAX_RANK] = {0}; // 1 + axis of a that axis i of b is
+    uint32_t of[MAX_RANK] = {0}; // 1 + the axis of a that shares a letter with axis i of b
     for (uint32_t i = 0; i < a->type.rank; i++)
         rule[0][i] = (char)('a' + i);
     for (uint32_t i = 0; i < b->type.rank; i++) {

@@ -50,7 +50,7 @@ static Window some_window(Maker *k, int64_t n, bool transposed) {
     while (!transposed && (w.size - 1) * w.dilation + 1 > n + 2 && w.size > 1)
         w.size--;
     if (chance(k, 10) && !transposed)
-        w.size = n, w.dilation = 1; // as large as what it reads
+        w.size = n, w.dilation = 1; // as large as its input
     if (w.stride > w.size && chance(k, 70))
         w.stride = w.size;
     w.before = roll(k, (uint32_t)w.size + 1);
@@ -169,7 +169,7 @@ static void make_other(Maker *k) {
         bind(k, v->type, "%s |> %s", v->name, PICK(k, form));
 }
 
-// A weight of its own, used as it is.
+// A parameter used directly.
 static void make_param(Maker *k) {
     const Known *v = known_some(k, has_channels);
     if (!v)

@@ -2,13 +2,13 @@
 // contain, samples (make.h).
 #include "make.h"
 
-typedef struct Plot { // what the parts of a model know of each other
-    Type picture, latent;
+typedef struct ModelInfo { // what the parts of a model share
+    Type image, latent;
     int64_t classes;  // 0: no labels
     bool conditional; // D sees them
-    bool average;     // there is E, G's average
+    bool average;     // the model has E, G's average
     uint32_t opts;
-} Plot;
+} ModelInfo;
 
 static const char *dims_of(Maker *k, Type t) {
     Text text = {.arena = k->text.arena};
@@ -26,7 +26,7 @@ static const Known *flat_dense(Maker *k, const Known *v, Type wide) {
     return bind(k, wide, "%s |> dense(%lld)", v->name, (long long)wide.dim[0]);
 }
 
-// Values of the net's own until there are enough, then the result out of the last ones.
+// Random values, then the result computed from the last ones.
 static void net_body(Maker *k, Type result, uint32_t lines) {
     for (uint32_t i = 0; i < lines; i++)
         chance(k, 45) ? make_layer(k) : make_value(k);
@@ -47,7 +47,7 @@ static void net_body(Maker *k, Type result, uint32_t lines) {
         line(k, "reshape(%s, %s) |> tanh", row->name, dims_of(k, result));
 }
 
-static void put_net(Maker *k, const Plot *p, char name, Type in, Type result, bool label) {
+static void put_net(Maker *k, const ModelInfo *p, char name, Type in, Type result, bool label) {
     line(k, "net %c(x: [%s]%s) -> [%s] {", name, dims_of(k, in),
          label ? str_format(k->text.arena, ", y: label(%lld)", (long long)p->classes).ptr : "",
          dims_of(k, result));
@@ -64,17 +64,17 @@ static void put_net(Maker *k, const Plot *p, char name, Type in, Type result, bo
 
 // --- the step ------------------------------------------------------------------------------------
 
-static const char *fake(Maker *k, const Plot *p) {
+static const char *fake(Maker *k, const ModelInfo *p) {
     static const char *const form[] = {"G(normal(%s))", "G(uniform(%s))", "stop(G(normal(%s)))"};
     return str_format(k->text.arena, PICK(k, form), dims_of(k, p->latent)).ptr;
 }
 
 // A call of D on the named value, with the label where D takes one.
-static const char *score(Maker *k, const Plot *p, const char *of) {
+static const char *score(Maker *k, const ModelInfo *p, const char *of) {
     return str_format(k->text.arena, p->conditional ? "D(%s, y)" : "D(%s)", of).ptr;
 }
 
-static const char *make_loss(Maker *k, const Plot *p, const char *a, const char *b) {
+static const char *make_loss(Maker *k, const ModelInfo *p, const char *a, const char *b) {
     static const char *const form[] = {
         "wasserstein(%s, %s)",          "logistic(%s, %s)",     "least_squares(%s, %s)",
         "relativistic_average(%s, %s)", "hinge(%s, %s)",        "mse(%s, %s)",
@@ -84,7 +84,7 @@ static const char *make_loss(Maker *k, const Plot *p, const char *a, const char 
 }
 
 // A penalty over nested gradients, as a term behind a loss.
-static const char *make_penalty(Maker *k, const Plot *p, const char *x, const char *f) {
+static const char *make_penalty(Maker *k, const ModelInfo *p, const char *x, const char *f) {
     Arena *a = k->text.arena;
     switch (roll(k, 8)) {
     case 0:
@@ -108,7 +108,7 @@ static const char *make_penalty(Maker *k, const Plot *p, const char *x, const ch
     }
 }
 
-static const char *optimizer(Maker *k, const Plot *p) {
+static const char *optimizer(Maker *k, const ModelInfo *p) {
     static const char *const form[] = {
         "sgd(lr=0.02)",
         "sgd(lr=0.01, momentum=0.5)",
@@ -127,7 +127,7 @@ static const char *optimizer(Maker *k, const Plot *p) {
     return PICK(k, form);
 }
 
-static void put_update(Maker *k, const Plot *p, const char *f) {
+static void put_update(Maker *k, const ModelInfo *p, const char *f) {
     const Known *some = known_any(k);
     bool extra = !some->classes && chance(k, 40);
     if (extra)
@@ -145,14 +145,14 @@ static void put_update(Maker *k, const Plot *p, const char *f) {
          extra ? " + 0.1*" : "", extra ? some->name : "", optimizer(k, p));
 }
 
-// Values of the step, made of data, fakes and each other.
+// Values computed from data, fakes and each other.
 static void put_values(Maker *k, uint32_t n) {
     for (uint32_t i = 0; i < n; i++)
         make_value(k);
 }
 
-static void put_gradient(Maker *k, const Plot *p, const char *f) {
-    Type t = p->picture;
+static void put_gradient(Maker *k, const ModelInfo *p, const char *f) {
+    Type t = p->image;
     t.batched = true;
     const Known *v = bind(k, t, "mix(x, %s, 0.5)", f);
     const Known *s = v ? bind(k, (Type){.batched = true}, "%s", score(k, p, v->name)) : NULL;
@@ -196,8 +196,8 @@ static void put_reports(Maker *k) {
     }
 }
 
-static const char *put_fake(Maker *k, const Plot *p) {
-    Type t = p->picture;
+static const char *put_fake(Maker *k, const ModelInfo *p) {
+    Type t = p->image;
     t.batched = true;
     const Known *v = bind(k, t, "%s", fake(k, p));
     if (chance(k, 15)) {
@@ -207,7 +207,7 @@ static const char *put_fake(Maker *k, const Plot *p) {
     return v->name;
 }
 
-static void put_round(Maker *k, const Plot *p, bool inside) {
+static void put_round(Maker *k, const ModelInfo *p, bool inside) {
     const char *f = put_fake(k, p);
     put_values(k, roll(k, 8));
     if (chance(k, 25))
@@ -221,8 +221,8 @@ static void put_round(Maker *k, const Plot *p, bool inside) {
         put_reports(k);
 }
 
-static void put_step(Maker *k, const Plot *p) {
-    Type t = p->picture;
+static void put_step(Maker *k, const ModelInfo *p) {
+    Type t = p->image;
     t.batched = true;
     k->n = 0;
     known_add(k, "x", t);
@@ -257,7 +257,7 @@ static void put_step(Maker *k, const Plot *p) {
 
 // --- the rest ------------------------------------------------------------------------------------
 
-static void put_samples(Maker *k, const Plot *p) {
+static void put_samples(Maker *k, const ModelInfo *p) {
     line(k, "sample fakes = %s(normal(%s))", p->average ? "E" : "G", dims_of(k, p->latent));
     if (chance(k, 40)) {
         line(k, "sample more(a: [%s]) {", dims_of(k, p->latent));
@@ -273,7 +273,7 @@ static void put_samples(Maker *k, const Plot *p) {
     }
 }
 
-static Type some_picture(Maker *k) {
+static Type random_image(Maker *k) {
     Type t = {.rank = (uint8_t)(1 + roll(k, 3))};
     bool small = k->most < 1000;
     for (uint32_t i = 0; i < t.rank; i++)
@@ -288,19 +288,19 @@ RandomModel random_model(Arena *a, uint64_t seed) {
     roll(k, 2);
     k->batch = PICK(k, batches);
     k->most = chance(k, 6) ? 1024 : 160;
-    Plot p = {.picture = some_picture(k), .latent = {.rank = 1, .dim = {1 + roll(k, 5)}}};
+    ModelInfo p = {.image = random_image(k), .latent = {.rank = 1, .dim = {1 + roll(k, 5)}}};
     p.classes = chance(k, 35) ? 2 + roll(k, 3) : 0;
     p.conditional = p.classes && chance(k, 60);
     p.average = chance(k, 30);
     line(k, "model random");
     line(k, p.classes ? "data x : float(%s), y : label(%lld)" : "data x : float(%s)",
-         dims_of(k, p.picture), (long long)p.classes);
+         dims_of(k, p.image), (long long)p.classes);
     for (uint32_t n = roll(k, 3); p.opts < n; p.opts++) {
-        Plot none = {0};
+        ModelInfo none = {0};
         line(k, "opt%u = %s", p.opts, optimizer(k, &none));
     }
-    put_net(k, &p, 'G', p.latent, p.picture, false);
-    put_net(k, &p, 'D', p.picture, (Type){.rank = 0}, p.conditional);
+    put_net(k, &p, 'G', p.latent, p.image, false);
+    put_net(k, &p, 'D', p.image, (Type){.rank = 0}, p.conditional);
     if (p.average)
         line(k, "net E = copy(G)");
     put_step(k, &p);

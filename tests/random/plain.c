@@ -16,7 +16,7 @@ static Func *func_at(Plain *p, uint32_t i) {
 
 // --- compiling -----------------------------------------------------------------------------------
 
-// y, x and the gradient of every Grad, behind one another: a rewrite keeps them.
+// Appends y, x and the gradient of every Grad to the results, so that rewrites keep them.
 static void name_grads(Plain *p, Func *f) {
     for (uint32_t id = 1; id < f->g.node.n; id++) {
         const Node *n = graph_node(&f->g, id);
@@ -33,7 +33,7 @@ static bool on_card(const RanksOptions *o) {
 }
 
 bool plain_open(Plain *p, Arena *a, const RanksOptions *o, bool apart, Str *said) {
-    // With noise it does not matter which gradients are rounded; which f16 cannot hold does.
+    // With noise it does not matter which gradients are rounded, but which overflow in f16 does.
     const PassOptions pass = {
         .real = o->real, .half_grads = o->real != DtF16 || on_card(o), .all_halves = true};
     bool scaled = apart && o->real == DtF16;
@@ -47,7 +47,7 @@ bool plain_open(Plain *p, Arena *a, const RanksOptions *o, bool apart, Str *said
     name_grads(p, &p->m.step);
     for (uint32_t i = 0; i < 2 + p->m.entry.n; i++)
         pass_grad(a, &p->m, func_at(p, i), &pass);
-    if (apart) { // a Stop is no factor
+    if (apart) { // sharding requires that no Stop is a factor
         pass_unpin(a, &p->m, &p->m.step, &pass);
         for (uint32_t i = 1; i < 2 + p->m.entry.n && dtype_is_half(o->real); i++)
             pass_dtype(a, &p->m, func_at(p, i), &pass);
@@ -58,7 +58,7 @@ bool plain_open(Plain *p, Arena *a, const RanksOptions *o, bool apart, Str *said
 
 // --- noise ---------------------------------------------------------------------------------------
 
-// Results that are one of the operands' elements, or exact: no device rounds them.
+// Results that are elements of operands, or exact: no device rounds them.
 static bool is_exact(const Graph *g, uint32_t id) {
     const Node *n = graph_node(g, id);
     if (dtype_is_half(node_type(g, id)->dtype))
@@ -93,21 +93,21 @@ static bool is_exact(const Graph *g, uint32_t id) {
     }
 }
 
-// Its terms are disturbed one by one: parts of a sum may be added up in any order, and where large
-// ones cancel, a small one may have been rounded beside them: a + b - b for a + (b - b).
-static bool adds_up(const Graph *g, uint32_t id) {
+// Is it a sum, whose terms are perturbed one by one? Its terms may be added in any order, and if
+// large ones cancel, a small one may have been rounded against them: (a + b) - b for a + (b - b).
+static bool is_sum(const Graph *g, uint32_t id) {
     const Node *n = graph_node(g, id);
     OpClass cls = (OpClass)op_info[n->op].cls;
     return n->op == OpScatter || n->op == OpAdd || n->op == OpSub ||
            ((cls == ClassANCHOR || cls == ClassREDUCE) && !is_exact(g, id));
 }
 
-typedef struct Grain { // how fine halves are
-    double share;      // of a number, that rounding may move it by
-    double least;      // smaller ones are moved as if they were this
-    double whole;      // up to it whole numbers are exact
+typedef struct HalfFormat { // rounding of a 16-bit type
+    double relative;        // relative rounding error
+    double smallest;        // smallest normal number, below which the error is absolute
+    double integers;        // integers up to this are exact
     double (*round)(double x);
-} Grain;
+} HalfFormat;
 
 static double round_bf16(double x) {
     return gan_round_bf16((float)x);
@@ -119,31 +119,31 @@ static double round_f16(double x) {
     return gan_round_f16((float)(x / by)) * by;
 }
 
-static const Grain *grain_of(Dtype d) {
-    static const Grain bf16 = {0x1p-8, 0, 256, round_bf16},
-                       f16 = {0x1p-11, 0x1p-14, 2048, round_f16};
+static const HalfFormat *half_format(Dtype d) {
+    static const HalfFormat bf16 = {0x1p-8, 0, 256, round_bf16},
+                            f16 = {0x1p-11, 0x1p-14, 2048, round_f16};
     return d == DtBF16 ? &bf16 : d == DtF16 ? &f16 : NULL;
 }
 
-// A draw is off by a share of 1, however near to 0 it is. Where there are halves they alone are
-// disturbed: two that are equal cancel altogether, and only so.
-static void disturb(const Plain *p, const Type *t, double *x, int64_t n, uint64_t key, bool draw) {
-    const Grain *h = grain_of((Dtype)t->dtype);
-    double share = h ? h->share : dtype_is_half(p->o->real) ? 0 : p->noise;
+// The error of a random draw is relative to 1, even near 0. With 16-bit types only their values are
+// perturbed, and rounded again: equal values must stay able to cancel exactly.
+static void perturb(const Plain *p, const Type *t, double *x, int64_t n, uint64_t key, bool draw) {
+    const HalfFormat *h = half_format((Dtype)t->dtype);
+    double relative = h ? h->relative : dtype_is_half(p->o->real) ? 0 : p->noise;
     for (int64_t i = 0; i < n; i++) {
-        double by = share * test_number(hash64(&key, sizeof key, p->turn) + (uint64_t)i);
-        bool counts = x[i] == rint(x[i]) && !(h && fabs(x[i]) > h->whole);
+        double by = relative * test_number(hash64(&key, sizeof key, p->noise_seed) + (uint64_t)i);
+        bool counts = x[i] == rint(x[i]) && !(h && fabs(x[i]) > h->integers);
         if (!counts && isfinite(x[i]))
-            x[i] += by * (draw ? 1 : h ? fmax(fabs(x[i]), h->least) : x[i]);
-        if (h) // two may be equal only then
+            x[i] += by * (draw ? 1 : h ? fmax(fabs(x[i]), h->smallest) : x[i]);
+        if (h) // so that equal values remain possible
             x[i] = h->round(x[i]);
     }
 }
 
-// What f16 cannot hold is infinite. With noise it holds more or less than it does: an update that
-// is nearly skipped may be.
+// Overflow of f16 gives infinity. Noise varies the limit, because an update near it may be skipped
+// or not.
 static void overflow(const Plain *p, double *x, int64_t n) {
-    double most = p->noise > 0 ? 65504 * exp2(2 * test_number(p->turn)) : 65504;
+    double most = p->noise > 0 ? 65504 * exp2(2 * test_number(p->noise_seed)) : 65504;
     for (int64_t i = 0; i < n; i++)
         if (fabs(x[i]) > most)
             x[i] = copysign(INFINITY, x[i]);
@@ -162,7 +162,7 @@ static size_t bytes_of(const Graph *g, uint32_t id) {
     return (size_t)type_elements(g, node_type(g, id)) * sizeof(double);
 }
 
-static double *room(Run *r, uint32_t id) {
+static double *value_buffer(Run *r, uint32_t id) {
     if (!r->value[id])
         r->value[id] = arena_alloc(r->p->a, bytes_of(&r->f->g, id), 64);
     return r->value[id];
@@ -172,18 +172,18 @@ static void run_node(Run *r, uint32_t id) {
     Plain *p = r->p;
     const Graph *g = &r->f->g;
     const Node *node = graph_node(g, id);
-    double *out = room(r, id);
+    double *out = value_buffer(r, id);
     Arena scratch = *p->a;
     const void *in[MAX_IN];
     uint64_t key = (uint64_t)id << 32 | r->c.step << 16 | r->c.round << 4;
     for (uint32_t k = 0; k < node->nin; k++) {
         uint32_t from = node_in(g, id, k);
         in[k] = r->value[from];
-        if (p->noise == 0 || !adds_up(g, id))
+        if (p->noise == 0 || !is_sum(g, id))
             continue;
         double *x = arena_alloc(&scratch, bytes_of(g, from), 64);
         memcpy(x, in[k], bytes_of(g, from));
-        disturb(p, node_type(g, from), x, type_elements(g, node_type(g, from)), key + k, false);
+        perturb(p, node_type(g, from), x, type_elements(g, node_type(g, from)), key + k, false);
         in[k] = x;
     }
     if (node->op == OpRead)
@@ -198,7 +198,7 @@ static void run_node(Run *r, uint32_t id) {
         return;
     if (node->op == OpConst && out[0] == (double)(float)out[0])
         return;
-    disturb(p, node_type(g, id), out, type_elements(g, node_type(g, id)),
+    perturb(p, node_type(g, id), out, type_elements(g, node_type(g, id)),
             node->op == OpConst ? id : key + 15, node->op == OpRand);
 }
 
@@ -237,7 +237,7 @@ static void run_block(Run *r, uint32_t block) {
     record_block(r, block);
 }
 
-// The mark that closes the one at `at`: its Else where there is one and it is asked for.
+// The index of the mark that closes the one at `at`: its End, or its Else if `to_else`.
 static uint32_t match(const Func *f, uint32_t at, bool to_else) {
     uint32_t depth = 0;
     for (uint32_t i = at + 1; i < f->tape.n; i++) {
@@ -322,9 +322,9 @@ static void run_entries(Plain *p) {
     }
 }
 
-void plain_run(Plain *p, double noise, uint64_t turn) {
+void plain_run(Plain *p, double noise, uint64_t noise_seed) {
     p->noise = noise;
-    p->turn = turn;
+    p->noise_seed = noise_seed;
     p->run = (RanksRun){0};
     p->slot = arena_array(p->a, double *, p->m.slot.n);
     p->value = arena_array(p->a, double **, 2 + p->m.entry.n);
@@ -350,16 +350,16 @@ void plain_run(Plain *p, double noise, uint64_t turn) {
 
 // --- gradients -----------------------------------------------------------------------------------
 
-typedef struct Slope { // y along a direction of x, other values as they are
+typedef struct Slope { // y as a function of x moved along a direction
     Plain *p;
     const Graph *g;
     double **value; // [node] of the run
-    double **moved; // [node] where x reaches, else NULL
+    double **moved; // [node] value if it depends on x, else NULL
     uint32_t y, x;
 } Slope;
 
-// Gradients take these as given.
-static bool is_given(const Graph *g, uint32_t id) {
+// Operations that gradients treat as constants.
+static bool is_constant(const Graph *g, uint32_t id) {
     const Node *n = graph_node(g, id);
     return n->op == OpStop || n->op == OpSign || n->op == OpFloor || n->op == OpGt ||
            n->op == OpGe || n->op == OpEq || n->op == OpArgMax || n->op == OpArgSort;
@@ -372,8 +372,8 @@ static double sum_of(const double *x, int64_t n, bool absolute) {
     return sum;
 }
 
-// Values of blocks that the last step left out belong to another step.
-static bool is_old(const Slope *s, uint32_t id) {
+// Is the value from an earlier step, because its block did not run in the last one?
+static bool is_stale(const Slope *s, uint32_t id) {
     return s->p->ran[graph_node(s->g, id)->block] + 1 != s->p->o->steps;
 }
 
@@ -398,9 +398,9 @@ static double moved_sum(Slope *s, double h) {
             if (!in[k])
                 return NAN;
         }
-        if (touched && is_old(s, id))
+        if (touched && is_stale(s, id))
             return NAN;
-        if (!touched || is_given(g, id) || node->op == OpWrite || node->op == OpCommit)
+        if (!touched || is_constant(g, id) || node->op == OpWrite || node->op == OpCommit)
             continue;
         s->moved[id] = arena_alloc(&scratch, bytes_of(g, id), 64);
         eval_node(g, id, in, s->moved[id], true, &none, scratch);
@@ -409,12 +409,12 @@ static double moved_sum(Slope *s, double h) {
     return sum_of(y, type_elements(g, node_type(g, s->y)), false);
 }
 
-// The error in terms of what is allowed; negative: not judged.
+// The error relative to the allowed error; negative: not checked.
 static double slope_error(Slope *s, uint32_t gradient, Str *what) {
     const Graph *g = s->g;
     const double h = 1e-5, *way = s->value[gradient], *y = s->value[s->y];
     double slope = 0, size = 0;
-    if (!way || !y || !s->value[s->x] || is_old(s, gradient) || is_old(s, s->x))
+    if (!way || !y || !s->value[s->x] || is_stale(s, gradient) || is_stale(s, s->x))
         return -1;
     int64_t n = type_elements(g, node_type(g, s->x));
     for (int64_t i = 0; i < n; i++) {
@@ -422,16 +422,16 @@ static double slope_error(Slope *s, uint32_t gradient, Str *what) {
         slope += term;
         size += fabs(term);
     }
-    double d[3], bend = 0; // bend: how far the differences to either side are apart
+    double d[3], kink = 0; // kink: of the one-sided differences, how far they are apart
     for (int k = 0; k < 3; k++) {
         double step = h / (1 << 2 * k), up = moved_sum(s, step), down = moved_sum(s, -step);
         d[k] = (up - down) / (2 * step);
-        bend = fmax(bend, fabs(up + down - 2 * moved_sum(s, 0)) / step);
+        kink = fmax(kink, fabs(up + down - 2 * moved_sum(s, 0)) / step);
     }
     double noise = 1e-8 * (1 + sum_of(y, type_elements(g, node_type(g, s->y)), true));
     double drift = fmax(fabs(d[1] - d[0]), fabs(d[2] - d[1])),
            allowed = 1e-5 * size + noise + 4 * drift;
-    if (!isfinite(slope) || !isfinite(d[0]) || bend > 1e-2 * (size + fabs(d[2])) + noise ||
+    if (!isfinite(slope) || !isfinite(d[0]) || kink > 1e-2 * (size + fabs(d[2])) + noise ||
         drift > 1e-3 * (size + fabs(d[2])) + noise)
         return -1;
     *what = str_format(s->p->a, "d sum(%%%u) / d %%%u (%s of %s) is %.9g, a difference %.9g", s->y,

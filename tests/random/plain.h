@@ -13,27 +13,27 @@ typedef struct Plain {
     Arena *a;
     const RanksOptions *o; // borrowed
     Module m;
-    double **slot;   // [slot] of the whole batch, in logical order
-    double ***value; // [2 + entry] of init, step and entries: [node], of its last run
-    uint32_t *ran;   // [step's block] the last step it ran in
-    double noise;    // share of a value
-    uint64_t turn;   // which noise
+    double **slot;       // [slot] of the whole batch, in logical order
+    double ***value;     // [2 + entry] of init, step and entries: [node], of its last run
+    uint32_t *ran;       // [step's block] the last step it ran in
+    double noise;        // relative
+    uint64_t noise_seed; // seed of the noise
     uint32_t step;
     RanksRun run; // the values of ranks_run, in its order
 } Plain;
 
-// Compiles o->text. False: it was refused, with diagnostics in *said. `apart`: simplified, and
-// sums over the batch taken apart, as they are in parts and on ranks. That changes no value; but
-// x - mean(x) then adds up to nothing, where as written what rounding leaves of it may be cancelled
-// in the end. With `apart` and halves in `o`, what a plan keeps in halves is marked so; with f16
-// losses are scaled, and what it cannot hold is infinite.
+// Compiles o->text. False: it is invalid, with diagnostics in *said. `apart`: simplified, and with
+// reductions over the batch split as for micro-batches and ranks (shard.h). In exact arithmetic
+// that changes nothing; but it changes which rounding errors of, say, x - mean(x) cancel. With
+// `apart` and a 16-bit type in `o`, nodes have the types a plan stores them in; with f16 losses are
+// scaled, and overflow gives infinity.
 bool plain_open(Plain *p, Arena *a, const RanksOptions *o, bool apart, Str *said);
-// All steps, and the entries where asked for: on `o`'s options but devices and ranks.
-void plain_run(Plain *p, double noise, uint64_t turn);
+// Runs all steps, and the entries if `o` says so; ignores devices and ranks in `o`.
+void plain_run(Plain *p, double noise, uint64_t noise_seed);
 
-// How far the gradients in the step are from differences of what they are gradients of: each along
-// a random direction, in terms of what such a difference may be off by itself. `worst`: its text.
-// Those at a kink and those of blocks that did not run are not counted; `counted` are.
+// The largest error of the step's gradients against finite differences, each along a random
+// direction, relative to the error allowed for such a difference. *worst: its description.
+// Gradients at a kink and in blocks that did not run are not checked; *counted: those that were.
 double plain_slopes(Plain *p, Str *worst, uint32_t *counted);
 
 #endif

@@ -31,7 +31,7 @@ static void put_renamed(Text *t, Str line, Str name, Str by) {
     text_char(t, '\n');
 }
 
-// Lines [from, to) left out; behind them, `name` is called `by`.
+// The text without lines [from, to), and with `name` renamed to `by` after them.
 static Str without(Arena *a, const Lines *l, uint32_t from, uint32_t to, Str name, Str by) {
     Text t = {.arena = a};
     for (uint32_t i = 0; i < l->n; i++)
@@ -72,7 +72,7 @@ static bool still_fails(Shrink *s, Str text) {
     return true;
 }
 
-// Runs of `n` lines left out. True: something was.
+// Deletes runs of `n` lines. True: at least one deletion kept the failure.
 static bool drop_lines(Shrink *s, uint32_t n) {
     bool done = false;
     for (uint32_t at = 0;;) {
@@ -86,8 +86,7 @@ static bool drop_lines(Shrink *s, uint32_t n) {
     }
 }
 
-// A value left out, an earlier name in its place: one its line reads, or any. And one for a sum of
-// two: `a + b` is `a`.
+// Deletes a value's line and replaces its name by one that the line reads.
 static bool replace_value(Shrink *s, uint32_t at) {
     Lines l = lines_of(s->a, s->m.text);
     Str name = bound_name(l.at[at]), line = l.at[at];
@@ -115,7 +114,7 @@ static bool replace_values(Shrink *s) {
     return done;
 }
 
-// A line's tail behind each " + ", " using " or " |> " left out.
+// Deletes a line's rest (up to " using ") from each operator + - * or |>.
 static bool cut_terms(Shrink *s) {
     bool done = false;
     for (uint32_t at = 0; at < lines_of(s->a, s->m.text).n; at++) {

@@ -7,12 +7,12 @@
 #include <cmocka.h>
 
 typedef struct TextForm {
-    const char *name, *file; // by its ending the form is read
+    const char *name, *file; // the ending selects the parser
     void (*write)(Text *t, const Ast *tree);
 } TextForm;
 
 static const TextForm forms[] = {
-    {"layout", "laid_out.gan", NULL}, // comments and all: of the source
+    {"layout", "laid_out.gan", NULL}, // formats the source, with comments
     {"text of its tree", "written.gan", ast_to_gan},
     {"yaml", "written.yaml", ast_to_yaml},
 };
@@ -45,12 +45,12 @@ void check_texts(Arena *a, const RanksOptions *o) {
     Str hash = hash_of(a, o, "text");
     for (uint32_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         RanksOptions other = *o;
-        fprintf(stderr, "way: %s\n", forms[i].name);
+        fprintf(stderr, "config: %s\n", forms[i].name);
         other.name = forms[i].file;
         other.text = in_form(a, &forms[i], o->name, o->text);
         if (!str_eq(hash_of(a, &other, forms[i].name), hash))
             fail_msg("%s: it is another model:\n%.*s", forms[i].name, SARG(other.text));
         if (!str_eq(in_form(a, &forms[i], other.name, other.text), other.text))
-            fail_msg("%s: twice gives another text:\n%.*s", forms[i].name, SARG(other.text));
+            fail_msg("%s: converted again it differs:\n%.*s", forms[i].name, SARG(other.text));
     }
 }

@@ -77,12 +77,12 @@ static void compile(RankState *s) {
     Arena *a = &s->arena;
     if (!ranks_module(a, s->o, false, &s->compiled.module, &said))
         fail_msg("%s:\n%s", s->o->name, str_z(a, said));
-    if (s->o->squeezed)
+    if (s->o->min_memory)
         s->options.memory = ranks_min_memory(a, &s->compiled.module, &s->options);
     GanStatus st = compile_plans(a, &s->compiled.module, &s->options, &s->compiled);
-    bool squeezed =
+    bool exceeded =
         st == GAN_ERR_MEMORY && s->options.memory; // the limit is exceeded, but there are plans
-    if (st != GAN_OK && !squeezed)
+    if (st != GAN_OK && !exceeded)
         fail_msg("%s: %s", s->o->name, gan_error());
     if (s->o->reread)
         reread(s);

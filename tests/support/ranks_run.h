@@ -17,11 +17,11 @@ typedef struct RanksOptions {
     Parallel parallel; // rank is set here
     const DeviceApi *api;
     Dtype real;
-    bool scaled;   // losses have scales, as in f16
-    double scale;  // their initial value; 0: the default
-    bool halves;   // small products in 16 bits, too
-    size_t narrow; // all-reduce f32 in bf16 from this many bytes on; 0: never
-    bool squeezed; // recompute values wherever that takes less memory
+    bool scaled;     // losses have scales, as in f16
+    double scale;    // their initial value; 0: the default
+    bool halves;     // small products in 16 bits, too
+    size_t narrow;   // all-reduce f32 in bf16 from this many bytes on; 0: never
+    bool min_memory; // recompute values wherever that takes less memory
     uint32_t steps;
     bool as_trained; // gradients are not recorded, so that steps may have tails; slots are recorded
                      // after every second step, which must complete the tails first
