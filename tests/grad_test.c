@@ -171,7 +171,7 @@ static void a_gradient_without_a_path_is_zero(Arena *a) {
     }
 }
 
-// A pin is a value of its own: the gradient to it does not see equal work next to it.
+// A pin is a distinct value: the gradient with respect to it excludes equal computations elsewhere.
 static void pins_are_distinct_values(Arena *a) {
     Func f = func_new(a, 2);
     Val x = Read(&f.g, 0, 0, type_make(false, 0, NULL)), p = Pin(x), q = Pin(x);
@@ -189,8 +189,8 @@ static void pins_are_distinct_values(Arena *a) {
     expect(count_ops(&f, OpPin) == 0, "pins left", count_ops(&f, OpPin), 0);
 }
 
-// y lies in a later block than x: the gradient is of the block that asks.
-// What is not picked passes nothing on, not even of an infinite gradient.
+// y is in a later block than x: the gradient belongs to the block that requests it.
+// The operand that is not selected gets zero gradient, even from an infinite one.
 static void clamped_roots_have_no_nan(Arena *a) {
     Func f = func_new(a, 4);
     Type each = type_make(true, 0, NULL), row = type_make(true, 1, (int64_t[]){2});
@@ -252,8 +252,8 @@ static void gradients_cross_blocks(Arena *a) {
     against_differences(a, &f, in, 0, "y", "d");
 }
 
-// Grads of one y share their sweep: each forward product has one gradient to each side, however
-// many ask.
+// Gradients of one y share a backward pass: each forward product has one gradient to each operand,
+// however many are requested.
 static void gradients_of_one_loss_share_one_sweep(Arena *a) {
     Func f = func_new(a, 2);
     uint8_t i[] = {1}, ij[] = {1, 2}, j[] = {2};

@@ -6,10 +6,11 @@
 
 #include <stdlib.h>
 
-enum { OTHER = 5, FAILED = 999 }; // a kind nobody asked for; what a call that fails returns
+enum { OTHER = 5, FAILED = 999 }; // a kind that is not enabled; the status of a failing call
 
-static uint32_t enabled;    // kinds
-static uint32_t told, from; // of recorder_work: by buffers handed back, and when it began to look
+static uint32_t enabled; // kinds
+static uint32_t told,
+    from; // indices into recorder_work: reported so far; at the start of profiling
 static void (*give)(uint8_t **at, size_t *bytes, size_t *records);
 static void (*take)(void *context, uint32_t stream, uint8_t *at, size_t bytes, size_t valid);
 

@@ -1,15 +1,15 @@
 // record_dnn.c - the mock cuDNN: descriptors that store their attributes, heuristics that always
 // find engines, plans that report what they would read and write.
 //
-// The first engine offered must not be chosen: it is not deterministic. The last, which would be
-// the fastest, asks for more workspace than any card has, or for what a test sets. Of epilogues a
-// leaky relu must be compiled, as must any of an input gradient; a tanh is refused.
+// The first engine offered must not be chosen: it is not deterministic. The last one, the fastest,
+// requires more workspace than any device has, or what a test sets. Epilogues with leaky relu, and
+// all of input gradients, need runtime compilation; tanh is rejected.
 //
 // A plan read back from its JSON reports no workspace, as in the real library, whose JSON omits
 // it.
 //
-// Complaints: attributes of another type or count than documented (the table below), and what is
-// created for the description of a card although there is a handle.
+// Complaints: attributes of another type or count than documented (the table below), and objects
+// created for a device description although there is a handle.
 #include "record.h"
 
 #include <stdlib.h>
@@ -25,8 +25,8 @@ typedef struct Tensor {
 
 typedef struct Operation {   // plain bytes: what a plan's "JSON" holds
     Tensor tensor[4];        // of a convolution or product, and the bias added to it
-    int tensors, result;     // how many there are; which of them is written
-    cudnnPointwiseMode_t is; // of a pointwise operation, and what a graph does last
+    int tensors, result;     // their number; the index of the one written
+    cudnnPointwiseMode_t is; // of a pointwise operation; of a graph, its last one
     bool sloped;             // leaky
     int64_t engine;          // chosen for it
 } Operation;
@@ -34,19 +34,19 @@ typedef struct Operation {   // plain bytes: what a plan's "JSON" holds
 typedef struct Descriptor {
     cudnnBackendDescriptorType_t type;
     bool final;
-    bool handled, described; // what tells it of its card
-    bool ran;                // a plan: outside a capture
-    bool read;               // a plan: from its JSON
+    bool handled, described; // has a handle; has a device description
+    bool ran;                // a plan: executed outside a capture
+    bool read;               // a plan: read from its JSON
     Tensor tensor;
-    Operation operation; // of an operation and of all that is made from it
+    Operation operation; // of an operation and of all objects derived from it
     void *pointer[4], *workspace;
     int64_t uid[4], pointers;
 } Descriptor;
 
 static uint32_t live;
-static cudnnHandle_t handle; // NULL: there is none
+static cudnnHandle_t handle; // NULL: not created
 static CUstream stream;
-static size_t greed; // bytes that the greedy engine wants
+static size_t greed; // workspace of the fastest engine
 
 uint32_t record_dnn_live(void) {
     return live;
@@ -173,7 +173,7 @@ static int result_of(cudnnBackendDescriptorType_t type) {
                                                                                     : 2;
 }
 
-// One more node of a graph: it takes what the one before made, which is nowhere else.
+// Appends a node to a graph: it reads the result of the previous one, which is not stored.
 static void link_node(Operation *graph, const Operation *node, bool first) {
     if (first) {
         *graph = *node;
@@ -260,11 +260,11 @@ static void check_attribute(cudnnBackendAttributeName_t name, cudnnBackendAttrib
         if (attributes[i].name == name && attributes[i].type == type && n >= 1 &&
             n <= attributes[i].most)
             return;
-    if (type != CUDNN_TYPE_BACKEND_DESCRIPTOR || n != 1) // the others are one part each
+    if (type != CUDNN_TYPE_BACKEND_DESCRIPTOR || n != 1)
         complain("cuDNN: attribute %d is not %lld of type %d", (int)name, (long long)n, (int)type);
 }
 
-// What a descriptor promises (ALIGNED) and what engines take for granted.
+// The alignment that descriptors state (ALIGNED) and engines rely on.
 static void check_pointers(const void *value, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         if ((uintptr_t)((void *const *)value)[i] % ALIGNED)
@@ -316,7 +316,8 @@ static cudnnStatus_t set(cudnnBackendDescriptor_t desc, cudnnBackendAttributeNam
     return CUDNN_STATUS_SUCCESS;
 }
 
-// A library that knows more notes than there is room for: it says how many, and writes what fits.
+// A library with more notes than the caller's array holds: it reports their number and writes what
+// fits.
 static void give_notes(int64_t room, int64_t *n, cudnnBackendNumericalNote_t first, void *out) {
     cudnnBackendNumericalNote_t *note = out;
     *n = CUDNN_NUMERICAL_NOTE_TYPE_COUNT + 1;

@@ -84,7 +84,7 @@ static CUresult module_load(CUmodule *out, const void *image, unsigned options,
     if (recording->mishap == MishapOtherCode)
         return CUDA_ERROR_NO_BINARY_FOR_GPU;
     Object *m = object_new(KindModule);
-    m->names = str_z(&recording->arena, str_c(image)); // the image may go
+    m->names = str_z(&recording->arena, str_c(image)); // the caller may free the image
     *out = (CUmodule)m;
     return CUDA_SUCCESS;
 }
@@ -96,7 +96,7 @@ static CUresult module_unload(CUmodule m) {
 
 typedef struct Function { // what a CUfunction points to
     const char *name;
-    bool loaded; // has been launched outside a capture
+    bool loaded; // launched outside a capture before
 } Function;
 
 static CUresult module_function(CUfunction *out, CUmodule m, const char *name) {
@@ -208,7 +208,7 @@ static CUresult context_retain(CUcontext *out, CUdevice d) {
     (void)d;
     CALL();
     recording->contexts++;
-    current = NULL; // retaining it makes it nobody's
+    current = NULL; // retaining does not make it current
     *out = (CUcontext)recording;
     return CUDA_SUCCESS;
 }
@@ -226,7 +226,7 @@ static CUresult context_set(CUcontext c) {
 }
 
 static CudaDriver driver = {
-    // and the other files' rows
+    // and the rows of the other files
     .Init = init,
     .DriverGetVersion = driver_version,
     .GetErrorName = error_name,
@@ -336,7 +336,7 @@ void recorder_without_cupti(Recorder *r) {
 }
 
 void recorder_refusing_fft(Recorder *r) {
-    (void)r; // there is one at a time
+    (void)r; // the only one
     record_fft_refuses();
 }
 

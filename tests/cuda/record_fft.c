@@ -7,7 +7,7 @@
 
 static uint32_t live;
 static bool refuses;
-static size_t workspace; // bytes a plan wants
+static size_t workspace; // bytes a plan requires
 
 void record_fft_begin(void) {
     live = 0;
@@ -33,9 +33,9 @@ enum { PLANS = 64 };
 
 typedef struct Transform {
     bool made, planned, own_room;
-    bool ran; // outside a capture
+    bool ran; // executed outside a capture
     cufftType type;
-    long long in, out, batch; // numbers of a line on either side
+    long long in, out, batch; // numbers of a line of input and output
     CUstream stream;
     void *room;
 } Transform;

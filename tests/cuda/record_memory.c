@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TAG_BIT = 62 }; // of the card's addresses, which so are no addresses of the host
+enum { TAG_BIT = 62 }; // set in device addresses, so that none is a valid host address
 
 // --- waiting -------------------------------------------------------------------------------------
 
@@ -17,7 +17,7 @@ static void check_sent(const Transfer *t) {
         complain("the host changed pinned memory while a copy from it was on its way");
 }
 
-// What the host now knows to be over becomes true for it.
+// Makes the effects of work that the host now knows to be complete visible to it.
 static void settle(void) {
     Recorder *r = recording;
     uint32_t kept = 0;
@@ -157,7 +157,7 @@ static void transfer_add(const Object *s, char *host, size_t n, bool in, const v
     vec_push(&recording->arena, &recording->transfer, t);
 }
 
-// What is about to come to this memory of the host lies behind what left from there.
+// Copies to this host memory follow earlier copies from it.
 static void send_before(const Object *s, const char *host, size_t n) {
     Recorder *r = recording;
     uint32_t kept = 0;
@@ -183,7 +183,7 @@ static void move_bytes(const Object *s, const Work *w) {
     } else if (w->host_to) {
         send_before(s, w->host_to, w->n);
         transfer_add(s, w->host_to, w->n, true, host_of(w->from));
-        memset(w->host_to, 0xA5, w->n); // for whoever reads it before it is there
+        memset(w->host_to, 0xA5, w->n); // to detect reads before the copy is complete
     } else if (!piece_at(w->from, w->n)->fresh || !piece_at(w->to, w->n)->fresh) {
         memmove(host_of(w->to), host_of(w->from), w->n);
         piece_at(w->to, w->n)->fresh = false;
@@ -199,7 +199,7 @@ bool all_there(const Work *w) {
     return true;
 }
 
-// The card does it, in the order of the stream.
+// Executes the work, in stream order.
 void do_work(Object *s, Work w) {
     Recorder *r = recording;
     const char *other = NULL;

@@ -7,7 +7,7 @@
 
 static uint32_t live, aborted;
 
-// Ends that wait for the other ranks, each in a thread of the device's.
+// Destructions of communicators that wait for the other ranks, each in a thread of the device.
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -91,7 +91,7 @@ static ncclResult_t all_reduce(const void *from, void *to, size_t n, ncclDataTyp
 
 static ncclResult_t take_apart(ncclComm_t c, bool abort) {
     in_capture("the end of a communicator");
-    if (record_graph_has("ncclAllReduce")) // the library waits for the graph's end
+    if (record_graph_has("ncclAllReduce")) // the library waits until the graph ends
         complain("NCCL: a communicator is ended that a captured graph names, which takes for ever");
     aborted += abort;
     free(c);

@@ -12,7 +12,7 @@ typedef struct Known {
     Memory m;
 } Known;
 
-static VEC(Known) known; // of the recorder there is
+static VEC(Known) known; // of the only recorder
 
 void record_plan_begin(void) {
     memset(&known, 0, sizeof known);

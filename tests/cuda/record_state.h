@@ -14,7 +14,7 @@ typedef struct Object Object;
 
 typedef enum DoingKind { DoWork, DoRecord, DoWait } DoingKind;
 
-typedef struct Doing { // what a recorded graph does, in the order it was told
+typedef struct Doing { // an operation of a captured graph, in capture order
     DoingKind kind;
     Object *stream, *event;
     Work work;
@@ -25,34 +25,34 @@ typedef VEC(Doing) DoingVec;
 struct Object {
     Kind kind;
     bool live;
-    Clock clock;       // stream: how far it is; event: what recording it saw
+    Clock clock;       // stream: its progress; event: the stream's when recorded
     uint32_t line;     // stream
-    int priority;      // stream: less is sooner
-    Object *within;    // stream: the graph that records it; event: the graph that recorded it last
+    int priority;      // stream: lower runs first
+    Object *within;    // stream: the graph that captures it; event: the graph that recorded it last
     Clock inner;       // of both, inside a graph
     bool timed;        // event
-    Object *timer;     // stream: the timed event that began a trial there, not yet ended
-    uint64_t at;       // event: launches given out when it was recorded
+    Object *timer;     // stream: the event that started a timing run, not yet ended
+    uint64_t at;       // event: launches enqueued before it was recorded
     DoingVec doing;    // graph, exec
-    Object *origin;    // graph, exec: the stream it was begun on
+    Object *origin;    // graph, exec: the stream whose capture began it
     const char *names; // module: of its functions
     char *host;        // pinned: its memory
     size_t n;
 };
 
-typedef struct Piece { // of the card's memory
+typedef struct Piece { // an allocation of device memory
     char *host;
     size_t n;
     bool live, fresh; // fresh: zero and never written
 } Piece;
 
-typedef struct Transfer { // from or to pinned memory, not known to be over
+typedef struct Transfer { // from or to pinned memory, not known to be complete
     uint32_t line;
     uint64_t number;
     char *host;
     size_t n;
-    bool in;     // to the host: `bytes` appear there when it is over
-    char *bytes; // else: what they were
+    bool in;     // to the host: `bytes` appear there when it is complete
+    char *bytes; // to the device: the bytes when it was enqueued
 } Transfer;
 
 struct Recorder {
@@ -64,21 +64,22 @@ struct Recorder {
     VEC(Piece) piece;
     VEC(Transfer) transfer;
     WorkVec work;
-    Object *capture; // the graph being recorded
+    Object *capture; // the graph being captured
     uint32_t lines;
     size_t memory, used, most, graphs;
     uint64_t calls, fail_at;
     Mishap mishap;
-    bool broken, dead;                 // a kernel has failed; it has been told
-    CUresult loss;                     // the code of a lost context
-    const char *card;                  // its name
-    uint64_t launches, given, nearest; // since a mishap was asked for; in all; behind a wait
-    uint64_t made, queries;            // graphs; of events and streams
+    bool broken, dead; // a kernel has failed; and a call has reported it
+    CUresult loss;     // the code of a lost context
+    const char *card;  // its name
+    uint64_t launches, given,
+        nearest;            // since a fault was set; in total; after the work of the last wait
+    uint64_t made, queries; // graphs; of events and streams
     int contexts;
     char complaint[400];
 };
 
-// What every function of the driver begins with.
+// Begins every function of the driver.
 #define CALL()                                                                                     \
     do {                                                                                           \
         CUresult code_ = record_call();                                                            \
@@ -86,7 +87,7 @@ struct Recorder {
             return code_;                                                                          \
     } while (0)
 
-// The same, of a call that is illegal on a thread that captures a stream.
+// The same for a call that is illegal on a thread that captures a stream.
 #define CALL_OUTSIDE_CAPTURE(call)                                                                 \
     do {                                                                                           \
         CALL();                                                                                    \
@@ -97,18 +98,19 @@ struct Recorder {
 // --- record_driver.c -----------------------------------------------------------------------------
 
 Object *object_new(Kind kind);
-Object *object_get(void *handle, Kind kind, const char *call); // NULL, with a complaint: it is none
-// Gives the object back, even where the call is to fail: it is not used again.
+Object *object_get(void *handle, Kind kind,
+                   const char *call); // NULL, with a complaint, if it is invalid
+// Destroys the object, even if the call is to fail.
 CUresult object_end(void *handle, Kind kind, const char *call);
 
 // --- record_memory.c -----------------------------------------------------------------------------
 
 void record_memory_rows(CudaDriver *out);
-void host_waits(const Clock *for_); // what the host now knows to be over becomes true for it
-char *host_of(CUdeviceptr at);      // where the recorder keeps the card's bytes
+void host_waits(const Clock *for_); // the host has waited for the work that the clock covers
+char *host_of(CUdeviceptr at);      // host copy of the device memory at an address
 void add_access(Work *w, CUdeviceptr at, size_t n, bool write);
-bool all_there(const Work *w);   // else with a complaint
-void do_work(Object *s, Work w); // the card does it, in the order of the stream
+bool all_there(const Work *w);   // all memory is valid; else with a complaint
+void do_work(Object *s, Work w); // executes it, in stream order
 
 // --- record_stream.c -----------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@
 
 // --- streams and events --------------------------------------------------------------------------
 
-// What came to the host before a kernel broke is there, though nobody can wait for it any more.
+// Copies to the host that completed before a kernel failed are visible, although no wait succeeds.
 static void die(void) {
     Recorder *r = recording;
     r->dead = true;
@@ -15,7 +15,7 @@ static void die(void) {
             memcpy(r->transfer.at[i].host, r->transfer.at[i].bytes, r->transfer.at[i].n);
 }
 
-// The host waits for work behind which `given` launches had been given out.
+// The host waits for work that was enqueued after `given` launches.
 static void note_wait(const Clock *for_, uint64_t given) {
     Recorder *r = recording;
     bool waits = false;
@@ -25,7 +25,7 @@ static void note_wait(const Clock *for_, uint64_t given) {
         r->nearest = r->given - given;
 }
 
-// A call that waits: it learns of a broken kernel, and a recording stream forbids it.
+// A call that waits: it reports a failed kernel, and is forbidden during capture.
 static CUresult may_wait(void) {
     Recorder *r = recording;
     CALL();
@@ -88,7 +88,7 @@ static CUresult stream_wait_event(CUstream handle, CUevent event, unsigned flags
     Object *e = object_get(event, KindEvent, "cuStreamWaitEvent");
     if (!s || !e)
         return CUDA_SUCCESS;
-    if (e->within && e->within == recording->capture) { // brings the stream into the graph
+    if (e->within && e->within == recording->capture) { // adds the stream to the capture
         s->within = e->within;
         vec_push(&recording->arena, &s->within->doing, ((Doing){DoWait, s, e, {0}}));
     } else if (e->within || s->within) {
@@ -145,7 +145,7 @@ static CUresult event_synchronize(CUevent event) {
     return code;
 }
 
-// The first time it is asked the card is still at work; with MishapHang it stays so.
+// The first query reports that work is not complete; with MishapHang all do.
 static CUresult query(const Clock *for_, uint64_t given) {
     Recorder *r = recording;
     CUresult code = may_wait();
@@ -170,7 +170,7 @@ static CUresult stream_query(CUstream handle) {
     return s ? query(&s->clock, recording->given) : CUDA_ERROR_INVALID_VALUE;
 }
 
-// Later candidates are quicker: the choice is not the first one.
+// Later candidates are faster, so that the first one is not chosen.
 static CUresult event_elapsed(float *ms, CUevent from, CUevent to) {
     CALL();
     const Object *a = object_get(from, KindEvent, "cuEventElapsedTime");
@@ -191,14 +191,14 @@ static CUresult begin_capture(CUstream s, CUstreamCaptureMode mode) {
     if (r->capture)
         complain("cuStreamBeginCapture: one is recorded already");
     r->capture = object_new(KindGraph);
-    r->capture->live = false; // until it is handed out
+    r->capture->live = false; // until capture ends
     r->capture->origin = origin;
     if (origin)
         origin->within = r->capture;
     return CUDA_SUCCESS;
 }
 
-// Does the graph's last work on every stream come before the end of the one it was begun on?
+// Is the graph's last work on every stream ordered before the end of its origin stream?
 static bool all_joined(const Object *g) {
     Recorder *r = recording;
     for (uint32_t i = 0; i < r->object.n; i++)
@@ -255,8 +255,8 @@ static CUresult instantiate(CUgraphExec *out, CUgraph graph, unsigned long long 
     return CUDA_SUCCESS;
 }
 
-// Work of another stream in a graph is behind what the launch is behind, and on a line of its own:
-// it has nothing to do with what was given to that stream otherwise.
+// Work of another stream in a graph is ordered after the graph launch's predecessors, on a line of
+// its own: it is unordered with other work on that stream.
 static void replay(const Object *exec, Object *s) {
     Recorder *r = recording;
     Object branch[RECORD_STREAMS];
@@ -275,7 +275,7 @@ static void replay(const Object *exec, Object *s) {
             order_join(&on->clock, &d->event->inner);
     }
     for (uint32_t i = 0; i < RECORD_STREAMS; i++)
-        order_join(&s->clock, &branch[i].clock); // a graph is over when all of it is
+        order_join(&s->clock, &branch[i].clock); // a graph is complete when all its branches are
 }
 
 static CUresult graph_launch(CUgraphExec exec, CUstream stream) {

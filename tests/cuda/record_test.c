@@ -1,5 +1,5 @@
-// record_test.c - the recorder (record.h) detects what it is for: a device that does not wait
-// where it must, and streams that race.
+// record_test.c - the recorder (record.h) detects missing waits of the device, and races between
+// streams.
 #include "host_run.h"
 
 #include <setjmp.h>
@@ -44,7 +44,7 @@ static void a_missing_host_wait_is_detected(void **state) {
     free_run(run);
 }
 
-// Two streams at one place by hand: a race without an event, none with it.
+// Two streams write one address: a race without an event, none with it.
 static void two_streams_race_unless_an_event_orders_them(void **state) {
     (void)state;
     for (int ordered = 0; ordered < 2; ordered++) {
@@ -69,7 +69,7 @@ static void two_streams_race_unless_an_event_orders_them(void **state) {
     }
 }
 
-// What capture forbids, and a graph whose first launch would load its kernel.
+// Calls that capture forbids, and a graph with the first launch of a kernel.
 static void calls_forbidden_in_capture_are_detected(void **state) {
     (void)state;
     for (int i = 0; i < 4; i++) {
@@ -98,7 +98,7 @@ static void calls_forbidden_in_capture_are_detected(void **state) {
     }
 }
 
-// An engine that is tried out where weights lie.
+// A timing run of an engine that overwrites weights.
 static void timing_an_engine_on_weights_is_detected(void **state) {
     (void)state;
     for (int timed = 0; timed < 2; timed++) {

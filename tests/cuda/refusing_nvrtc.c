@@ -63,7 +63,7 @@ int nvrtcGetProgramLog(void *program, char *log) {
     return 0;
 }
 
-// Nothing comes of a refused program.
+// A rejected program has no output.
 #define NOTHING(symbol, type)                                                                      \
     int symbol(void *program, type *out) {                                                         \
         (void)program, (void)out;                                                                  \

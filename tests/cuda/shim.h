@@ -24,18 +24,18 @@
 // --- shim_code.c: text to functions --------------------------------------------------------------
 
 typedef struct ShimCode ShimCode; // compiled kernels; owned
-// Compiles `text`, whose kernels are name[0..n). *out is NULL where the machine has no C++
-// compiler. GAN_ERR_BUG with the compiler's words when it refuses the text.
+// Compiles `text`, whose kernels are name[0..n). *out is NULL if the machine has no C++ compiler.
+// GAN_ERR_BUG with the compiler's message if the text does not compile.
 GanStatus shim_compile(Str text, const Str *name, uint32_t n, ShimCode **out);
 void shim_free(ShimCode *c); // accepts NULL
 
 // --- shim_memory.c -------------------------------------------------------------------------------
 
-typedef struct Shim Shim; // one card: memory, threads, a seed; one thread at a time
+typedef struct Shim Shim; // an emulated GPU: memory, threads, a seed; one thread at a time
 GanStatus shim_open(uint64_t seed, Shim **out);
 void shim_close(Shim *s); // accepts NULL
-// Memory that kernels may touch: unwritten, 256-byte aligned, nothing else near it. `unit`: bytes
-// of its smallest element; accesses are told apart no finer.
+// Memory that kernels may access: uninitialized, 256-byte aligned, with guard space around it.
+// `unit`: bytes of its smallest element, the granularity of race detection.
 void *shim_alloc(Shim *s, size_t bytes, size_t unit);
 void shim_put(Shim *s, void *to, const void *from, size_t n); // counts as written
 bool shim_written(const Shim *s, const void *at, size_t n); // every element of it, since shim_alloc
@@ -50,7 +50,7 @@ typedef enum ShimFault {
     ShimUnwritten,
     ShimRace,
     ShimDivergent,
-    ShimUnsupported, // the kernel asks for what the shim does not do
+    ShimUnsupported, // the kernel uses a feature that the shim lacks
 } ShimFault;
 
 typedef struct ShimSize {
@@ -58,7 +58,7 @@ typedef struct ShimSize {
 } ShimSize;
 
 // Runs kernel `name` as cuLaunchKernel does: param[i] points to the i-th argument. The first fault
-// ends the launch; shim_said tells it in words, with the line of the text.
+// ends the launch; shim_said describes it, with the line of the text.
 ShimFault shim_launch(Shim *s, const ShimCode *c, Str name, ShimSize grid, ShimSize block,
                       void *const *param);
 const char *shim_said(const Shim *s); // borrowed; of the last launch

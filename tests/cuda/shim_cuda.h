@@ -210,11 +210,11 @@ static inline void *__cvta_global_to_generic(unsigned long long at) {
 static inline float __fmaf_rn(float a, float b, float c) {
     return __builtin_fmaf(a, b, c);
 }
-// As far off as the card's may be: what is made of them must not show it.
+// With the maximum error a GPU's may have: results computed from them must not depend on it.
 static inline float shim_off(float x) {
     return x > 0x1p-100f && x < 0x1p100f ? __uint_as_float(__float_as_uint(x) + 1) : x;
 }
-// By other names: a newer math.h has them too.
+// Renamed: a newer math.h declares them too.
 static inline double shim_cospi(double x) {
     return cos(3.14159265358979323846 * x);
 }

@@ -120,7 +120,7 @@ typedef struct Exact { // a region's values in double, from the same memory
     const Counters *c;
     Arena *arena;
     double **value; // [node]
-    bool nudged;    // what is read is off by its last bit, up or down
+    bool nudged;    // operands are changed in their last bit, up or down
 } Exact;
 
 static double *exact_value(Exact *e, uint32_t id, bool member) {
@@ -165,9 +165,9 @@ typedef struct Compared {
     const double *exact, *nudged;
 } Compared;
 
-// An element may be off by a little of the largest one, and by some times what the last bits of the
-// operands change: sums whose terms cancel, and what is divided by their size. A value a little
-// over a threshold for one may be a little under it for the other: few elements may jump.
+// An element may differ by a small fraction of the largest one, and by a multiple of the change
+// that the operands' last bits cause, as in sums with cancellation. A value near a threshold may be
+// on different sides of it: a few elements may differ by more.
 static void compare(const Loaded *l, const Compared *x) {
     Arena scratch = l->arena;
     const Graph *g = &l->plan->func->g;
@@ -293,7 +293,7 @@ static GanStatus run_plain(Loaded *l, const Region *r, const Counters *c) {
     return plain_region(l->plan, r, l->memory, c);
 }
 
-// Instances [from, launch.instances) whose kernel is that of `from`, where it takes several.
+// The instances of the launch from `from` on that share its kernel, if that takes several.
 static uint32_t gather(const Loaded *l, Launch launch, uint32_t from, bool *done, ShimRegion *x,
                        void *(*at)[MAX_OPERANDS]) {
     const Plan *p = l->plan;

@@ -8,13 +8,13 @@
 
 typedef struct ShimCount {
     uint32_t regions, calls; // that ran on the shim
-    uint32_t large;          // that were left to the evaluator: more work than a test has time for
+    uint32_t large;          // regions run only by the evaluator: too large for a test
 } ShimCount;
 
-// Their `load` wants a C++ compiler: GAN_ERR_DEVICE without one. Is there one?
+// Is there a C++ compiler? Without one their `load` returns GAN_ERR_DEVICE.
 bool shim_device_works(void);
 extern const DeviceApi device_shim;
-extern const DeviceApi device_shim_alone; // by the kernels alone: nothing is compared
+extern const DeviceApi device_shim_alone; // runs only the kernels, without comparison
 ShimCount shim_device_count(const Device *d);
 
 #endif

@@ -86,7 +86,7 @@ void *shim_alloc(Shim *s, size_t bytes, size_t unit) {
     ShimRange *r = &s->range[++s->ranges];
     *r = (ShimRange){.at = (uintptr_t)at, .bytes = bytes, .unit = unit};
     shim_shadow(r);
-    memset(at, 0xff, bytes); // not a number in any floating type
+    memset(at, 0xff, bytes); // NaN in every floating type
     for (uint32_t i = 0; i < need; i++)
         s->owner[s->slots++] = (uint16_t)s->ranges;
     return at;
@@ -104,7 +104,7 @@ void shim_release_all(Shim *s) {
     s->slots = s->ranges = 0;
 }
 
-// The range whose slots an address is in: the one it was meant for.
+// The range whose slots contain an address: the one a pointer belongs to.
 static const ShimRange *range_of(const Shim *s, uintptr_t at) {
     uintptr_t off = at - (uintptr_t)s->device;
     if (off < (uintptr_t)ShimSlots << ShimSlotBits) {
@@ -140,13 +140,13 @@ bool shim_written(const Shim *s, const void *at, size_t n) {
 
 // --- order ---------------------------------------------------------------------------------------
 
-typedef struct Who {                         // the thread that is at it
+typedef struct Who {                         // the accessing thread
     uint32_t thread, warp, lane, now, first; // first: the earliest time that is not surely over
     uint16_t clock;
     bool write, atomic;
 } Who;
 
-// Whether another block handed over what it did at `time`, its thread `writer` where one is known.
+// Has another block released what it did at `time`, by its thread `writer` if known?
 static bool was_acquired(const Shim *s, const Who *me, uint32_t time, uint32_t writer) {
     for (uint32_t i = 0; i < s->acquire.n; i++) {
         const Acquire *a = &s->acquire.at[i];
@@ -162,8 +162,8 @@ static bool was_acquired(const Shim *s, const Who *me, uint32_t time, uint32_t w
     return false;
 }
 
-// Whether what another thread of this launch did at `time` is over. writer: that thread where it
-// was one, else UINT32_MAX.
+// Is what another thread of this launch did at `time` ordered before now? writer: that thread if it
+// was a single one, else UINT32_MAX.
 static bool is_over(const Shim *s, const Who *me, uint32_t time, uint32_t warp, uint16_t clock,
                     uint32_t lanes, uint32_t writer) {
     if (time < me->first)
@@ -258,7 +258,7 @@ static void touch_cell(Shim *s, const ShimRange *r, uintptr_t at, Cell *c, const
     note_write(me, c);
 }
 
-// Memory that only the running thread can mean: its stack, and the constants of the text.
+// Memory private to the running thread: its stack, and the constants of the text.
 static bool is_private(const Shim *s, uintptr_t at) {
     uintptr_t stack = (uintptr_t)s->fiber[s->current].stack;
     return at - stack < ShimStack || at - s->image_at < s->image_end - s->image_at;
@@ -298,8 +298,8 @@ static void touch(const void *ptr, size_t size, size_t align, bool write, bool a
 }
 
 // --- what instrumented text calls ----------------------------------------------------------------
-// The names are those of the compilers' thread sanitizer, whose place this file takes. The address
-// they return to is the access: the one use of a compiler's word here.
+// These functions replace the runtime of the compilers' thread sanitizer. Their return address is
+// the access: the only compiler extension here.
 
 #define HERE __builtin_return_address(0)
 
@@ -349,7 +349,7 @@ void __tsan_func_entry(void *from) {
 }
 void __tsan_func_exit(void) {}
 
-// A pointer that is not aligned to what it points to (-fsanitize=alignment), or to nothing.
+// A misaligned or null pointer (-fsanitize=alignment).
 void __ubsan_handle_type_mismatch_v1(void *where, uintptr_t at) {
     (void)where;
     if (shim_running)

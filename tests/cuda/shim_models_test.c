@@ -46,8 +46,8 @@ static void fill_data(Arena a, Exec *e, const Module *m) {
     }
 }
 
-// So that nothing overflows, which would compare little: a kernel's padding by zeros makes NaN of
-// what is infinite for the evaluator.
+// Avoids overflow, which would make the comparison useless: a kernel's zero padding gives NaN where
+// the evaluator gives infinity.
 static void lower_scales(Exec *e, const Module *m) {
     const double low = 64;
     for (uint32_t i = 0; i < m->slot.n; i++)
@@ -96,7 +96,7 @@ static const ModelCase quick[] = {
 };
 
 static const ModelCase sized[] = {
-    // whose widths or pictures shrink
+    // models whose widths or images can be reduced
     {"demo.gan", "c=5", 3},
     {"pix2pix.gan", "size=32 wide=2", 3},
     {"aae3d.gan", "points=37", 3},

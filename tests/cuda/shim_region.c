@@ -66,7 +66,7 @@ static size_t whole_packs(size_t bytes) {
     return (bytes + PACK - 1) / PACK * PACK;
 }
 
-// The shim's memory for an operand, shared by all that lie at the same address.
+// The shim's memory for an operand, shared by all operands with the same address.
 static Operand *operand_at(Launching *l, uint32_t node, void *host) {
     const Graph *g = &l->p->func->g;
     const Type *t = node_type(g, node);
@@ -79,14 +79,14 @@ static Operand *operand_at(Launching *l, uint32_t node, void *host) {
     return o;
 }
 
-// Its value goes in, and zeros into what pads it.
+// Copies its value in, and zeros into the padding.
 static void fill(Launching *l, Operand *o) {
     char zero[PACK] = {0};
     shim_put(l->s->shim, o->device, o->host, o->bytes);
     shim_put(l->s->shim, o->device + o->bytes, zero, whole_packs(o->bytes) - o->bytes);
 }
 
-// The words of region i, as the device makes them.
+// The kernel arguments of region i, in the device's order.
 static void put_words(Launching *l, uint32_t i, const ShimRegion *x, uint64_t *word) {
     const Region *r = x->r;
     Shim *shim = l->s->shim;
@@ -160,7 +160,7 @@ void shim_regions(ShimPlans *s, const Plan *p, const ShimRegion *region, uint32_
         take_results(&l, i, &region[i]);
 }
 
-// A copy of what the regions store, or a comparison with one.
+// Copies what the regions store, or compares it with such a copy.
 static char *results(ShimPlans *s, const Plan *p, const ShimRegion *region, uint32_t n,
                      const char *before) {
     const Graph *g = &p->func->g;
@@ -178,7 +178,7 @@ static char *results(ShimPlans *s, const Plan *p, const ShimRegion *region, uint
     return t.at;
 }
 
-// Operands in place are overwritten by the first launch: they are kept.
+// In-place operands are overwritten by the first launch, so they are saved.
 void shim_regions_twice(ShimPlans *s, const Plan *p, const ShimRegion *region, uint32_t n,
                         const Counters *c) {
     Arena mark = *s->arena;

@@ -49,7 +49,7 @@ static void push_ready(Shim *s, uint32_t thread) {
     s->ready[s->readies++] = thread;
 }
 
-// Back to the scheduler, until somebody makes this fiber ready again.
+// Returns to the scheduler until this fiber is made ready again.
 static void wait(Shim *s, Fiber *f, FiberState state) {
     f->state = state;
     if (!_setjmp(f->at))
@@ -73,7 +73,7 @@ static void place_thread(Shim *s, uint32_t thread) {
 
 // --- waiting for each other ----------------------------------------------------------------------
 
-// Every thread waits or is done: either all are at one barrier, or something is wrong.
+// All threads wait or are done: either all are at the same barrier, or it is a fault.
 static void release_barrier(Shim *s) {
     uint32_t at = UINT32_MAX, away = UINT32_MAX;
     for (uint32_t i = 0; i < s->threads; i++) {
@@ -118,7 +118,7 @@ static Fiber *warp_of(Shim *s) {
     return &s->fiber[s->current / ShimLanes * ShimLanes];
 }
 
-// Lanes of the running thread's warp that the block has.
+// The lanes of the running thread's warp that exist in the block.
 static uint32_t lanes_of(const Shim *s) {
     uint32_t left = s->threads - s->current / ShimLanes * ShimLanes;
     return left < ShimLanes ? (1u << left) - 1 : 0xffffffffu;
@@ -164,7 +164,7 @@ static uint64_t ballot(const Fiber *warp, uint32_t mask) {
     return votes;
 }
 
-// One lane at a warp operation: the last to come answers for all and goes on.
+// A lane reaches a warp operation: the last one computes the results for all and continues.
 static uint64_t warp_meet(int line, uint32_t mask, uint64_t bits, int from) {
     Shim *s = shim_running;
     Fiber *f = &s->fiber[s->current], *warp = warp_of(s);
@@ -262,7 +262,7 @@ ShimFault shim_launch(Shim *s, const ShimCode *c, Str name, ShimSize grid, ShimS
     s->fault = ShimFine;
     s->said[0] = 0;
     s->launch_time = ++s->time;
-    shim_forget(&s->shared); // another card's times
+    shim_forget(&s->shared); // times of the previous Shim
     s->release.n = 0;
     s->here->threads = block;
     s->here->blocks = grid;
@@ -276,6 +276,6 @@ ShimFault shim_launch(Shim *s, const ShimCode *c, Str name, ShimSize grid, ShimS
     shim_running = NULL;
     mem_free(order);
     for (uint32_t i = 0; s->fault && i < ShimMaxThreads; i++)
-        s->fiber[i].entered = false; // they stand where the fault left them
+        s->fiber[i].entered = false; // discards the state in which the fault left them
     return s->fault;
 }

@@ -20,7 +20,7 @@ static Case *begin(Cases *all, int64_t batch, double tolerance, const char *form
     Func *f = &c->m.step;
     f->name = STR("step");
     graph_init(&f->g, all->arena, batch);
-    f->g.raw = true; // what is written here is what is generated
+    f->g.raw = true; // no simplification of the cases
     f->blocks = 1;
     vec_push(all->arena, &f->tape, ((Ctl){.kind = CtlBlock}));
     return c;
@@ -78,7 +78,7 @@ static Val domain(Val x, Domain d, uint32_t k) {
     return Mul(x, Num(x, 3));
 }
 
-// x, but NaN in every tenth place or so.
+// x, but NaN in about every tenth element.
 static Val with_nans(Val x) {
     return Where(Gt(x, Num(x, 0.8)), Num(x, NAN), x);
 }
@@ -115,7 +115,7 @@ static Val narrow(Val x, Dtype half) {
     return (Val){x.g, graph_add(x.g, OpCast, &x.id, 1, NULL, &t)};
 }
 
-// What a cast to a half takes away, where the half is stored, where it is not, and in a sum.
+// The rounding error of a cast to 16 bits, for a stored value, one that is not, and in a sum.
 static void rounding_cases(Cases *all) {
     static const Dtype halves[] = {DtBF16, DtF16};
     for (size_t i = 0; i < sizeof halves / sizeof *halves; i++) {
@@ -134,15 +134,15 @@ static void rounding_cases(Cases *all) {
     }
 }
 
-// Squares about a mean that is a thousand deviations from zero, and of terms of which the first, as
-// a thread or a core may meet it, is a thousand from the others: as sums of x^2 in f32 they would
-// have no digit right, and half of them as sums about the first.
+// Squares about a mean a thousand deviations from zero, and with a first term (of a thread or core)
+// a thousand deviations from the others: computed as sums of x^2 in f32 they would have no correct
+// digit, and as sums about the first term only half of them.
 static void far_cases(Cases *all) {
     static const uint32_t axes[] = {1 | 4 | 8, 4 | 8, 2, 1 | 2 | 4 | 8};
     for (size_t i = 0; i < sizeof axes / sizeof *axes; i++) {
         for (int odd = 0; odd < 2; odd++) {
             Case *c = begin(all, 64, 2e-5, "%s squares over axes %u", odd ? "odd" : "far", axes[i]);
-            c->rounds = true; // the terms themselves: what is lost there is not the sum's
+            c->rounds = true; // only the terms: their rounding is not the sum's error
             Val x = input(c, shape(true, 3, 16, 24, 24)), from = Num(x, 600);
             Val first = Eq(Iota(x.g, axes[i], val_type(x)), Num(x, 0));
             Val y = odd ? Add(x, Mul(first, from)) : Add(x, from);
@@ -153,8 +153,8 @@ static void far_cases(Cases *all) {
     }
 }
 
-// A NaN is the greatest, wherever it stands, and the first of them is where that is: in loops, and
-// of a few terms, of which none is made.
+// NaN is the maximum, and arg_max gives the first one: in loops, and for a few terms that are
+// unrolled.
 static void nan_cases(Cases *all) {
     static const struct {
         int64_t dim[3];
@@ -284,8 +284,7 @@ static void move_cases(Cases *all) {
     }
 }
 
-// More rows than a tile of accumulators has, or than a unit of a sample has room for, and rows of
-// samples in tables of their own.
+// More rows than a tile of accumulators or than fit into a unit of work, and per-sample tables.
 static void row_cases(Cases *all) {
     static const struct {
         bool table, places;
@@ -298,7 +297,7 @@ static void row_cases(Cases *all) {
                         rows_of[i].places ? ", places of samples" : "");
         Val table = input(c, shape(rows_of[i].table, 2, n, 3));
         Val at = input(c, shape(rows_of[i].places, 2, 7, 5));
-        at = Floor(Mul(Add(Mul(at, Num(at, 0.6)), Num(at, 0.5)), Num(at, n))); // some outside
+        at = Floor(Mul(Add(Mul(at, Num(at, 0.6)), Num(at, 0.5)), Num(at, n))); // some out of range
         Val rows = Gather(Add(table, Num(table, 1)), at);
         result(c, Mul(rows, rows));
         result(c, Scatter(Mul(rows, rows), at, shape(rows_of[i].table, 2, n, 3)));
@@ -307,8 +306,8 @@ static void row_cases(Cases *all) {
     }
 }
 
-// What is long is the same along some axes (1: samples, 2: channels, ...): a card's threads walk
-// those, of any length, in place as well.
+// Broadcasts along some axes (1: samples, 2: channels, ...): on a GPU, threads iterate over those,
+// of any length, in place as well.
 static void column_cases(Cases *all) {
     static const struct {
         uint32_t samples, channels, high, wide, same;
@@ -330,8 +329,8 @@ static void column_cases(Cases *all) {
     }
 }
 
-// Pictures of few channels, which lie side by side, between borders: the loop made vectors of is
-// that along a line, and what a lane may read differs from its neighbours'.
+// Images with few channels between borders: the vectorized loop is the one along a line, and lanes
+// differ in whether they read the border.
 static void border_cases(Cases *all) {
     static const int channels[] = {2, 3, 4, 8}, lines[] = {8, 16, 33};
     static const Dtype stored[] = {DtF32, DtBF16, DtF16};
@@ -408,7 +407,7 @@ static void other_cases(Cases *all) {
     result(c, Sum(MaxOf(squares, 4), 2));
     finish(c);
 
-    // Where the products are needed for themselves, compilers add them up otherwise.
+    // If the products are stored too, compilers sum them in another order.
     c = begin(all, 64, 2e-5, "a value and its own greatest element");
     Type line = shape(true, 1, 40);
     Val s = input(c, line), t = Mul(s, input(c, line)), u = Mul(s, input(c, line)), sum = Add(t, u);

@@ -14,7 +14,7 @@ typedef struct Run {
     const Case *c;
     const Graph *g;
     Counters counters;
-    void **at;   // [node] storage of what is stored, in the device's layout
+    void **at;   // [node] memory of stored values, in the device's layout
     void **slot; // [slot]
 } Run;
 
@@ -52,7 +52,7 @@ static void convert(const Graph *g, const Type *t, void *device, double *logical
 static void *fresh(const Run *r, uint32_t id) {
     size_t bytes = type_bytes(r->g, node_type(r->g, id));
     void *p = arena_alloc(r->arena, bytes + 16, 64); // kernels may read to the end of a pack
-    memset(p, 0xff, bytes);                          // nothing may be read before it is written
+    memset(p, 0xff, bytes);                          // to detect reads before writes
     return p;
 }
 

@@ -171,7 +171,7 @@ static void naive_scatter(const Naive *n) {
 
 // --- products ------------------------------------------------------------------------------------
 
-// Every pair of elements whose labels agree, added where the result's labels say.
+// Every pair of elements whose labels agree, added to the element of the result with those labels.
 static void naive_dot(const Naive *n) {
     const Type *ta = in_type(n, 0), *tb = in_type(n, 1);
     const int64_t *la = n->ints + 1, *lb = la + n->ints[0] + 1, *lo = lb + lb[-1] + 1;
@@ -228,7 +228,7 @@ static void naive_conv(const Naive *n, Op op) {
 
 // --- transforms ----------------------------------------------------------------------------------
 
-// Every frequency that is given, for itself and for the conjugate it stands for.
+// Every stored frequency, and the conjugate one that it represents.
 static double naive_frequency(const Naive *n, Coord c, int64_t k, int64_t line, double turns) {
     const Type *x = in_type(n, 0), *y = n->type;
     int64_t last = x->rank, parts = x->batched ? 0 : 1;
@@ -261,7 +261,7 @@ static void naive_fft(Naive *n) {
     }
 }
 
-// How many of its line come before it says where an element is in the order.
+// An element's position in the order is the number of elements of its line that come before it.
 static void naive_arg_sort(const Naive *n) {
     const double *x = n->in[0];
     int64_t line = n->type->dim[n->type->rank - 1];

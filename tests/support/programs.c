@@ -54,7 +54,7 @@ static bool is_row(const Type *t) {
 }
 
 static Val tame(Val v) {
-    return Tanh(v); // keeps numbers within reach after sums and products
+    return Tanh(v); // bounds numbers after sums and products
 }
 
 static Val make_unary(Maker *k) {
@@ -187,7 +187,7 @@ static Val make_move(Maker *k) {
     }
 }
 
-// Another value of v's shape where there is one.
+// Another value of v's shape, or v.
 static Val like(Maker *k, Val v) {
     for (int i = 0; i < 20; i++) {
         Val w = any(k);
@@ -197,8 +197,7 @@ static Val like(Maker *k, Val v) {
     return tame(Neg(v));
 }
 
-// A sum or maximum of few terms, which fusion writes out, over parts laid side by side: of two
-// values, or of one and the zeros about it.
+// A sum or maximum of few terms, which fusion unrolls, over a concat of two values or a padded one.
 static Val make_short(Maker *k) {
     Val v = some(k, has_axes), parts;
     if (!v.id || type_of(v)->rank == MAX_RANK || type_of(v)->dim[0] > 6)
@@ -219,7 +218,7 @@ static Val make_short(Maker *k) {
     return below(k, 2) ? tame(Sum(parts, 2)) : MaxOf(parts, 2);
 }
 
-// A weight of the wanted shape out of what there is: an odd number of it, repeated.
+// A weight of the given shape, by repeating part of an existing value.
 static Val weight(Maker *k, uint32_t rank, const int64_t *dim) {
     Val v = any(k);
     uint32_t axes = 1;
@@ -373,8 +372,7 @@ static void make_slots(Maker *k) {
     vec_push(k->a, &k->m->net, ((Net){.name = STR("N"), .copy_of = NONE}));
 }
 
-// Something of the slot's shape out of `v`: summed over everything it has, scaled, added to the
-// slot's own value.
+// A value of the slot's shape that depends on `v`: the slot's value plus v's scaled sum.
 static Val next_value(Maker *k, uint32_t slot, uint32_t version, Val v) {
     Val old = Read(k->g, slot, version, k->m->slot.at[slot].type);
     uint32_t axes = 0;
@@ -428,7 +426,7 @@ void program_random(Arena *a, uint64_t seed, Module *out) {
     if (f->blocks == 3) {
         uint32_t visible = k.open.n;
         make_block(&k, 1, OPERATIONS / 2);
-        k.open.n = visible; // what the loop makes stays in it
+        k.open.n = visible; // values of the loop are not used after it
         make_block(&k, 2, OPERATIONS / 2);
         vec_push(a, &f->tape, ((Ctl){CtlRepeat, 3, 0}));
         vec_push(a, &f->tape, ((Ctl){CtlBlock, 1, 0}));
@@ -479,7 +477,7 @@ static bool belongs(const Graph *g, uint32_t id, uint32_t block) {
     return n->block == block || (block == 0 && op_info[n->op].cls == ClassLEAF);
 }
 
-// Reads see the slots as the block finds them; writes are kept until it ends.
+// Reads see the slots as at the block's entry; writes take effect when it ends.
 static void run_block(Arena *a, Oracle *o, uint32_t block) {
     const Graph *g = &o->f->g;
     for (uint32_t id = 1; id < g->node.n; id++)

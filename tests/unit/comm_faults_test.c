@@ -22,7 +22,7 @@ static CommJob faulty_job(float *x) {
                      .what = "bucket 4 (model.gan:9)"};
 }
 
-// Rank 1 holds still until rank 0 has given up.
+// Rank 1 is idle until rank 0 has given up.
 static void late_body(Rank *r, Comm *c) {
     float x = 1;
     CommJob job = faulty_job(&x);
@@ -72,7 +72,7 @@ static void others_learn_that_a_rank_ended(void **state) {
     on_ranks(rank, 3, leaving_body, (CommOptions){.deadline = 20}, NULL);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(rank[i].st, GAN_ERR_IO); // all end with the same exit code
-        assert_false(rank[i].all);                // each has its own words to say
+        assert_false(rank[i].all);                // each reports an error of its own
         if (i != 1)
             assert_non_null(strstr(rank[i].why, "another rank ended"));
     }
@@ -90,8 +90,8 @@ static void stopping_body(Rank *r, Comm *c) {
         r->st = comm_wait(c, job.id);
 }
 
-// The reason with the greatest number of all: the others say LAST_TAG in the lane they do not wait
-// in, and nobody's patience is needed.
+// The error with the largest code wins: the other ranks send LAST_TAG in the lane they do not wait
+// in, so no deadline has to expire.
 static void a_rank_that_stops_alone_does_not_block_the_others(void **state) {
     (void)state;
     Rank rank[MAX_COMM_RANKS];
@@ -155,7 +155,7 @@ static void null_body(Rank *r, Comm *c) {
         r->st = comm_wait(c, job.id);
     bool any = false;
     if (r->st == GAN_OK)
-        r->st = comm_any(c, r->rank == 1, &any); // control works all the same
+        r->st = comm_any(c, r->rank == 1, &any); // control messages still work
     if (x != (float)r->rank || !any)
         *(bool *)r->user = true;
 }

@@ -48,10 +48,10 @@ static void many_collectives_are_in_flight_at_once(void **state) {
     assert_false(wrong);
 }
 
-// A clock has no upper bound on a busy machine: what is timed may be late in every try but one.
-// What waits where it must not is late in all.
+// On a busy machine time has no upper bound: one try within the limit is enough. Code that waits
+// where it must not exceeds it in all tries.
 typedef struct Timed {
-    atomic_bool wrong; // whatever the machine does
+    atomic_bool wrong; // a failure independent of timing
     atomic_bool late;  // in this try
 } Timed;
 

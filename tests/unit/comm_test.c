@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static double part(int rank, size_t i) { // what rank brings as element i: no two sums are equal
+static double part(int rank, size_t i) { // rank's element i: no two sums are equal
     return sin(1 + (double)i * 0.7 + rank * 1.3) * (i % 3 == 0 ? 1e6 : 1);
 }
 
@@ -133,7 +133,7 @@ static void a_tree_gives_the_same_bits_on_any_number_of_ranks(void **state) {
 static void narrow_body(Rank *r, Comm *c) {
     double *sum = r->user, mine = 0;
     for (uint32_t step = 0; r->st == GAN_OK && step < 1000; step++) {
-        float x = 1e-3f; // bf16 cannot hold it: it is off by 2e-6
+        float x = 1e-3f; // not exact in bf16: an error of 2e-6
         CommJob job = {.kind = CommSum,
                        .dtype = DtF32,
                        .wire = DtBF16,
@@ -153,7 +153,7 @@ static void narrow_body(Rank *r, Comm *c) {
 static void narrowed_body(Rank *r, Comm *c) {
     float few[4] = {0}, many[64];
     for (int i = 0; i < 64; i++)
-        many[i] = 1 + 0x1p-12f; // bf16 cannot hold it
+        many[i] = 1 + 0x1p-12f; // not exact in bf16
     few[0] = many[0];
     comm_narrow(c, sizeof many);
     CommJob jobs[] = {{.dtype = DtF32, .wire = DtF32, .data = few, .n = 4},
@@ -182,11 +182,11 @@ static void compression_error_is_fed_back(void **state) {
     for (int n = 2; n <= 3; n++) {
         on_ranks(rank, n, narrow_body, (CommOptions){.deadline = 20}, &sum);
         ranks_ok(rank, n);
-        assert_true(fabs(sum - n) < 2e-5 * n); // without error feedback: 4e-3 away
+        assert_true(fabs(sum - n) < 2e-5 * n); // without error feedback: an error of 4e-3
     }
 }
 
-// The first sum is not finite, for one rank's part is not, or is not as bf16; later ones are.
+// The first sum is not finite, because one rank's part is not, or not in bf16; later sums are.
 static void infinite_body(Rank *r, Comm *c) {
     static const float first[] = {INFINITY, NAN, FLT_MAX, -FLT_MAX, 1};
     enum { N = sizeof first / sizeof *first };
@@ -293,7 +293,7 @@ static void no_communicator_is_one_rank(void **state) {
 
 // --- over MPI ------------------------------------------------------------------------------------
 
-// What `body` leaves must be the same bits on every rank.
+// The results of `body` must have the same bits on every rank.
 static void same_everywhere(Comm *c, const void *mine, size_t bytes) {
     char *all = malloc(bytes * (size_t)comm_size(c));
     assert_int_equal(comm_gather(c, mine, bytes, all), GAN_OK);
@@ -319,9 +319,9 @@ static void mpi_reductions(Rank *r, Comm *c) {
         }
 }
 
-// Sums of many sizes at once, in both lanes: of a number of elements that ranks do not divide, and
-// around those where a message takes another piece, no longer travels with the meeting, or is added
-// up piece by piece.
+// Concurrent sums of many sizes in both lanes: sizes that ranks do not divide, and sizes around the
+// limits at which a message is split, is no longer sent with the synchronization, or is reduced in
+// pieces.
 static void sizes_body(Rank *r, Comm *c) {
     enum { MOST_OF = 4 * COMM_SMALL + 11 };
     static const size_t sizes[] = {
@@ -355,8 +355,8 @@ static void sizes_body(Rank *r, Comm *c) {
     }
 }
 
-// As ranks with one sample more may: both jobs are started by all in one order, but some wait for
-// the small one before they start the large one, whose end others wait for meanwhile.
+// All ranks start both jobs in one order, but some wait for the small one before they start the
+// large one, while others already wait for the large one, as ranks with one sample more may do.
 static void orders_body(Rank *r, Comm *c) {
     enum { LARGE_OF = COMM_SMALL / sizeof(float) + 1 };
     static float large[LARGE_OF];
@@ -383,7 +383,7 @@ static void orders_body(Rank *r, Comm *c) {
 
 // --- cores ---------------------------------------------------------------------------------------
 
-static int bound_threads(void) { // of this process, to a single core
+static int bound_threads(void) { // threads of this process bound to a single core
     int n = 0;
     DIR *d = opendir("/proc/self/task");
     for (struct dirent *e; d && (e = readdir(d));) {
@@ -404,7 +404,7 @@ typedef struct Rooms {
 static void rooms_body(Rank *r, Comm *c) {
     Rooms *x = r->user;
     comm_room(c, x->room);
-    r->st = comm_barrier(c); // all have done as they were told, and wait
+    r->st = comm_barrier(c); // all have finished binding, and wait
     if (r->st == GAN_OK && r->rank == 0)
         x->bound = bound_threads();
     if (r->st == GAN_OK)

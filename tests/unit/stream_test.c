@@ -21,7 +21,7 @@ static void the_order_is_a_permutation_that_never_changes(void **state) {
             free(seen);
         }
     }
-    // Written down: another order would silently change every run that is resumed.
+    // Recorded: another order would silently change every resumed run.
     Order o = {.n = 10, .seed = 1};
     uint64_t got[10], other = 0;
     for (uint64_t i = 0; i < 10; i++)
@@ -86,8 +86,8 @@ static void a_stream_resumes_exactly_and_ranks_share_a_batch(void **state) {
     stream_close(half);
 }
 
-// Classes 0, 2 and 5 of 1, 3 and 6 samples: rounds of three, in each of which every class comes
-// once; a class goes through all of its samples before one comes again.
+// Classes 0, 2 and 5 with 1, 3 and 6 samples: every three samples contain each class once, and a
+// class uses all of its samples before one is repeated.
 static void classes_are_drawn_equally_often(void **state) {
     (void)state;
     enum { N = 10, Rounds = 12 };
@@ -108,7 +108,7 @@ static void classes_are_drawn_equally_often(void **state) {
             met[c] = true;
             moved |= i == 0 && c != (uint32_t) class[order_drawn(&o, 0).sample];
             assert_int_equal(d.turn,
-                             times[d.sample]++); // so its draws are never those of another time
+                             times[d.sample]++); // so its augmentation is never the same twice
         }
     }
     assert_true(moved); // not the same class first in every round
@@ -142,8 +142,8 @@ static void samples_are_drawn_by_their_weights(void **state) {
     arena_release(&a);
 }
 
-// What is drawn by a field: the same on resuming and in each rank's share; what is looked at apart
-// from training comes once each.
+// Sampling by a field (classes balanced, or weights): the same when resumed and for each rank;
+// outside training every sample comes once.
 static void a_stream_samples_by_a_field(void **state) {
     Fixture *p = *state;
     enum { N = 12, Batch = 6 };
@@ -344,8 +344,8 @@ static void keep_text(void *user, const char *text) {
     snprintf(user, 200, "%s", text);
 }
 
-// A sample of two sources is one file name: whatever the order of either, and however many lack on
-// one side. Pixels of each picture tell its number.
+// Two sources are paired by file name: in any order, and with files missing on either side. Pixels
+// encode an image's number.
 static void fields_of_two_sources_are_paired_by_file_name(void **state) {
     Fixture *p = *state;
     static const struct {
@@ -506,7 +506,7 @@ static void every_wav_format_is_read_exactly(void **state) {
     static const struct {
         const char *file;
         uint32_t channels, rate, frames;
-        float coarse; // steps of its numbers, where they are larger than 1/256
+        float coarse; // quantization step, if larger than 1/256
     } files[] = {
         {"pcm8", 1, 16000, 300, 1.0F / 128}, {"pcm16", 1, 16000, 200, 0},
         {"pcm24", 1, 16000, 300, 0},         {"pcm32", 1, 16000, 300, 0},
@@ -539,7 +539,7 @@ static void every_wav_format_is_read_exactly(void **state) {
     }
 }
 
-// What is written is read back to within half a step of 16 bits, and what is too loud is cut.
+// Samples read back to within half a 16-bit step, and are clipped.
 static void a_written_wav_file_reads_back(void **state) {
     enum { Frames = 5000 };
     static float x[2][2][Frames], back[2][2 * Frames + 1000];
@@ -592,7 +592,7 @@ static void the_distance_is_zero_for_equal_sets_and_grows(void **state) {
             assert_true(r.pixels > last && r.mean > 0);
         last = r.pixels;
     }
-    assert_ok(swd_measure(a, N, a, N / 2, chw, &o, &r)); // sets of different size
+    assert_ok(swd_measure(a, N, a, N / 2, chw, &o, &r)); // sets of different sizes
     assert_true(r.pixels > 0 && r.pixels < last);
     // In one dimension the distance between constants is their difference.
     float one[2] = {1, 1}, four[3] = {4, 4, 4};
@@ -630,7 +630,7 @@ static Said run_data(const char *line) {
     return s;
 }
 
-// %s is the place's folder.
+// %s: the fixture's folder.
 static const struct {
     const char *format;
     int code;
@@ -731,7 +731,7 @@ static void synthesis_is_repeatable_and_the_ring_has_its_spread(void **state) {
     for (size_t i = 0; i < 4000; i++)
         radius += hypot(array_at(&a, 2 * i), array_at(&a, 2 * i + 1)) / 4000;
     assert_true(fabs(radius - 2) < 0.02);
-    // As a pack the same numbers.
+    // The same numbers as a pack.
     assert_ok(synth_write(STR("ring"), under(p, "r.pack"), 40, 0, 9));
     assert_ok(pack_open(&p->arena, under(p, "r.pack"), &few));
     assert_int_equal(few.count, 40);
@@ -747,8 +747,8 @@ static void synthesis_is_repeatable_and_the_ring_has_its_spread(void **state) {
     pack_close(&few);
 }
 
-// The n-th allocation of a whole pack-and-read is refused, for every n: an error each time, nothing
-// leaked or left behind.
+// Fails the n-th allocation of packing and reading, for every n: an error each time, no leak and no
+// file left.
 static void refused_memory_is_an_error_wherever_it_happens(void **state) {
     Fixture *p = *state;
     make_folder(p, 3);
@@ -767,7 +767,7 @@ static void refused_memory_is_an_error_wherever_it_happens(void **state) {
             assert_ok(pack_verify(&pack));
             assert_int_equal(pack.count, 3);
             pack_close(&pack);
-            assert_true(nth > 50); // the refusals were met
+            assert_true(nth > 50); // the failures were injected
             return;
         }
         assert_false(file_exists(to));
@@ -775,7 +775,7 @@ static void refused_memory_is_an_error_wherever_it_happens(void **state) {
     fail_msg("it never succeeds");
 }
 
-// The same for archives, compressed arrays and an image that is written.
+// The same for archives, compressed arrays and writing an image.
 static void refused_memory_of_other_sources_is_an_error(void **state) {
     Fixture *p = *state;
     Str png = {0};
