@@ -87,9 +87,10 @@ dnnl_status_t dnn_add_step(Dnn *d, DnnCall *call, DnnDesc desc, const int *arg,
                            const DnnTensor *tensor, int n);
 dnnl_status_t dnn_add_reorder(Dnn *d, DnnCall *call, DnnTensor from, DnnTensor to);
 void dnn_add_host(DnnCall *call, DnnHost *host, void *job);
-void *dnn_job(Dnn *d, size_t size);  // zeroed, lives as long as d
-void *dnn_own(Dnn *d, size_t bytes); // the same, for values; NULL when refused
-DnnDesc *dnn_new_desc(Dnn *d);       // NULL in it; what is put there belongs to d
+void *dnn_job(Dnn *d, size_t size);                // zeroed, lives as long as d
+void *dnn_own(Dnn *d, size_t bytes);               // the same, for values; NULL when refused
+void dnn_stage(Dnn *d, int staging, size_t bytes); // at least so many in a buffer all calls share
+DnnDesc *dnn_new_desc(Dnn *d);                     // NULL in it; what is put there belongs to d
 DnnLayoutRef dnn_desc_layout(DnnDesc desc, dnnl_query_t what);
 DnnLayoutRef dnn_keep_layout(Dnn *d, const DnnShape *s); // lives as long as d; NULL when refused
 dnnl_engine_t dnn_engine(const Dnn *d);
@@ -137,6 +138,9 @@ dnnl_status_t dnn_prepare_thin(Dnn *d, DnnCall *call, DnnConvKind kind, const Dn
 // A convolution of small kernels by way of Winograd's points. t: x, w, y.
 dnnl_status_t dnn_prepare_winograd(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
                                    const DnnTensor t[3], bool *done);
+// A convolution in narrow groups, by loops of our own. t: x, w, y.
+dnnl_status_t dnn_prepare_grouped(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
+                                  const DnnTensor t[3], bool *done);
 // An input gradient as forward convolutions. weights, t: as above.
 dnnl_status_t dnn_prepare_phases(Dnn *d, DnnCall *call, const DnnConv *c, uint32_t weights,
                                  const DnnTensor t[3], bool *done);

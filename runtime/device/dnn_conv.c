@@ -53,10 +53,11 @@ static DnnConv conv_of(const Graph *g, const uint32_t node[3], const ConvGeom *g
 
 void dnn_axes(const DnnConv *c, DnnAxis out[DNN_AXES]) {
     int spatial = c->src.n - 2;
+    const dnnl_dim_t *kernel = c->weights.dim + c->weights.n - spatial;
     for (int i = 0; i < DNN_AXES; i++) {
         int at = i - (DNN_AXES - spatial);
         out[i] = at < 0 ? (DnnAxis){1, 1, 1, 1, 1, 0}
-                        : (DnnAxis){c->src.dim[2 + at], c->dst.dim[2 + at],  c->weights.dim[2 + at],
+                        : (DnnAxis){c->src.dim[2 + at], c->dst.dim[2 + at],  kernel[at],
                                     c->stride[at],      c->dilation[at] + 1, c->before[at]};
     }
 }
@@ -170,6 +171,8 @@ dnnl_status_t dnn_prepare_conv(Dnn *d, const Plan *p, uint32_t id, Memory m, Dnn
             return dnnl_success;
     }
     dnnl_status_t s = dnn_prepare_thin(d, call, r.kind, &c, t, done);
+    if (s == dnnl_success && !*done)
+        s = dnn_prepare_grouped(d, call, r.kind, &c, t, done);
     if (s == dnnl_success && !*done)
         s = dnn_prepare_taps(d, call, r.kind, &c, r.node[SideW], t, done);
     if (s == dnnl_success && !*done)

@@ -183,17 +183,19 @@ static dnnl_status_t new_memory(Dnn *d, DnnLayoutRef layout, void *at, dnnl_memo
     return s;
 }
 
+void dnn_stage(Dnn *d, int staging, size_t bytes) {
+    if (bytes > d->staging_bytes[staging])
+        d->staging_bytes[staging] = bytes;
+}
+
 static dnnl_status_t bind(Dnn *d, DnnStep *step, int arg, DnnTensor t) {
     dnnl_memory_t memory;
     dnnl_status_t s = new_memory(d, t.layout, t.at, &memory);
     if (s != dnnl_success)
         return s;
     if (!t.at) {
-        size_t need = dnnl_memory_desc_get_size(t.layout);
-        need += t.offset;
         vec_push(&d->arena, &d->staged[t.staging], ((Staged){memory, t.offset}));
-        if (need > d->staging_bytes[t.staging])
-            d->staging_bytes[t.staging] = need;
+        dnn_stage(d, t.staging, dnnl_memory_desc_get_size(t.layout) + t.offset);
     }
     step->arg[step->n++] = (dnnl_exec_arg_t){arg, memory};
     return s;
