@@ -4,6 +4,8 @@
 // library chooses the weights' layout; a reorder converts between it and the plan's [o, k..., i].
 #include "dnn.h"
 
+#include <string.h>
+
 // [n, c, ...] of an activation.
 static DnnShape activation(const Graph *g, const Type *t) {
     DnnShape s = {.n = t->rank + 1, .type = (Dtype)t->dtype};
@@ -143,6 +145,72 @@ static dnnl_status_t add_conv(Dnn *d, DnnCall *call, const Roles *r, DnnDesc des
     return s;
 }
 
+// --- wide padding --------------------------------------------------------------------------------
+
+typedef struct Padding { // of the last axis, in bytes
+    const char *x;
+    int64_t lines;
+    size_t before, line, after;
+} Padding;
+
+static void pad(void *job, void *const staging[DNN_STAGING], int64_t round) {
+    (void)round;
+    const Padding *p = job;
+    size_t step = p->before + p->line + p->after;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < p->lines; i++) {
+        char *to = (char *)staging[1] + (size_t)i * step;
+        memset(to, 0, p->before);
+        memcpy(to + p->before, p->x + (size_t)i * p->line, p->line);
+        memset(to + p->before + p->line, 0, p->after);
+    }
+}
+
+// Replaces the padding of the last axis by zeros in a copy of x, because the library errs on wide
+// padding (dnn_api.c). False where there is none, or x is not channels-last.
+static bool pad_here(Dnn *d, DnnConv *c, DnnTensor *x, Padding **out) {
+    int last = c->src.n - 1, axis = last - 2;
+    int64_t before = c->before[axis], after = c->after[axis] > 0 ? c->after[axis] : 0;
+    if (c->src.stride[1] != 1 || before <= 0)
+        return false;
+    size_t pixel = (size_t)c->src.dim[1] * dtype_size[c->src.type];
+    Padding *p = *out = dnn_job(d, sizeof *p);
+    *p = (Padding){x->at, c->src.dim[0], (size_t)before * pixel, (size_t)c->src.dim[last] * pixel,
+                   (size_t)after * pixel};
+    for (int i = 2; i < last; i++)
+        p->lines *= c->src.dim[i];
+    c->src.dim[last] += before + after;
+    c->before[axis] = 0;
+    c->after[axis] -= after;
+    dnn_channels_last(&c->src);
+    *x = (DnnTensor){dnn_keep_layout(d, &c->src), NULL, 1, 0};
+    return x->layout;
+}
+
+static dnnl_status_t prepare_library(Dnn *d, DnnCall *call, const Roles *r, DnnConv *c,
+                                     DnnTensor t[Sides], bool *done) {
+    c->src.any = c->dst.any = groups_are_narrow(c);
+    c->weights.any = true;
+    DnnDesc *desc = dnn_new_desc(d);
+    dnnl_status_t s = dnn_conv_desc(dnn_engine(d), r->kind, c, desc);
+    Padding *padding;
+    if (s == dnnl_unimplemented && r->kind == DnnConvForward &&
+        pad_here(d, c, &t[SideX], &padding)) {
+        c->src.any = c->dst.any = false;
+        s = dnn_conv_desc(dnn_engine(d), r->kind, c, desc);
+        if (s == dnnl_success)
+            dnn_add_host(call, pad, padding);
+    }
+    if (s == dnnl_unimplemented || s == dnnl_invalid_arguments)
+        return dnnl_success;
+    if (s == dnnl_success)
+        s = add_conv(d, call, r, *desc, t);
+    *done = s == dnnl_success;
+    return s;
+}
+
+// --- all -----------------------------------------------------------------------------------------
+
 // Does the kernel meet the input in one place only?
 static bool covers(const Graph *g, const Roles *r, const ConvGeom *geom) {
     const Type *x = node_type(g, r->node[SideX]), *w = node_type(g, r->node[SideW]),
@@ -181,17 +249,5 @@ dnnl_status_t dnn_prepare_conv(Dnn *d, const Plan *p, uint32_t id, Memory m, Dnn
         s = dnn_prepare_columns(d, call, r.kind, &c, t, done);
     if (s == dnnl_success && !*done && r.kind == DnnConvData)
         s = dnn_prepare_phases(d, call, &c, r.node[SideW], t, done);
-    if (s != dnnl_success || *done)
-        return s;
-    c.src.any = c.dst.any = groups_are_narrow(&c);
-    c.weights.any = true;
-    DnnDesc *desc = dnn_new_desc(d);
-    s = dnn_conv_desc(dnn_engine(d), r.kind, &c, desc);
-    if (s == dnnl_unimplemented || s == dnnl_invalid_arguments)
-        return dnnl_success;
-    if (s != dnnl_success)
-        return s;
-    s = add_conv(d, call, &r, *desc, t);
-    *done = s == dnnl_success;
-    return s;
+    return s != dnnl_success || *done ? s : prepare_library(d, call, &r, &c, t, done);
 }

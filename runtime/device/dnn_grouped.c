@@ -107,8 +107,9 @@ static void terms_set(Dnn *d, Grouped *j) {
                 continue;
             j->tap[n] = t;
             j->input[n] = input;
-            j->offset[n++] = (((input * a[0].window + at[0]) * a[1].window + at[1]) * a[2].window +
-                              at[2]) * GROUPED_LANES;
+            j->offset[n++] =
+                (((input * a[0].window + at[0]) * a[1].window + at[1]) * a[2].window + at[2]) *
+                GROUPED_LANES;
         }
         j->first[phase + 1] = n;
     }
@@ -185,8 +186,8 @@ static bool pays(Way library, const Grouped *j) {
     bool f32 = j->read.type == DtF32;
     int64_t wide = j->read.group > j->made.group ? j->read.group : j->made.group;
     switch (library) {
-    case WayNone:
-        return true;
+    case WayNone: // else dnn_conv.c finds a way
+        return j->kind != DnnConvForward || wide <= 16;
     case WayDepthwise:
         return j->share > 1;
     case WayVectors:

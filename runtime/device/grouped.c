@@ -1,6 +1,6 @@
 // grouped.c - convolutions in many narrow groups: each lane of a vector computes one channel.
 //
-//   made[q] [lane] = sum over (input i, kernel element t) of window_i[q*step + t] [lane] . w_it [lane]
+//   made[q] = sum over (input i, kernel element t) of window_i[q*step + t] . w_it
 //
 // A task takes 16 channels (or, of fewer, several samples) and a tile of the image. It copies what
 // the tile reads into a window of floats [inputs, d, h, w, lanes], zeros where the image ends: lane

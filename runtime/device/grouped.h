@@ -32,17 +32,17 @@ typedef struct Grouped {
     GroupedImage read, made;
     void *weights; // [o, k.., i]
     Dtype weight_type;
-    int64_t n, share;     // samples; how many share a vector, where channels are few
-    int64_t blocks;       // vectors of channels of `made`
-    int64_t units, parts; // samples / share; weights' gradient: partial sums
-    int64_t taps, inputs; // kernel elements; channels read for one computed: read.group
-    int64_t *first;       // [phases + 1]: of each phase's terms
-    int64_t *tap;         // [inputs * taps]: a term's kernel element, and
-    int64_t *input;       // channel, and
-    int64_t *offset;      // where it begins in a tile's window, in floats
-    float *packed;        // [blocks, inputs * taps, lanes]; or [parts, blocks, ..]
+    int64_t n, share;           // samples; how many share a vector, where channels are few
+    int64_t blocks;             // vectors of channels of `made`
+    int64_t units, parts;       // samples / share; weights' gradient: partial sums
+    int64_t taps, inputs;       // kernel elements; channels read for one computed: read.group
+    int64_t *first;             // [phases + 1]: of each phase's terms
+    int64_t *tap;               // [inputs * taps]: a term's kernel element, and
+    int64_t *input;             // channel, and
+    int64_t *offset;            // where it begins in a tile's window, in floats
+    float *packed;              // [blocks, inputs * taps, lanes]; or [parts, blocks, ..]
     float zeros[GROUPED_LANES]; // not constants, which a compiler would clear sums by calls for
-    int64_t room;         // floats of staging memory 1 for each thread
+    int64_t room;               // floats of staging memory 1 for each thread
 } Grouped;
 
 typedef struct GroupedRun { // jobs over a Grouped
