@@ -181,9 +181,9 @@ static Way way_of_library(Dnn *d, DnnConvKind kind, const DnnConv *c) {
     return strstr(name, "_dw") ? WayDepthwise : strstr(name, "gemm") ? WayProducts : WayVectors;
 }
 
-// The bounds are where both take equally long.
+// The bounds are where both take equally long. Large kernels repay the copy of a window.
 static bool pays(Way library, const Grouped *j) {
-    bool f32 = j->read.type == DtF32;
+    bool f32 = j->read.type == DtF32, large = j->taps > 32;
     int64_t wide = j->read.group > j->made.group ? j->read.group : j->made.group;
     switch (library) {
     case WayNone: // else dnn_conv.c finds a way
@@ -191,7 +191,9 @@ static bool pays(Way library, const Grouped *j) {
     case WayDepthwise:
         return j->share > 1;
     case WayVectors:
-        return j->read.group * j->made.group <= (f32 || j->kind == DnnConvWeights ? 15 : 4);
+        return j->read.group * j->made.group <= (f32 && large                       ? 16
+                                                 : f32 || j->kind == DnnConvWeights ? 15
+                                                                                    : 4);
     case WayProducts:
         return wide <= (f32 ? 16 : 8);
     }
