@@ -82,6 +82,7 @@ struct Loaded {
     Block *block;      // [func->blocks]
     JitCode *code;     // owned
     Dnn *dnn;          // owned; NULL without the library
+    Ahead *ahead;      // owned; while the plan is loaded, NULL where that is not worth a thread
     FftCalls fft;      // owned
     OrderCalls order;  // owned
     void *scratch;     // owned; partial results of the launch that runs
@@ -247,15 +248,28 @@ static double loop_operations(const Graph *g, const Region *r) {
 
 typedef GanStatus AnchorTask(Loaded *l, const Region *r, Task *out);
 
+static int product_threads(const Loaded *l, uint32_t id) {
+    return threads_worth(l, node_gflop(&l->plan->func->g, id) * 1e9, WorthProduct);
+}
+
+static GanStatus prepare_product(const Loaded *l, Dnn *d, uint32_t id, DnnCall **out) {
+    use_threads(product_threads(l, id)); // the primitives are made for so many
+    GanStatus st = dnn_prepare(d, l->plan, id, l->memory, out);
+    use_threads(l->cpu->base.threads);
+    return st;
+}
+
+static GanStatus prepare_ahead(void *user, Dnn *d, uint32_t id) {
+    DnnCall *call;
+    return prepare_product(user, d, id, &call);
+}
+
 static GanStatus product_task(Loaded *l, const Region *r, Task *out) {
     DnnCall *call = NULL;
-    double operations = node_gflop(&l->plan->func->g, r->node.at[0]) * 1e9;
-    int threads = threads_worth(l, operations, WorthProduct);
-    use_threads(threads); // the primitives are made for so many
-    GanStatus st = l->dnn ? dnn_prepare(l->dnn, l->plan, r->node.at[0], l->memory, &call) : GAN_OK;
-    use_threads(l->cpu->base.threads);
-    TRY(st);
-    *out = call ? (Task){.kind = TaskDnn, .call = call, .threads = threads}
+    uint32_t id = r->node.at[0];
+    if (l->dnn)
+        TRY(prepare_product(l, l->dnn, id, &call));
+    *out = call ? (Task){.kind = TaskDnn, .call = call, .threads = product_threads(l, id)}
                 : (Task){.kind = TaskPlain, .region = r};
     return GAN_OK;
 }
@@ -325,6 +339,7 @@ static GanStatus load_block(Loaded *l, Section b, Block *out) {
     for (uint32_t i = b.first; i < b.first + b.n; i++) {
         Launch launch = p->launch.at[i];
         uint32_t first = out->n;
+        ahead_load(l->ahead, i);
         if (l->code || p->region.at[launch.region].kind != RegionLoop) {
             TRY(load_task(l, launch, &out->task[out->n++]));
         } else {
@@ -390,7 +405,12 @@ static GanStatus cpu_load(Device *d, const Plan *plan, void *slots, void *work, 
     *l = (Loaded){.cpu = (Cpu *)d, .plan = plan, .memory = {slots, work}};
     GanStatus st = arena_init(&l->arena, 0);
     if (st == GAN_OK)
+        st = ahead_start(plan, d->threads - 1, prepare_ahead, l, &l->ahead);
+    if (st == GAN_OK) {
         st = arena_guard(&l->arena, "to load a plan", load_all, l);
+        ahead_join(l->ahead);
+        l->ahead = NULL;
+    }
     if (st != GAN_OK) {
         cpu_unload(l);
         return st;

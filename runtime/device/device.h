@@ -86,12 +86,25 @@ typedef struct DnnCall DnnCall; // one prepared anchor; lives as long as its Dnn
 // `oom`: where to go when arena memory is refused (Arena.oom). *out is NULL without the library.
 GanStatus dnn_open(void *oom, Dnn **out);
 void dnn_close(Dnn *d); // accepts NULL
+// From here on calls are prepared for what the library keeps of them: they cannot run.
+void dnn_rehearse(Dnn *d);
 void dnn_block(Dnn *d); // calls prepared from here on belong to another block
 // Prepares node `id` of the plan. *out is NULL when the library does not do it.
 GanStatus dnn_prepare(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall **out);
 GanStatus dnn_ready(Dnn *d); // after the last dnn_prepare: shared scratch memory
 GanStatus dnn_run(Dnn *d, const DnnCall *call);
 int dnn_vector_level(void); // of x86-64 (psABI) that this machine's instructions reach: 1, 3 or 4
+
+// --- cpu_ahead.c: products prepared by several threads -------------------------------------------
+
+typedef struct Ahead Ahead;
+// Prepares node `id` of the plan, for what the library keeps of it.
+typedef GanStatus AheadPrepare(void *user, Dnn *d, uint32_t id);
+// Starts up to `threads` threads, which prepare the plan's products, the last first. Whoever loads
+// the plan says which launch it has come to, and joins them. *out may be NULL, and is accepted.
+GanStatus ahead_start(const Plan *p, int threads, AheadPrepare *prepare, void *user, Ahead **out);
+void ahead_load(Ahead *a, uint32_t launch);
+void ahead_join(Ahead *a);
 
 // --- cpu_fft.c -----------------------------------------------------------------------------------
 

@@ -12,6 +12,10 @@ void dnn_close(Dnn *d) {
     (void)d;
 }
 
+void dnn_rehearse(Dnn *d) {
+    (void)d;
+}
+
 void dnn_block(Dnn *d) {
     (void)d;
 }

@@ -26,6 +26,7 @@ struct Dnn {
     Arena arena;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
+    bool rehearses; // no value is stored, no memory bound
     uint32_t block; // calls being prepared belong to it
     size_t scratch_bytes, staging_bytes[DNN_STAGING];
     void *scratch, *staging[DNN_STAGING]; // owned, made by dnn_ready
@@ -112,6 +113,10 @@ void dnn_close(Dnn *d) {
     mem_free(d);
 }
 
+void dnn_rehearse(Dnn *d) {
+    d->rehearses = true;
+}
+
 void dnn_block(Dnn *d) {
     d->block++;
 }
@@ -189,6 +194,8 @@ void dnn_stage(Dnn *d, int staging, size_t bytes) {
 }
 
 static dnnl_status_t bind(Dnn *d, DnnStep *step, int arg, DnnTensor t) {
+    if (d->rehearses)
+        return dnnl_success;
     dnnl_memory_t memory;
     dnnl_status_t s = new_memory(d, t.layout, t.at, &memory);
     if (s != dnnl_success)
@@ -204,7 +211,7 @@ static dnnl_status_t bind(Dnn *d, DnnStep *step, int arg, DnnTensor t) {
 static dnnl_status_t bind_scratch(Dnn *d, DnnStep *step, DnnDesc desc) {
     DnnLayoutRef layout = dnn_desc_layout(desc, dnnl_query_scratchpad_md);
     size_t need = dnnl_memory_desc_get_size(layout);
-    if (!need)
+    if (!need || d->rehearses)
         return dnnl_success;
     dnnl_memory_t memory;
     dnnl_status_t s = new_memory(d, layout, NULL, &memory);
@@ -252,6 +259,8 @@ void *dnn_job(Dnn *d, size_t size) {
 }
 
 void *dnn_own(Dnn *d, size_t bytes) {
+    if (d->rehearses)
+        return d;
     void **own = vec_add(&d->arena, &d->own);
     return *own = mem_alloc_pages(bytes);
 }

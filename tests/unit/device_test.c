@@ -295,6 +295,45 @@ static void programs_agree_with_the_oracle(void **state) {
     }
 }
 
+// Forty products that differ: so many that other threads prepare some of them.
+static void program_products(Arena *a, Module *out) {
+    enum { PRODUCTS = 40, ROWS = 8 };
+    Func *f = &out->step;
+    const uint8_t left[] = {1, 2}, right[] = {3, 2}, result[] = {1, 3};
+    *out = (Module){.name = STR("products"), .batch = 1};
+    graph_init(&f->g, a, 1);
+    f->name = STR("step");
+    f->blocks = 1;
+    vec_push(a, &out->net, ((Net){.name = STR("N"), .copy_of = NONE}));
+    for (uint32_t i = 0; i < PRODUCTS; i++) {
+        Type from = type_make(false, 2, (int64_t[]){ROWS, 3 + i}),
+             to = type_make(false, 2, (int64_t[]){ROWS, ROWS});
+        Slot s = {.kind = SlotParam, .name = str_format(a, "x%u", i), .type = from},
+             r = {.kind = SlotParam, .name = str_format(a, "y%u", i), .type = to};
+        vec_push(a, &out->slot, s);
+        vec_push(a, &out->slot, r);
+        Val x = Read(&f->g, 2 * i, 0, from);
+        Val y = Dot(x, left, x, right, result, 2, false);
+        vec_push(a, &f->effect, Write(2 * i + 1, y).id);
+    }
+    vec_push(a, &f->tape, ((Ctl){CtlBlock, 0, 0}));
+}
+
+static void many_products_are_right(void **state) {
+    (void)state;
+    for (int i = 0; i < DEVICES; i++) {
+        if (!present(devices[i]))
+            continue;
+        Arena a;
+        assert_int_equal(arena_init(&a, 0), GAN_OK);
+        Bench b = {.a = &a, .api = devices[i], .d = open_device(devices[i], 4)};
+        program_products(&a, &b.m);
+        check_step(&b, 0, DtF32, 1e-5);
+        devices[i]->close(b.d);
+        arena_release(&a);
+    }
+}
+
 static void ref_agrees_in_double(void **state) {
     (void)state;
     Device *d = open_device(&device_ref, 1);
@@ -702,6 +741,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(convolutions_are_right),
         cmocka_unit_test(loading_survives_refused_memory),
         cmocka_unit_test(programs_agree_with_the_oracle),
+        cmocka_unit_test(many_products_are_right),
         cmocka_unit_test(ref_agrees_in_double),
         cmocka_unit_test(programs_agree_in_bf16),
         cmocka_unit_test(programs_agree_in_f16),
