@@ -526,6 +526,13 @@ static void a_replay_buffer_is_written_once(void **state) {
     assert_int_equal(sites_of(m, 1), 3);
 }
 
+// What is known to be 0 or 1 is found in bounded time, however often a condition joins itself.
+static void conditions_that_double_are_elaborated(void **state) {
+    (void)state;
+    small(NETS "step { c = mean(normal()) > 0\nfor i in range(60) { c = c and c }\n"
+               "update D minimize mean(D(x)) + c using opt\n" G_STEP "}");
+}
+
 // `each sample` is a loop: the graph does not grow with the batch, its iterations do.
 static void each_sample_is_a_loop(void **state) {
     (void)state;
@@ -729,6 +736,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(total_is_one_sum_over_all_weights, set_up),
         cmocka_unit_test_setup(a_data_map_is_part_of_the_graphs, set_up),
         cmocka_unit_test_setup(a_schedule_has_its_rate_at_the_start, set_up),
+        cmocka_unit_test_setup(conditions_that_double_are_elaborated, set_up),
         cmocka_unit_test_setup(each_sample_is_a_loop, set_up),
         cmocka_unit_test_setup(a_replay_buffer_is_written_once, set_up),
         cmocka_unit_test_setup(a_copy_starts_from_its_nets_weights, set_up),

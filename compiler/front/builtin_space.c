@@ -161,13 +161,22 @@ static bool is_same(Value pad) {
     return pad.kind == KindStr && str_eq(pad.str, STR("same"));
 }
 
+// A number of elements that options may make absurd: the shape rules refuse it where it saturates.
+static int64_t saturated(double n) {
+    return n < 0x1p60 ? (int64_t)n : (int64_t)1 << 60;
+}
+
+static int64_t span_of_kernel(const ConvGeom *c, uint32_t i, int64_t kernel) {
+    return saturated((double)(kernel - 1) * (double)c->dilation[i] + 1);
+}
+
 // TensorFlow's SAME: extent / stride, rounded up (of the adjoint: extent * stride, also where the
 // kernel is smaller than the stride and leaves the last ones zero); where it takes an odd number of
 // zeros, one more of them behind.
 static void same_pads(const Type *x, const Type *w, bool adjoint, ConvGeom *out) {
     for (uint32_t i = 0; i < out->n && i + 2u < w->rank; i++) {
         int64_t s = out->stride[i] > 0 ? out->stride[i] : 1, n = x->dim[1 + i],
-                k = (w->dim[2 + i] - 1) * out->dilation[i] + 1;
+                k = span_of_kernel(out, i, w->dim[2 + i]);
         int64_t all = adjoint ? k - s : ((n + s - 1) / s - 1) * s + k - n;
         all = all > 0 ? all : 0;
         out->before[i] = all / 2;
@@ -211,9 +220,10 @@ Value builtin_convolve(Elab *e, const Value *in, uint32_t n) {
 
 // The extent the adjoint gives along spatial axis i.
 static int64_t wide_extent(const ConvGeom *c, uint32_t i, int64_t in, int64_t kernel, bool same) {
-    return same ? in * c->stride[i]
-                : (in - 1) * c->stride[i] + (kernel - 1) * c->dilation[i] + 1 - c->before[i] -
-                      c->after[i];
+    double stride = (double)c->stride[i];
+    return same ? saturated((double)in * stride)
+                : saturated((double)(in - 1) * stride) + span_of_kernel(c, i, kernel) -
+                      c->before[i] - c->after[i];
 }
 
 // The input gradient of the convolution whose output is x.
@@ -227,7 +237,7 @@ Value builtin_convolve_transpose(Elab *e, const Value *in, uint32_t n) {
     if (!want_geometry(e, in + 2, t, w, true, &c))
         return POISON;
     if (w.rank == c.n + 2) {
-        t.dim[0] = w.dim[1] * c.groups;
+        t.dim[0] = saturated((double)w.dim[1] * (double)c.groups);
         for (uint32_t i = 0; i < c.n; i++)
             t.dim[1 + i] = wide_extent(&c, i, t.dim[1 + i], w.dim[2 + i], is_same(in[3]));
     }

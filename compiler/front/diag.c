@@ -99,8 +99,12 @@ void diag(Front *f, DiagCode code, Span span, ...) {
     vec_push(f->perm, &all->kept, d);
 }
 
+bool diag_open(const Front *f) {
+    return f->diags && f->diags->open;
+}
+
 void diag_note(Front *f, Span span, const char *format, ...) {
-    if (!f->diags || !f->diags->open)
+    if (!diag_open(f))
         return;
     va_list args;
     va_start(args, format);
@@ -120,7 +124,7 @@ void diag_note_since(Front *f, uint32_t mark, Span span, Str text) {
 }
 
 void diag_help(Front *f, const char *format, ...) {
-    if (!f->diags || !f->diags->open)
+    if (!diag_open(f))
         return;
     va_list args;
     va_start(args, format);
@@ -136,14 +140,15 @@ uint32_t diag_total(const Front *f) {
 }
 
 void diag_help_known(Front *f, Str word, const Str *known, uint32_t n, const char *what) {
-    Str near = str_nearest(word, known, n);
+    Str near = diag_open(f) ? str_nearest(word, known, n) : (Str){0};
     Text all = {.arena = f->perm};
-    for (uint32_t i = 0; i < n; i++)
-        text_fmt(&all, "%s%.*s", i ? ", " : "", SARG(known[i]));
     if (near.len)
         diag_help(f, "did you mean `%.*s`?", SARG(near));
-    else if (n)
-        diag_help(f, "%s are: %.*s", what, SARG(text_str(&all)));
+    if (near.len || !n || !diag_open(f))
+        return;
+    for (uint32_t i = 0; i < n; i++)
+        text_fmt(&all, "%s%.*s", i ? ", " : "", SARG(known[i]));
+    diag_help(f, "%s are: %.*s", what, SARG(text_str(&all)));
 }
 
 // --- as text -------------------------------------------------------------------------------------

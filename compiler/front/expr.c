@@ -87,24 +87,31 @@ Value eval_arith(Elab *e, Str op, Value a, Value b) {
     bug("operator %.*s", SARG(op));
 }
 
-// Is a tensor 0 or 1 everywhere, as far as its making shows?
-static bool is_truth(const Graph *g, uint32_t id) {
+// Is a tensor 0 or 1 everywhere, as far as its making shows within `depth` operations? Unlimited,
+// `c = c and c` in a loop would take twice as long in every round.
+static bool is_truth(const Graph *g, uint32_t id, uint32_t depth) {
     Op op = (Op)graph_node(g, id)->op;
     double x;
     if (node_is_const(g, id, &x))
         return x == 0 || x == 1;
-    if (op == OpSub)
-        return node_is_const(g, node_in(g, id, 0), &x) && x == 1 && is_truth(g, node_in(g, id, 1));
-    bool both = op == OpMul || op == OpMax;
-    return op == OpEq || op == OpGe || op == OpGt ||
-           (both && is_truth(g, node_in(g, id, 0)) && is_truth(g, node_in(g, id, 1)));
+    if (op == OpEq || op == OpGe || op == OpGt)
+        return true;
+    if (!depth || (op != OpSub && op != OpMul && op != OpMax))
+        return false;
+    uint32_t a = node_in(g, id, 0), b = node_in(g, id, 1);
+    bool left = op == OpSub ? node_is_const(g, a, &x) && x == 1 : is_truth(g, a, depth - 1);
+    return left && is_truth(g, b, depth - 1);
+}
+
+static bool known_truth(Val x) {
+    return is_truth(x.g, x.id, 8);
 }
 
 static Value negated(Elab *e, Value v) {
     Val x;
     if (value_is_plain(v))
         return value_bool(v.num == 0);
-    bool known = value_is_tensor(v) && want_tensor(e, v, &x) && is_truth(x.g, x.id);
+    bool known = value_is_tensor(v) && want_tensor(e, v, &x) && known_truth(x);
     return known ? op2(e, OpSub, value_num(1), v) : op2(e, OpEq, v, value_num(0));
 }
 
@@ -113,7 +120,7 @@ static Value truth(Elab *e, Value v) {
     Val x;
     if (value_is_plain(v))
         return value_bool(v.num != 0);
-    if (!value_is_tensor(v) || !want_tensor(e, v, &x) || is_truth(x.g, x.id))
+    if (!value_is_tensor(v) || !want_tensor(e, v, &x) || known_truth(x))
         return v;
     return negated(e, negated(e, v));
 }
@@ -215,10 +222,10 @@ static Value eval_name(Elab *e, Env *env, const Ast *a) {
     uint32_t builtin;
     if (builtin_find(a->text, &builtin))
         return (Value){.kind = KindBuiltin, .id = builtin};
-    Str near = scope_nearest(e, env, a->text);
     diag(e->f, DiagE0301, here(e), SARG(a->text));
     in_library(e);
-    help_name(e, a->text, near);
+    if (diag_open(e->f)) // the search takes as long as there are names
+        help_name(e, a->text, scope_nearest(e, env, a->text));
     return POISON;
 }
 
@@ -291,13 +298,14 @@ static bool eval_range(Elab *e, Env *env, const Ast *a, int64_t n, int64_t *from
         return false;
     if (a->b && !want_int(e, eval(e, env, a->b), "the end of a range", to))
         return false;
+    long long first = *from, end = *to; // as written
     if (*from < 0)
         *from += n;
     if (*to < 0)
         *to += n;
     if (*from >= 0 && *from <= *to && *to <= n)
         return true;
-    diag(e->f, DiagE0307, here(e), (long long)*from, (long long)*to, (long long)n,
+    diag(e->f, DiagE0307, here(e), first, end, (long long)n,
          *from > *to ? "empty" : "out of bounds");
     return false;
 }
@@ -414,7 +422,7 @@ Value eval_every(Elab *e, Env *env, const Ast *a, bool drop) {
     int64_t k;
     if (!want_int(e, eval(e, env, a->a), "`every`", &k))
         return POISON;
-    if (k < 1) {
+    if (k < 1 || k > INT32_MAX) {
         diag(e->f, DiagE0511, here(e), "every", (long long)k);
         return POISON;
     }
@@ -462,13 +470,23 @@ static Value eval_kind(Elab *e, Env *env, const Ast *a) {
     bug("an expression of kind %d", (int)a->kind);
 }
 
+// Whether what walks over a list may do so: by recursion, and as long as all of it has elements. A
+// list may hold one list many times.
+static bool list_fits(Elab *e, List l) {
+    if (l.depth <= MAX_LISTS)
+        return l.size <= MAX_WORK || work_done(e, l.size);
+    if (!e->stop)
+        diag(e->f, DiagE0323, here(e), MAX_LISTS);
+    e->stop = true;
+    return false;
+}
+
 Value eval(Elab *e, Env *env, const Ast *a) {
     if (!elab_alive(e))
         return POISON;
     Spot outer = spot_enter(e, a);
     Value v = eval_kind(e, env, a);
-    // A list may hold one list many times: what walks it takes as long as all of it has elements.
-    if (v.kind == KindList && v.list.size > MAX_WORK && !work_done(e, v.list.size))
+    if (v.kind == KindList && !list_fits(e, v.list))
         v = POISON;
     spot_leave(e, outer);
     return v;

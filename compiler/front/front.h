@@ -52,6 +52,7 @@ typedef enum DiagCode {
 // calls refine the newest one. A second diagnostic at the same place, or a follow-up of a poisoned
 // value, is dropped.
 void diag(Front *f, DiagCode code, Span span, ...);
+bool diag_open(const Front *f); // whether the newest was kept, so that notes and help go to it
 void diag_note(Front *f, Span span, const char *format,
                ...); // "where the other side came from", printed with its line
 // Adds the note to all diagnostics since a mark.

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LONG_TEXT = 100 }; // a list longer than that is cut off in messages
+enum { LONG_TEXT = 100 }; // a list or string longer than that is cut off in messages
 
 static const double max_elements = 1099511627776.0; // 2^40, as the graph allows; with the batch
 
@@ -24,10 +24,15 @@ Value value_str(Str s) {
 
 Value value_list(const Value *at, uint32_t n) {
     uint64_t size = n;
-    for (uint32_t i = 0; i < n; i++)
-        size += at[i].kind == KindList ? at[i].list.size : 0;
-    return (Value){.kind = KindList,
-                   .list = {at, n, size < UINT32_MAX ? (uint32_t)size : UINT32_MAX}};
+    uint32_t depth = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (at[i].kind != KindList)
+            continue;
+        size += at[i].list.size;
+        depth = at[i].list.depth > depth ? at[i].list.depth : depth;
+    }
+    uint32_t counted = size < UINT32_MAX ? (uint32_t)size : UINT32_MAX;
+    return (Value){.kind = KindList, .list = {at, n, counted, depth + 1}};
 }
 
 Value value_tensor(Val v) {
@@ -132,6 +137,13 @@ const char *value_what(Value v) {
     return "a value";
 }
 
+static void put_string(Text *t, Str s) {
+    size_t n = s.len < LONG_TEXT ? s.len : LONG_TEXT;
+    while (n < s.len && ((unsigned char)s.ptr[n] & 0xC0) == 0x80)
+        n--; // not within a character
+    text_fmt(t, "\"%.*s%s\"", SARG(str_sub(s, 0, n)), n < s.len ? "..." : "");
+}
+
 static void put_value(Elab *e, Text *t, Value v) {
     switch (v.kind) {
     case KindNum:
@@ -141,7 +153,7 @@ static void put_value(Elab *e, Text *t, Value v) {
         text_put(t, str_c(v.num != 0 ? "true" : "false"));
         return;
     case KindStr:
-        text_fmt(t, "\"%.*s\"", SARG(v.str));
+        put_string(t, v.str);
         return;
     case KindList:
         text_char(t, '[');

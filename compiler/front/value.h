@@ -44,7 +44,8 @@ typedef struct Value Value;
 typedef struct List {
     const Value *at;
     uint32_t n;
-    uint32_t size; // elements at every depth; 0: not counted
+    uint32_t size;  // elements at every depth; 0: not counted
+    uint32_t depth; // lists in lists; limited by eval, so recursion over a value is safe
 } List;
 typedef struct Closure Closure;
 typedef struct Object Object;

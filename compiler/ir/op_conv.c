@@ -43,16 +43,18 @@ static bool read_geom(Infer *q, ConvGeom *c) {
     const Attr *at = q->attr;
     if (at->n < 1 || at->i[0] < 1 || at->i[0] > 3 || at->n != 2 + 4 * at->i[0])
         return infer_fail(q, "a convolution goes over 1 to 3 spatial axes");
-    static const char *const option[] = {"stride", "pad", "pad", "dilation", "groups"};
-    for (uint32_t i = 1; i < at->n; i++)
-        if (at->i[i] < 0 || at->i[i] > INT32_MAX)
-            return infer_fail(q, "%s must be from 0 to 2^31 - 1, found %lld",
-                              option[(i - 1) / (uint32_t)at->i[0]], (long long)at->i[i]);
+    static const struct {
+        const char *name;
+        int min;
+    } option[] = {{"stride", 1}, {"pad", 0}, {"pad", 0}, {"dilation", 1}, {"groups", 1}};
+    for (uint32_t i = 1; i < at->n; i++) {
+        uint32_t k = (i - 1) / (uint32_t)at->i[0];
+        if (at->i[i] < option[k].min || at->i[i] > INT32_MAX)
+            return infer_fail(q, "%s must be from %d to 2^31 - 1, found %lld", option[k].name,
+                              option[k].min, (long long)at->i[i]);
+    }
     *c = conv_geom(at);
-    for (uint32_t i = 0; i < c->n; i++)
-        if (c->stride[i] < 1 || c->dilation[i] < 1)
-            return infer_fail(q, "stride and dilation must be at least 1");
-    return c->groups >= 1 || infer_fail(q, "groups must be at least 1");
+    return true;
 }
 
 static bool picture_rank(Infer *q, const ConvGeom *c, const char *who, const Type *t) {
