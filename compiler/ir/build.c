@@ -266,9 +266,9 @@ Val ArgSort(Val x) {
     return add(OpArgSort, &x, 1, NULL, NULL);
 }
 
-Val Arrange(Val x, Val places, bool back) {
+Val Arrange(Val x, Val index, bool back) {
     Attr at = attr1(back);
-    return add2(OpArrange, x, places, &at, NULL);
+    return add2(OpArrange, x, index, &at, NULL);
 }
 
 Val Conv(Val x, Val w, const ConvGeom *c) {

@@ -55,8 +55,8 @@ static uint32_t read_act(const Graph *g, uint32_t id, Epilogue *out) {
         out->act = ActTanh;
         return uncast(g, node_in(g, id, 0));
     }
-    SignAsked y;
-    if (!node_asks_sign(g, id, &y))
+    SignSelect y;
+    if (!node_selects_by_sign(g, id, &y))
         return id;
     if (node_is_const(g, y.below, &c) && c == 0)
         out->act = ActRelu;

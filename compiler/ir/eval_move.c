@@ -166,19 +166,19 @@ static int64_t row_index(const Eval *e, int64_t i, int64_t rows) {
     return x >= (double)rows ? rows - 1 : (int64_t)x;
 }
 
-// Places by sample, and the elements of a table and of one of its rows.
+// Indices of a sample, and the elements of a table and of one of its rows.
 typedef struct Rows {
-    int64_t samples, places, rows, size;
+    int64_t samples, indices, rows, size;
     int64_t table_step, index_step; // elements from sample to sample, 0 where shared
 } Rows;
 
 static Rows rows_in(const Eval *e, const Type *table, const Type *rows) {
     const Type *index = eval_in_type(e, 1);
-    Rows r = {.samples = rows->batched ? e->g->batch : 1, .places = type_sample(index)};
+    Rows r = {.samples = rows->batched ? e->g->batch : 1, .indices = type_sample(index)};
     r.rows = table->dim[0];
     r.size = type_sample(table) / r.rows;
     r.table_step = table->batched ? type_sample(table) : 0;
-    r.index_step = index->batched ? r.places : 0;
+    r.index_step = index->batched ? r.indices : 0;
     return r;
 }
 
@@ -187,7 +187,7 @@ void eval_Gather(Eval *e) {
     size_t one = e->f64 ? sizeof(double) : sizeof(float), bytes = (size_t)r.size * one;
     char *to = e->out;
     for (int64_t b = 0; b < r.samples; b++) {
-        for (int64_t i = 0; i < r.places; i++, to += bytes) {
+        for (int64_t i = 0; i < r.indices; i++, to += bytes) {
             int64_t row = row_index(e, b * r.index_step + i, r.rows);
             int64_t from = b * r.table_step + row * r.size;
             memcpy(to, (const char *)e->in[0] + (size_t)from * one, bytes);
@@ -201,7 +201,7 @@ void eval_Scatter(Eval *e) {
     int64_t all = type_elements(e->g, table), at = 0;
     double *sum = arena_array(e->scratch, double, all);
     for (int64_t b = 0; b < r.samples; b++) { // in order: the order of a sum is part of the result
-        for (int64_t i = 0; i < r.places; i++) {
+        for (int64_t i = 0; i < r.indices; i++) {
             int64_t row = row_index(e, b * r.index_step + i, r.rows);
             double *to = sum + b * r.table_step + row * r.size;
             for (int64_t j = 0; j < r.size; j++)

@@ -1,13 +1,12 @@
-// eval_order.c - orders of lines for the reference evaluator: places are merged, two runs into one
-// of twice their length.
+// eval_order.c - sorting for the reference evaluator: a merge sort of each row's indices.
 #include "eval.h"
 
-// Does a number that comes first stand before, or beside, one that comes later? NaN is last.
+// Does `a` stay in front of `b`, which follows it? NaN is last.
 static bool stays(double a, double b) {
     return a <= b || b != b;
 }
 
-// Runs [lo, mid) and [mid, hi) of places into one.
+// Merges runs [lo, mid) and [mid, hi) of indices into one.
 static void merge(const double *x, const int64_t *from, int64_t *to, int64_t lo, int64_t mid,
                   int64_t hi) {
     for (int64_t i = lo, a = lo, b = mid; i < hi; i++)
@@ -43,10 +42,10 @@ void eval_Arrange(Eval *e) {
     int64_t n = t->dim[t->rank - 1], all = type_elements(e->g, t);
     bool back = eval_ints(e)[0] != 0;
     for (int64_t i = 0; i < all; i++) {
-        double place = value_get(e->in[1], e->f64, i);
-        if (!(place >= 0 && place < (double)n)) // of no order: NaN, say
+        double index = value_get(e->in[1], e->f64, i);
+        if (!(index >= 0 && index < (double)n)) // not of a sort: NaN, for example
             continue;
-        int64_t there = i - i % n + (int64_t)place;
+        int64_t there = i - i % n + (int64_t)index;
         value_put(e->out, e->f64, back ? there : i, value_get(e->in[0], e->f64, back ? i : there));
     }
 }

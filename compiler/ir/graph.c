@@ -203,17 +203,17 @@ bool node_is_const(const Graph *g, uint32_t id, double *out) {
     return true;
 }
 
-bool node_asks_sign(const Graph *g, uint32_t id, SignAsked *out) {
+bool node_selects_by_sign(const Graph *g, uint32_t id, SignSelect *out) {
     if (graph_node(g, id)->op != OpWhere)
         return false;
-    uint32_t ask = node_in(g, id, 0), yes = node_in(g, id, 1), no = node_in(g, id, 2);
-    bool above = graph_node(g, ask)->op == OpGt;
+    uint32_t compare = node_in(g, id, 0), yes = node_in(g, id, 1), no = node_in(g, id, 2);
+    bool above = graph_node(g, compare)->op == OpGt;
     uint32_t x = above ? yes : no;
     double c;
-    if ((!above && graph_node(g, ask)->op != OpGe) || node_in(g, ask, !above) != x ||
-        !node_is_const(g, node_in(g, ask, above), &c) || c != 0)
+    if ((!above && graph_node(g, compare)->op != OpGe) || node_in(g, compare, !above) != x ||
+        !node_is_const(g, node_in(g, compare, above), &c) || c != 0)
         return false;
-    *out = (SignAsked){ask, x, above ? no : yes};
+    *out = (SignSelect){compare, x, above ? no : yes};
     return true;
 }
 

@@ -54,8 +54,8 @@ typedef enum OpClass {
     ClassCount
 } OpClass;
 
-// Operations of class ANCHOR by what they are to whoever counts, narrows or carries them out: each
-// has a table of these.
+// Operations of class ANCHOR by kind. What counts their arithmetic, narrows their operands or
+// executes them has a table with an entry for each family.
 typedef enum AnchorFamily {
     FamilyNone,
     FamilyProduct,
@@ -188,11 +188,11 @@ static inline uint32_t node_axes(const Graph *g, uint32_t id) {
 bool node_is_const(const Graph *g, uint32_t id,
                    double *out); // a Const, looked at through Expand and Reshape
 // y = where(x > 0, x, below), or where(0 >= x, below, x), which passes NaN on: an activation that
-// asks for the sign of x. False, and nothing written, where `id` is something else.
-typedef struct SignAsked {
-    uint32_t ask, x, below;
-} SignAsked;
-bool node_asks_sign(const Graph *g, uint32_t id, SignAsked *out);
+// selects by the sign of x. False, and nothing written, where `id` is something else.
+typedef struct SignSelect {
+    uint32_t compare, x, below;
+} SignSelect;
+bool node_selects_by_sign(const Graph *g, uint32_t id, SignSelect *out);
 void node_add_span(Graph *g, uint32_t id, Span s); // sets grow when equal nodes meet
 uint32_t *graph_uses(const Graph *g, Arena *a);    // use counts, [node.n]
 // From nodes that are needed, marked in needed[node.n], to their operands, transitively.
@@ -274,7 +274,7 @@ typedef struct ConvGeom {
 // Collectives: part `part` of call `call`, and its sum over the ranks. In the fixed order of a tree
 // (OrderTree), or as is fastest.
 typedef enum SumOrder { OrderAny, OrderTree } SumOrder;
-// Bytes of a call that somebody waits for: up to here it overtakes larger ones.
+// A call of up to so many bytes, whose result is waited for, starts before larger ones.
 enum { COMM_SMALL = 64 << 10 };
 Val ReduceStart(Val partial, uint32_t call, uint32_t part, SumOrder order);
 Val ReduceWait(Val started);
@@ -289,12 +289,11 @@ Attr conv_attr(const ConvGeom *c);
 // inverse of it: `like` says how many numbers.
 Val Fft(Val x, bool inverse, const Type *like); // like: NULL, or the type where it is real
 
-// Along the last axis of [n] or [l, n]: where the elements of each line are in ascending order, the
-// least first, equal ones as they come, NaN last.
+// The indices that sort each row along the last axis of [n] or [l, n]: ascending, stable, NaN last.
 Val ArgSort(Val x);
-// x in the order of such places, of x's type. `back`: element i goes to places[i] instead, which is
-// the inverse, and the adjoint.
-Val Arrange(Val x, Val places, bool back);
+// Element i of each row is element index[i] of x's row; of x's type. `back`: element i goes to
+// index[i] instead, which is the inverse, and the adjoint.
+Val Arrange(Val x, Val index, bool back);
 
 // --- op_order.c ----------------------------------------------------------------------------------
 

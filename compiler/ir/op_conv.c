@@ -57,7 +57,7 @@ static bool read_geom(Infer *q, ConvGeom *c) {
     return true;
 }
 
-static bool picture_rank(Infer *q, const ConvGeom *c, const char *who, const Type *t) {
+static bool has_spatial_axes(Infer *q, const ConvGeom *c, const char *who, const Type *t) {
     return t->rank == c->n + 1 ||
            infer_fail(q, "%s should have channels and %u spatial axes, it is %s", who, c->n,
                       type_name(t).s);
@@ -114,7 +114,7 @@ static bool extents_meet(Infer *q, const ConvGeom *c, const Type *x, const Type 
 bool infer_Conv(Infer *q) {
     ConvGeom c;
     const Type *x = infer_in(q, 0), *w = infer_in(q, 1);
-    if (!read_geom(q, &c) || !picture_rank(q, &c, "the input", x) ||
+    if (!read_geom(q, &c) || !has_spatial_axes(q, &c, "the input", x) ||
         !weight_fits(q, &c, w, false) ||
         !channels_fit(q, "the input", x, w, w->dim[1] * c.groups) || !infer_dtypes(q, 0, 2))
         return false;
@@ -136,8 +136,9 @@ bool infer_Conv(Infer *q) {
 bool infer_ConvDx(Infer *q) {
     ConvGeom c;
     const Type *gy = infer_in(q, 0), *w = infer_in(q, 1);
-    if (!infer_wants(q, "conv_dx") || !read_geom(q, &c) || !picture_rank(q, &c, "the input", gy) ||
-        !picture_rank(q, &c, "the result", &q->out) || !weight_fits(q, &c, w, true) ||
+    if (!infer_wants(q, "conv_dx") || !read_geom(q, &c) ||
+        !has_spatial_axes(q, &c, "the input", gy) ||
+        !has_spatial_axes(q, &c, "the result", &q->out) || !weight_fits(q, &c, w, true) ||
         !channels_fit(q, "the input", gy, w, w->dim[0]) || !infer_dtypes(q, 0, 2) ||
         !channels_fit(q, "the result", &q->out, w, w->dim[1] * c.groups))
         return false;
@@ -149,8 +150,9 @@ bool infer_ConvDx(Infer *q) {
 bool infer_ConvDw(Infer *q) {
     ConvGeom c;
     const Type *x = infer_in(q, 0), *gy = infer_in(q, 1), *w = &q->out;
-    if (!infer_wants(q, "conv_dw") || !read_geom(q, &c) || !picture_rank(q, &c, "the input", x) ||
-        !picture_rank(q, &c, "the output's gradient", gy))
+    if (!infer_wants(q, "conv_dw") || !read_geom(q, &c) ||
+        !has_spatial_axes(q, &c, "the input", x) ||
+        !has_spatial_axes(q, &c, "the output's gradient", gy))
         return false;
     q->out.batched = false;
     q->out.dtype = infer_product(q, x->dtype);

@@ -162,20 +162,21 @@ Val grad_Concat(Val y, Val g, uint32_t k) {
 
 // --- Gather, Scatter: each other's adjoints in the first operand ---------------------------------
 //
-// A table [n, r...], places [k...] and rows [k..., r...]. Rows are per sample where the table or
-// the places are, so each is the other's adjoint; of a shared table the samples' rows are added up.
-// A place is a whole number held as a real one, so there are as many rows as f32 can count.
+// A table [n, r...], indices [k...] and rows [k..., r...]. Rows are per-sample where the table or
+// the indices are, so each is the other's adjoint; rows of all samples are added into a shared
+// table. An index is a whole number in a floating-point type, so a table has at most as many rows
+// as f32 can count.
 
-// The rows that places name in a table.
+// The rows of a table that indices select.
 static bool rows_of(Infer *q, const Type *table, const Type *index, Type *rows) {
     uint32_t rank = index->rank + table->rank - 1u;
     if (table->rank < 1)
         return infer_fail(q, "the table %s should have rows", type_name(table).s);
     if (table->dim[0] > MOST_COUNTED)
-        return infer_fail(q, "the table %s has more rows than a number can name: %d",
+        return infer_fail(q, "the table %s has more rows than an index can count: %d",
                           type_name(table).s, MOST_COUNTED);
     if (rank > MAX_RANK)
-        return infer_fail(q, "rows of %s at places %s would have %u axes, more than %d",
+        return infer_fail(q, "rows of %s at indices %s would have %u axes, more than %d",
                           type_name(table).s, type_name(index).s, rank, MAX_RANK);
     *rows = *index;
     rows->dtype = table->dtype;
@@ -202,7 +203,7 @@ bool infer_Scatter(Infer *q) {
     if (!rows_of(q, &q->out, index, &fit))
         return false;
     return type_same_shape(rows, &fit) ||
-           infer_fail(q, "rows %s with places %s do not fit the table %s", type_name(rows).s,
+           infer_fail(q, "rows %s with indices %s do not fit the table %s", type_name(rows).s,
                       type_name(index).s, type_name(&q->out).s);
 }
 

@@ -1,8 +1,8 @@
-// op_order.c - ArgSort and Arrange: the order along the last axis, and what lies in it.
+// op_order.c - ArgSort and Arrange: the indices that sort each row, and rows in that order.
 //
-// Operands are [n] or [l, n], of samples or shared: lines, each with an order of its own. The order
-// is a value, so that what is sorted by it and the gradients of that are sorted once. Places are
-// whole numbers, and locally constant.
+// Operands are [n] or [l, n], per-sample or shared: rows (lines), each sorted on its own. The
+// indices are a value, so a row is sorted once for all that is put in its order, gradients
+// included. They are whole numbers and locally constant.
 #include "op.h"
 
 OrderLines order_lines(const Graph *g, const Type *t) {
@@ -15,18 +15,18 @@ OrderLines order_lines(const Graph *g, const Type *t) {
 static bool infer_lines(Infer *q, const char *what) {
     const Type *x = infer_in(q, 0);
     if (x->rank < 1 || x->rank > 2)
-        return infer_fail(q, "%s is along lines [n] or [l, n], not of %s", what, type_name(x).s);
+        return infer_fail(q, "%s is along rows [n] or [l, n], not of %s", what, type_name(x).s);
     if (dtype_is_half((Dtype)x->dtype))
         return infer_fail(q, "%s is of f32 or f64, not %s", what, dtype_name[x->dtype]);
     if (x->dim[x->rank - 1] > MOST_COUNTED)
-        return infer_fail(q, "%s is of up to %d numbers a line, not of %s", what, MOST_COUNTED,
+        return infer_fail(q, "%s takes up to %d numbers a row, not %s", what, MOST_COUNTED,
                           type_name(x).s);
     q->out = *x;
     return true;
 }
 
 bool infer_ArgSort(Infer *q) {
-    return infer_lines(q, "an order");
+    return infer_lines(q, "a sort");
 }
 
 Val grad_ArgSort(Val y, Val g, uint32_t k) {
@@ -35,13 +35,13 @@ Val grad_ArgSort(Val y, Val g, uint32_t k) {
 }
 
 bool infer_Arrange(Infer *q) {
-    const Type *x = infer_in(q, 0), *places = infer_in(q, 1);
+    const Type *x = infer_in(q, 0), *index = infer_in(q, 1);
     if (q->attr->n != 1 || q->attr->i[0] < 0 || q->attr->i[0] > 1)
-        return infer_fail(q, "an arrangement is by places (0) or back (1)");
-    if (!type_same_shape(x, places))
-        return infer_fail(q, "%s is not arranged by the places of %s", type_name(x).s,
-                          type_name(places).s);
-    return infer_lines(q, "an arrangement");
+        return infer_fail(q, "arrange: `back` is 0 or 1");
+    if (!type_same_shape(x, index))
+        return infer_fail(q, "%s cannot be arranged by indices %s: their shapes differ",
+                          type_name(x).s, type_name(index).s);
+    return infer_lines(q, "a sort");
 }
 
 Val grad_Arrange(Val y, Val g, uint32_t k) {

@@ -56,30 +56,32 @@ static bool ends_with(const Graph *g, const uint32_t *reads, uint32_t x) {
 }
 
 static bool is_activation(const Graph *g, const uint32_t *reads, uint32_t y) {
-    SignAsked s;
-    if (!node_type(g, y)->batched || !node_asks_sign(g, y, &s))
+    SignSelect s;
+    if (!node_type(g, y)->batched || !node_selects_by_sign(g, y, &s))
         return false;
     bool scaled = graph_node(g, s.below)->op == OpMul;
-    return reads[s.ask] > 1 && keeps_sign(g, s.below, s.x) && reads[s.x] == (scaled ? 3 : 2) &&
+    return reads[s.compare] > 1 && keeps_sign(g, s.below, s.x) && reads[s.x] == (scaled ? 3 : 2) &&
            ends_with(g, reads, s.x);
 }
 
-// The comparison `ask` of an activation's input, asking its output y instead.
-static uint32_t asked_of(Graph *to, const Graph *from, uint32_t ask, Val y, const uint32_t *map) {
-    bool above = graph_node(from, ask)->op == OpGt;
-    Val zero = {to, map[node_in(from, ask, above)]};
+// The comparison `old` of an activation's input, made with its output y instead.
+static uint32_t compare_output(Graph *to, const Graph *from, uint32_t old, Val y,
+                               const uint32_t *map) {
+    bool above = graph_node(from, old)->op == OpGt;
+    Val zero = {to, map[node_in(from, old, above)]};
     return above ? Gt(y, zero).id : Ge(zero, y).id;
 }
 
-static uint32_t ask_output(void *user, Graph *to, const Graph *from, uint32_t id,
-                           const uint32_t *map) {
-    const uint32_t *output = user; // [old node] of a question for x's sign: its y; else 0
+static uint32_t read_output(void *user, Graph *to, const Graph *from, uint32_t id,
+                            const uint32_t *map) {
+    const uint32_t *output =
+        user; // [old node] of a comparison of x with 0: the y it selects; else 0
     const Node *n = graph_node(from, id);
     uint32_t in[MAX_IN];
     for (uint32_t k = 0; k < n->nin; k++) {
         uint32_t old = node_in(from, id, k), y = output[old];
         bool known = y && y < id && (!to->block_open || to->block_open[graph_node(from, y)->block]);
-        in[k] = known ? asked_of(to, from, old, (Val){to, map[y]}, map) : map[old];
+        in[k] = known ? compare_output(to, from, old, (Val){to, map[y]}, map) : map[old];
     }
     return graph_add(to, (Op)n->op, in, n->nin, node_attr(from, id), node_type(from, id));
 }
@@ -95,5 +97,5 @@ void pass_mask(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
             any = true;
         }
     if (any)
-        func_rewrite(perm, f, f->g.batch, ask_output, output);
+        func_rewrite(perm, f, f->g.batch, read_output, output);
 }

@@ -269,13 +269,13 @@ static void operands_that_do_not_fit_are_named(void **state) {
            "a transform is of samples [parts, ..., n] or of a shared value [lines, parts, n], not "
            "[2, 4]");
     refuse(OpArgSort, VALS(picture), NULL, NULL,
-           "an order is along lines [n] or [l, n], not of [B, 3, 64, 64]");
+           "a sort is along rows [n] or [l, n], not of [B, 3, 64, 64]");
     refuse(OpArgSort, VALS(leaf(12, SHARED(1, 1 << 25))), NULL, NULL,
-           "an order is of up to 16777216 numbers a line, not of [1, 33554432]");
+           "a sort takes up to 16777216 numbers a row, not [1, 33554432]");
     refuse(OpArrange, VALS(leaf(13, SHARED(2, 4)), leaf(14, SHARED(2, 5))), &inverse, NULL,
-           "[2, 4] is not arranged by the places of [2, 5]");
+           "[2, 4] cannot be arranged by indices [2, 5]: their shapes differ");
     refuse(OpArrange, VALS(leaf(13, SHARED(2, 4)), leaf(13, SHARED(2, 4))),
-           &(Attr){.n = 1, .i = {2}}, NULL, "an arrangement is by places (0) or back (1)");
+           &(Attr){.n = 1, .i = {2}}, NULL, "arrange: `back` is 0 or 1");
     refuse(OpFft, VALS(leaf(8, half)), &inverse, NULL, "a transform is of f32 or f64, not bf16");
 }
 
