@@ -1,16 +1,16 @@
 // cluster.c - clusters of units, and the topological order that keeps their graph acyclic.
 //
 // The order is maintained, not recomputed: a walk from one cluster is cut off at the position of
-// the other, so a merge of neighbours costs what lies between them (the idea of Pearce and Kelly,
-// "A dynamic topological sort algorithm for directed acyclic graphs", 2006).
+// the other, so a merge of neighbours costs the clusters between them (the idea of Pearce and
+// Kelly, "A dynamic topological sort algorithm for directed acyclic graphs", 2006).
 #include "fuse.h"
 
 #include <string.h>
 
 enum {
     MaxMembers = 128, // units of a cluster: keeps kernels readable and compilers quick
-    MostPlaces = 64,  // of a value that are told apart
-    OwnPlace = 0      // where a walk begins, for each element
+    MaxIndices = 64,  // index expressions of a value that are told apart
+    OwnIndex = 0      // of the element that a walk begins at
 };
 
 void clusters_init(Fuse *z) {
@@ -21,7 +21,7 @@ void clusters_init(Fuse *z) {
     z->order = arena_array(z->arena, uint32_t, n);
     z->mark = arena_array(z->arena, uint32_t, n);
     z->seen = arena_array(z->arena, uint32_t, 2 * n);
-    z->asked = arena_array(z->arena, Asked, n);
+    z->demand = arena_array(z->arena, Demand, n);
     z->stack.at = arena_array(z->arena, uint32_t, n);
     z->stack.cap = n;
     for (uint32_t id = 1; id < n; id++) { // index order is a topological order
@@ -117,10 +117,10 @@ static bool first_visit(Fuse *z, uint32_t unit, bool aligned) {
     return first;
 }
 
-// What a walk asks for of a node is known before it is passed on: it goes from the last node to the
-// first.
-static Asked *asked_of(Fuse *z, uint32_t id) {
-    Asked *a = &z->asked[id];
+// A walk goes from the last node to the first, so all that it reads of a node is known before that
+// node's own operands are visited.
+static Demand *demand_of(Fuse *z, uint32_t id) {
+    Demand *a = &z->demand[id];
     if (a->visit != z->visit) {
         uint32_t k = z->stack.n;
         vec_push(z->arena, &z->stack, id);
@@ -129,34 +129,34 @@ static Asked *asked_of(Fuse *z, uint32_t id) {
         z->stack.at[k] = id;
         a->visit = z->visit;
         a->start = a->read = false;
-        a->place.n = 0;
+        a->index.n = 0;
     }
     return a;
 }
 
-static void add_place(Fuse *z, Asked *a, uint64_t at, double times) {
+static void add_index(Fuse *z, Demand *a, uint64_t hash, double times) {
     uint32_t k = 0;
-    while (k < a->place.n && a->place.at[k].at != at)
+    while (k < a->index.n && a->index.at[k].hash != hash)
         k++;
-    if (k == a->place.n) {
-        if (k == MostPlaces)
+    if (k == a->index.n) {
+        if (k == MaxIndices)
             return;
-        vec_add(z->arena, &a->place);
-        a->place.at[k].at = at;
-        a->place.at[k].times = 0;
+        vec_add(z->arena, &a->index);
+        a->index.at[k].hash = hash;
+        a->index.at[k].times = 0;
     }
-    double *t = &a->place.at[k].times;
+    double *t = &a->index.at[k].times;
     *t = *t > times ? *t : times;
 }
 
-// From each place where it is made, its reader reads r.
-static void ask(Fuse *z, const Asked *by, Reads r) {
-    Asked *a = asked_of(z, r.node);
+// Its reader `by` reads r at each index where `by` is computed.
+static void add_read(Fuse *z, const Demand *by, Reads r) {
+    Demand *a = demand_of(z, r.node);
     a->read = true;
-    for (uint32_t i = 0; i < by->place.n; i++) {
-        uint64_t from[] = {by->place.at[i].at, r.place};
-        add_place(z, a, r.aligned ? from[0] : hash64(from, sizeof from, 0),
-                  by->place.at[i].times * r.times);
+    for (uint32_t i = 0; i < by->index.n; i++) {
+        uint64_t from[] = {by->index.at[i].hash, r.index};
+        add_index(z, a, r.aligned ? from[0] : hash64(from, sizeof from, 0),
+                  by->index.at[i].times * r.times);
     }
 }
 
@@ -166,47 +166,47 @@ static void begin_walk(Fuse *z) {
 }
 
 static void begin_at(Fuse *z, uint32_t unit) {
-    Asked *a = asked_of(z, unit);
+    Demand *a = demand_of(z, unit);
     a->start = true;
-    add_place(z, a, OwnPlace, 1);
+    add_index(z, a, OwnIndex, 1);
 }
 
-static double all_places(const Asked *a) {
+static double total_times(const Demand *a) {
     double sum = 0;
-    for (uint32_t i = 0; i < a->place.n; i++)
-        sum += a->place.at[i].times;
+    for (uint32_t i = 0; i < a->index.n; i++)
+        sum += a->index.at[i].times;
     return sum;
 }
 
-// Follows what is asked for to what lies in memory.
+// Follows reads through recomputed units to values in memory.
 static void follow_reads(Fuse *z, ReadsVec *out) {
     while (z->stack.n) {
         uint32_t id = z->stack.at[--z->stack.n];
-        const Asked *a = &z->asked[id];
+        const Demand *a = &z->demand[id];
         bool stored = !z->unit[id] || z->kept[id];
-        bool aligned = a->place.n == 1 && a->place.at[0].at == OwnPlace;
+        bool aligned = a->index.n == 1 && a->index.at[0].hash == OwnIndex;
         if (a->read && stored)
-            vec_push(z->arena, out, ((Reads){id, aligned, all_places(a), 0}));
+            vec_push(z->arena, out, ((Reads){id, aligned, total_times(a), 0}));
         for (uint32_t i = 0; (a->start || !stored) && i < z->reads[id].n; i++)
-            ask(z, a, z->reads[id].at[i]);
+            add_read(z, a, z->reads[id].at[i]);
     }
 }
 
-double cluster_places(Fuse *z, uint32_t cluster, uint32_t id) {
+double cluster_times(Fuse *z, uint32_t cluster, uint32_t id) {
     begin_walk(z);
     for (uint32_t i = 0; i < z->users[id].n; i++) {
         uint32_t user = z->users[id].at[i];
         if (z->cluster[user] == cluster)
             begin_at(z, user);
     }
-    Asked *a = asked_of(z, id);
+    Demand *a = demand_of(z, id);
     for (uint32_t i = 0; i < z->users[id].n; i++) {
         const ReadsVec *reads = &z->reads[z->users[id].at[i]];
         for (uint32_t k = 0; z->cluster[z->users[id].at[i]] == cluster && k < reads->n; k++)
             if (reads->at[k].node == id)
-                ask(z, &z->asked[z->users[id].at[i]], reads->at[k]);
+                add_read(z, &z->demand[z->users[id].at[i]], reads->at[k]);
     }
-    return all_places(a);
+    return total_times(a);
 }
 
 void unit_reads(Fuse *z, uint32_t unit, ReadsVec *out) {
@@ -293,7 +293,7 @@ static bool joinable(const Graph *g, uint32_t unit) {
     return c != ClassANCHOR && c != ClassCOMM && op != OpScatter && op != OpRead;
 }
 
-// What the loops of two units have against each other, whatever lies between them.
+// Why the loops of two units cannot be one, whatever is between them.
 static const char *loops_refuse(const Graph *g, uint32_t a, uint32_t b) {
     if (node_class(g, a) == ClassCOMM || node_class(g, b) == ClassCOMM)
         return "the ranks add it up";
@@ -333,7 +333,7 @@ const char *cluster_refuses(Fuse *z, uint32_t ua, uint32_t ub) {
 // Makes one of clusters a and b, a being first; the walk between them has been made.
 static void unite(Fuse *z, uint32_t a, uint32_t b) {
     uint32_t lo = z->pos[a], hi = z->pos[b];
-    z->order[hi] = 0; // b's place becomes a hole; the walk has marked what follows a
+    z->order[hi] = 0; // b's position becomes a hole; the walk has marked what follows a
     settle(z, lo, hi);
     for (uint32_t i = 0; i < z->member[b].n; i++) {
         z->cluster[z->member[b].at[i]] = a;

@@ -33,8 +33,8 @@ typedef struct Costs {
 // Cores: AVX-512, 15 GB/s a core. Cards do ten additions a byte (an H100: 33e12 a second, 3.3e12
 // bytes), so a norm's division and root hide behind the eight bytes of an element; a launch takes
 // a few microseconds of theirs, of which a byte in a hundred is counted: longer kernels compile
-// longer. Other places of a value are other blocks' work: they come from the card's second cache
-// (5.5e12 bytes a second), where a core's come from its own.
+// longer. Other elements of a value are read by other blocks: they come from the card's second
+// cache (5.5e12 bytes a second), where a core's come from its own.
 static const Costs of_cores = {8192, 0.15, 3, 0}, of_cards = {65536, 0.1, 14, 0.6};
 
 static const Costs *costs(const Fuse *z) {
@@ -121,25 +121,24 @@ static bool overwritten(const Fuse *z, uint32_t read, uint32_t block) {
     return false;
 }
 
-// Reads that somebody outside the graph looks at where a block has ended, which by then has written
-// their slot.
-static uint8_t *find_asked(const Fuse *z) {
+// Reads whose value a report or a run-time `if` takes after their block has written the slot.
+static uint8_t *find_observed(const Fuse *z) {
     const Func *f = z->f;
-    uint8_t *asked = arena_array(z->arena, uint8_t, z->g->node.n);
+    uint8_t *observed = arena_array(z->arena, uint8_t, z->g->node.n);
     uint32_t block = 0;
     for (uint32_t i = 0; i < f->report.n; i++) {
         uint32_t from = fuse_storage(z->g, f->report.at[i].node, *z->arena);
         if (z->g->node.at[from].op == OpRead)
-            asked[from] |= overwritten(z, from, f->report.at[i].block);
+            observed[from] |= overwritten(z, from, f->report.at[i].block);
     }
     for (uint32_t i = 0; i < f->tape.n; i++) {
         const Ctl *c = &f->tape.at[i];
         block = c->kind == CtlBlock ? c->arg : block;
         uint32_t from = c->kind == CtlIf ? fuse_storage(z->g, c->cond, *z->arena) : 0;
         if (from && z->g->node.at[from].op == OpRead)
-            asked[from] |= overwritten(z, from, block);
+            observed[from] |= overwritten(z, from, block);
     }
-    return asked;
+    return observed;
 }
 
 // A Read that is overwritten before its last reader becomes a unit of its own: a copy made in time.
@@ -154,9 +153,9 @@ static void order_slots(Fuse *z) {
         }
     }
     bool repeat = func_repeats(z->f);
-    const uint8_t *asked = find_asked(z);
+    const uint8_t *observed = find_observed(z);
     for (uint32_t id = 1; id < g->node.n; id++) {
-        if (asked[id] || (readers[id].n && !order_readers(z, id, &readers[id], repeat))) {
+        if (observed[id] || (readers[id].n && !order_readers(z, id, &readers[id], repeat))) {
             NodeVec self = {0};
             z->unit[id] = z->fixed[id] = z->kept[id] = 1;
             z->users[id] = readers[id];
@@ -240,10 +239,10 @@ typedef struct Fetched {
 
 static Fetched fetched(const Graph *g, uint32_t id, double space, double times) {
     const Type *t = node_type(g, id);
-    double all = (double)type_elements(g, t), asked = space * times, size = dtype_size[t->dtype],
-           first = asked < all ? asked : all, once = first > space ? first : space;
-    bool repeated = all * Repeated < space; // at hand wherever it is asked for
-    return (Fetched){size * first, asked > once && !repeated ? size * (asked - once) : 0};
+    double all = (double)type_elements(g, t), read = space * times, size = dtype_size[t->dtype],
+           first = read < all ? read : all, once = first > space ? first : space;
+    bool repeated = all * Repeated < space; // in a register or the nearest cache
+    return (Fetched){size * first, read > once && !repeated ? size * (read - once) : 0};
 }
 
 // What it costs consumer cluster `c`, in bytes, to recompute `id` from `leaf` itself, `at` times
@@ -313,7 +312,7 @@ static bool recompute_pays(Fuse *z, uint32_t id, const ReadsVec *leaf) {
         for (uint32_t k = 0; k < seen.n && !known; k++)
             known = seen.at[k] == c;
         if (!known) {
-            double at = cluster_places(z, c, id);
+            double at = cluster_times(z, c, id);
             vec_push(z->arena, &seen, c);
             Fetched f = fetched(z->g, id, (double)type_elements(z->g, fuse_space(z->g, c)), at);
             keep += f.bytes + costs(z)->near * f.near;

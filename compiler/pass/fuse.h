@@ -17,20 +17,20 @@ typedef struct Reads { // a value that a unit reads, through views, at one index
     bool aligned;   // element i of the unit's space reads element i of the value, in layout order
     double times;   // elements read per element of the space: several in a short sum, a fraction
                     // at a border
-    uint64_t place; // hash of the index expression: equal for equal accesses
+    uint64_t index; // hash of the index expression: equal for equal accesses
 } Reads;
 typedef VEC(Reads) ReadsVec;
 typedef VEC(uint32_t) NodeVec;
 
-typedef struct Asked { // what a walk over recomputed units reads of a node
-    uint32_t visit;    // the last walk that reached it
-    bool start, read;  // the walk begins here; a unit on the way reads it
+typedef struct Demand { // what a walk over recomputed units reads of a node
+    uint32_t visit;     // the last walk that reached it
+    bool start, read;   // the walk begins here; a unit on the way reads it
     VEC(struct {
-        uint64_t at;
+        uint64_t hash;
         double times; // per element of where the walk begins
     })
-    place; // distinct indices
-} Asked;
+    index; // distinct index expressions
+} Demand;
 
 typedef struct Fuse {
     Arena *arena; // scratch
@@ -56,7 +56,7 @@ typedef struct Fuse {
     uint32_t walks;        // number of such walks
     uint32_t *seen;        // [2 * unit + aligned] the last visit that reached it
     uint32_t visit;        // number of the walk over recomputed units
-    Asked *asked;          // [node]
+    Demand *demand;        // [node]
     NodeVec stack;
     uint32_t merges; // number so far
 } Fuse;
@@ -104,6 +104,6 @@ bool cluster_order(Fuse *z, uint32_t before, uint32_t after);
 void cluster_reads(Fuse *z, uint32_t cluster, ReadsVec *out);
 void unit_reads(Fuse *z, uint32_t unit, ReadsVec *out); // the same of one unit
 // Elements of `id` that a cluster reads directly, per element of its space.
-double cluster_places(Fuse *z, uint32_t cluster, uint32_t id);
+double cluster_times(Fuse *z, uint32_t cluster, uint32_t id);
 
 #endif

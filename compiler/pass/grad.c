@@ -2,7 +2,7 @@
 // operations.
 //
 // In: a function with Grad nodes. Out: the same function without; a gradient's nodes are ordinary
-// nodes in the block of the Grad that asked, carrying the span of the forward node they belong to.
+// nodes in the block of the Grad, carrying the span of the forward node they belong to.
 // Grads inside another's y are expanded first because the graph is rebuilt in index order, so any
 // order of derivative is only this pass.
 // - One reverse sweep serves all Grads of one y in one block; it visits nodes between y and the
@@ -24,7 +24,7 @@ typedef struct Sweep {
     Graph *g;               // the new graph
     uint32_t old_y, block;  // what it serves: Grads of this old node in this block
     uint32_t y;             // new node
-    uint8_t *wanted;        // [y + 1] 1: someone asks for its gradient
+    uint8_t *wanted;        // [y + 1] 1: its gradient is requested
     uint8_t *on_path;       // [y + 1] 1: y needs it and it needs a wanted node
     uint32_t *first, *last; // [y + 1] its contributions in part[], 0 none
     uint32_t *result;       // [y + 1] gradients of wanted nodes, 0 none
@@ -186,7 +186,8 @@ static void find_inner(Sweeps *all) {
     }
 }
 
-// Of what a Grad inside a loss became, the dear nodes: no simplification takes their place.
+// Of the nodes that a Grad inside a loss became, the convolutions and products: no simplification
+// replaces them.
 static void note_inner(Sweeps *all, const Graph *to, uint32_t id, const Sweep *s) {
     for (uint32_t i = 0; i < all->f->update.n; i++) {
         NodeList *found = &all->found[i];

@@ -18,8 +18,8 @@ static const Pass passes[] = {
     // needs no Grad nodes; leaves no Pin, Stop or Commit, so that more is shared, and only what an
     // effect or a root needs; breaks later differentiation, and node numbers, as all below do
     {"unpin", pass_unpin},
-    // needs no Grad, Pin, Stop; keeps every value's bits, if y stays wide; leaves fewer values that
-    // live to the way back
+    // needs no Grad, Pin, Stop; keeps every value's bits, if y stays wide; leaves fewer values
+    // live until the backward pass
     {"mask", pass_mask},
     // needs no Grad, Pin, Stop; leaves storage types with casts between; breaks equality of types
     {"dtype", pass_dtype},

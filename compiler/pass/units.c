@@ -294,7 +294,7 @@ typedef struct Loop { // over the elements of a type; units of one space share i
     Indices ix;
     Coords at;
     Ix own;         // number of the element
-    uint64_t place; // its hash
+    uint64_t index; // its hash
     bool known;
 } Loop;
 
@@ -350,12 +350,12 @@ static void read_value(Reader *r, uint32_t id, const Coords *at, double share) {
     bool aligned = !r->loose && share == 1 && place == l->own &&
                    type_elements(g, t) == type_elements(g, space);
     double part = share > 0.5 ? 1 : share; // layers of all sizes are cut alike
-    Reads now = {id, aligned, r->times * part, same ? l->place : ix_hash(&l->ix, place)};
+    Reads now = {id, aligned, r->times * part, same ? l->index : ix_hash(&l->ix, place)};
     bool known = false; // as an operand, at some place
     for (uint32_t i = 0; i < z->reads[r->unit].n; i++) {
         Reads *seen = &z->reads[r->unit].at[i];
         known |= seen->node == id;
-        if (seen->node == id && seen->place == now.place) {
+        if (seen->node == id && seen->index == now.index) {
             seen->aligned &= now.aligned;
             seen->times = seen->times > now.times ? seen->times : now.times;
             return;
@@ -387,7 +387,7 @@ static Loop *loop_over(Loop *loops, const Graph *g, uint32_t type, Arena *a) {
         indices_init(&l->ix, a);
         coords_identity(&l->ix, g, t, &l->at);
         l->own = coords_address(&l->ix, t, &l->at);
-        l->place = ix_hash(&l->ix, l->own);
+        l->index = ix_hash(&l->ix, l->own);
         l->known = true;
     }
     return l;
