@@ -412,8 +412,8 @@ static void warn_idle_nets(Elab *e, const Ast *file) {
     }
 }
 
-// What a net's parameters without a default ask for, [n] samples of them; false: it is open what
-// that is.
+// Example arguments for a net's parameters without a default, [n] of them; false: their shapes are
+// not stated.
 static bool example_inputs(Elab *e, const Closure *fn, Value *out, uint32_t *n) {
     const Ast *params = fn->ast->a;
     Env env = fn->env;
@@ -514,8 +514,9 @@ static void elab_file(Elab *e, const Ast *file) {
             try_net(e, i);
 }
 
-// A mistake in a net that nobody calls yet is one: where there is such a net the model is
-// elaborated again, aside, and each of them called. Else what is idle is only told.
+// A mistake in a net that is never called is reported too: where there is such a net, the model is
+// elaborated a second time, apart, and each of them is called. Without one, idle nets and streams
+// are warnings.
 static void check_idle(Elab *e, Front *f, const Ast *file) {
     bool idle = false;
     for (uint32_t i = 0; i < e->m->net.n; i++)
@@ -546,9 +547,9 @@ static void elab_whole(Elab *e, Building *top, Front *f, const Ast *file, const 
     } while (e->retry && !e->split_counts);
 }
 
-// What is wrong with the model of a later stage is told before the first one trains.
+// Reports the errors of every stage's model before the first stage trains.
 static void check_stages(Front *f, const Ast *file, const ElabOptions *o, const Module *m) {
-    struct Facts *facts = f->facts; // an editor is told of the model as it stands
+    struct Facts *facts = f->facts; // an editor shows the values of the model without its stages
     f->facts = NULL;
     for (uint32_t i = 0; i < m->stage.n && !diag_errors(f); i++) {
         const Stage *s = &m->stage.at[i];

@@ -115,10 +115,15 @@ static void read_cells(Layout *o) {
         Token t = lex_next(&o->lex);
         if (t.kind == TokEnd)
             return;
-        Cell c = {.tok = t,
-                  .column = width_of(o, t.lo - t.indent, t.lo),
-                  .width = width_of(o, t.lo, t.hi)};
-        c.line = source_line_col(o->source, t.lo).line;
+        Cell c = {.tok = t, .width = width_of(o, t.lo, t.hi)};
+        if (t.first || !o->cell.n) {
+            c.line = source_line_col(o->source, t.lo).line;
+            c.column = width_of(o, t.lo - t.indent, t.lo);
+        } else { // counted on from the cell before, for lines may be long
+            Cell before = o->cell.at[o->cell.n - 1];
+            c.line = before.line;
+            c.column = before.column + before.width + width_of(o, before.tok.hi, t.lo);
+        }
         vec_push(o->f->perm, &o->cell, c);
     }
 }
@@ -206,10 +211,16 @@ static bool alike(TokKind a, TokKind b) {
 // The cell of a line that stands at `column` in the source and may be moved: words without a blank
 // between them stay together, and the first of a line moves only if it is a comment that hangs.
 static uint32_t cell_at(const Layout *o, const Line *line, uint32_t column) {
-    for (uint32_t i = line->first + !line->hangs; i < line->first + line->n; i++)
-        if (o->cell.at[i].column == column && (o->cell.at[i].gap || line->hangs))
-            return i;
-    return NONE;
+    uint32_t lo = line->first + !line->hangs, end = line->first + line->n, hi = end;
+    while (lo < hi) { // columns ascend
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (o->cell.at[mid].column < column)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    bool found = lo < end && o->cell.at[lo].column == column;
+    return found && (o->cell.at[lo].gap || line->hangs) ? lo : NONE;
 }
 
 // From cell i of line l downwards: the cells of the next lines in its column. Comments may skip
