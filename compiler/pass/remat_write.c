@@ -59,7 +59,7 @@ static uint32_t maker(const Writing *w, uint32_t run, uint32_t id) {
 // each run's own.
 static uint32_t write_node(Writing *w, uint32_t run, uint32_t id) {
     const Graph *g = &w->base->func->g;
-    uint32_t stored = out_of(w, id), by = stored ? maker(w, run, id) : NONE, in[MAX_IN];
+    uint32_t stored = out_of(w, id), by = stored ? maker(w, run, id) : NONE, in[MAX_IN] = {0};
     if (by != NONE)
         return w->made[by][stored - 1];
     if (!stored && (graph_node(g, id)->op == OpRead || run == NONE) && w->first[id])

@@ -189,14 +189,14 @@ static GanStatus write_npy(const SynthJob *j, const PackField *f, size_t each, S
 
 static GanStatus add_floats(const SynthJob *j, size_t each, bool sounds, SynthFill *fill,
                             PackWriter *w) {
-    double lo = sounds ? -1 : INFINITY, hi = sounds ? 1 : -INFINITY;
+    float lo = sounds ? -1 : INFINITY, hi = sounds ? 1 : -INFINITY;
     float *x = mem_alloc(pack_writer_stride(w));
     GanStatus st = x ? GAN_OK : fail(GAN_ERR_MEMORY, "no memory for a sample");
     for (uint64_t i = 0; st == GAN_OK && i < j->count; i++) {
         char name[64];
         st = fill(j, i, x);
         for (size_t k = 0; k < each; k++)
-            lo = fmin(lo, x[k]), hi = fmax(hi, x[k]);
+            lo = fminf(lo, x[k]), hi = fmaxf(hi, x[k]);
         if (st == GAN_OK)
             st = pack_writer_add(w, x, synth_name(j, i, name));
     }
