@@ -12,12 +12,17 @@
 #include <time.h>
 #include <unistd.h>
 
-// HASH.so.PID-N.c, HASH.so.PID-N.o, HASH.KIND.tmp-PID-N: names that nothing else has.
+#define CLAIM ".claim" // behind the name of the file that is to be made
+
+// HASH.so.PID-N.c, HASH.so.PID-N.o, HASH.so.claim, HASH.KIND.tmp-PID-N: names that nothing else
+// has.
 static bool is_being_made(Str name) {
     enum { HEX = 32 };
     size_t digits = strspn(name.ptr, "0123456789abcdef");
     Str rest = str_sub(name, HEX, name.len);
     bool text = str_ends(rest, STR(".c")) || str_ends(rest, STR(".o"));
+    if (digits == HEX && str_eq(rest, STR(".so" CLAIM)))
+        return true;
     return digits == HEX && ((text && str_starts(rest, STR(".so.")) && strchr(rest.ptr, '-')) ||
                              (rest.len && strstr(rest.ptr, ".tmp-")));
 }
@@ -244,6 +249,43 @@ uint32_t cache_find(Arena *a, Str link, Str *path, uint32_t *n, uint32_t most) {
         return NONE;
     path[(*n)++] = file;
     return at;
+}
+
+typedef struct ClaimFile {
+    char z[PATH_MAX];
+} ClaimFile;
+
+static bool claim_file(Str path, ClaimFile *f) {
+    int n = snprintf(f->z, sizeof f->z, "%.*s" CLAIM, SARG(path));
+    return n > 0 && (size_t)n < sizeof f->z;
+}
+
+bool cache_claim(Str path, CacheClaim *c) {
+    ClaimFile f;
+    struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    *c = (CacheClaim){0};
+    int fd = claim_file(path, &f) ? open(f.z, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
+    if (fd < 0)
+        return true;
+    if (fcntl(fd, F_SETLK, &all) == 0) {
+        c->fd = fd + 1;
+        return true;
+    }
+    bool taken = errno == EAGAIN || errno == EACCES;
+    close(fd);
+    return !taken;
+}
+
+// Removed before it is unlocked. Who opened it in between locks a file without a name, which
+// excludes nobody: then two processes may make the same thing, which does no harm.
+void cache_unclaim(Str path, CacheClaim *c) {
+    ClaimFile f;
+    if (c->fd) {
+        if (claim_file(path, &f))
+            unlink(f.z);
+        close(c->fd - 1);
+    }
+    *c = (CacheClaim){0};
 }
 
 bool cache_get(Arena *a, Str path, Str *out) {

@@ -38,6 +38,14 @@ Str cache_path_of(Arena *a, Str dir, Str key, Str text, const char *ext);
 // Which of the files path[*n] `link` leads to. Another intact file is appended, while there are
 // fewer than `most`. NONE: the kernel is to be compiled.
 uint32_t cache_find(Arena *a, Str link, Str *path, uint32_t *n, uint32_t most);
+// A claim to make the file at `path`, so that processes with the same work share it. It is a lock
+// on a file beside it, which ends with its process, and excludes no thread of it. Where the file
+// system has no locks everyone gets it. False: another process has it.
+typedef struct CacheClaim {
+    int fd; // of the lock, and 1; 0: none is held
+} CacheClaim;
+bool cache_claim(Str path, CacheClaim *c);
+void cache_unclaim(Str path, CacheClaim *c); // accepts an empty one
 // The bytes kept there, copied to `a` without the seal, a 0 byte behind them. False: there are
 // none, or they are damaged.
 bool cache_get(Arena *a, Str path, Str *out);

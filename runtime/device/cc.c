@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 // --- the compiler and the machine ----------------------------------------------------------------
@@ -193,10 +194,33 @@ static GanStatus unit_take(const Job *job, int code, Str said) {
     return sealed_write(&u->arena, u->path, image);
 }
 
+// Seconds after which another process with a claim is taken to be stopped, and its work done here:
+// what a run begins with, and better code.
+static const double ClaimPatience[] = {[TierQuick] = 10, [TierBest] = 60};
+
+static void pause_briefly(void) {
+    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+}
+
+// True: to be compiled here. False: another process has made it.
+static bool unit_claim(Unit *u) {
+    double until = time_now() + ClaimPatience[TierQuick];
+    while (!cache_claim(u->path, &u->claim)) {
+        if (sealed_intact(u->path))
+            return false;
+        if (time_now() > until)
+            return true;
+        pause_briefly();
+    }
+    return !sealed_intact(u->path); // it may have been made just before the claim was free
+}
+
 static GanStatus build(void *user) {
     const Job *job = user;
     Str said;
     int code;
+    if (!unit_claim(job->unit))
+        return GAN_OK;
     TRY(unit_write(job->unit));
     TRY(process_run(&job->unit->arena, unit_argv(job), &said, &code));
     return unit_take(job, code, said);
@@ -204,10 +228,20 @@ static GanStatus build(void *user) {
 
 static GanStatus start(void *user) {
     const Job *job = user;
-    if (sealed_intact(job->unit->path)) // another process was as quick
+    Unit *u = job->unit;
+    bool waited = u->waits;
+    u->waits = false;
+    if (sealed_intact(u->path)) // another process was as quick
         return GAN_OK;
-    TRY(unit_write(job->unit));
-    return process_start(unit_argv(job), &job->unit->pid);
+    u->since = waited ? u->since : time_now();
+    if (!cache_claim(u->path, &u->claim) && time_now() - u->since < ClaimPatience[TierBest]) {
+        u->waits = true;
+        return GAN_OK;
+    }
+    if (sealed_intact(u->path))
+        return GAN_OK;
+    TRY(unit_write(u));
+    return process_start(unit_argv(job), &u->pid);
 }
 
 static GanStatus take(void *user) {
@@ -215,20 +249,35 @@ static GanStatus take(void *user) {
 }
 
 GanStatus unit_build(const Cc *c, Tier tier, Unit *u) {
-    return arena_guard(&u->arena, "to compile kernels", build, &(Job){c, tier, u});
+    GanStatus st = arena_guard(&u->arena, "to compile kernels", build, &(Job){c, tier, u});
+    cache_unclaim(u->path, &u->claim);
+    return st;
 }
 
 GanStatus unit_start(const Cc *c, Tier tier, Unit *u) {
-    return arena_guard(&u->arena, "to compile kernels", start, &(Job){c, tier, u});
+    GanStatus st = arena_guard(&u->arena, "to compile kernels", start, &(Job){c, tier, u});
+    if (!u->pid)
+        cache_unclaim(u->path, &u->claim);
+    return st;
 }
 
 bool unit_ended(const Cc *c, Tier tier, bool wait, Unit *u) {
+    while (u->waits) {
+        u->status = unit_start(c, tier, u);
+        if (u->status != GAN_OK)
+            return true;
+        if (u->waits && !wait)
+            return false;
+        if (u->waits)
+            pause_briefly();
+    }
     if (!u->pid)
         return true;
     if (!process_ended(u->pid, wait, &u->code))
         return false;
     u->pid = 0;
     u->status = arena_guard(&u->arena, "to compile kernels", take, &(Job){c, tier, u});
+    cache_unclaim(u->path, &u->claim);
     return true;
 }
 
@@ -238,6 +287,7 @@ void unit_release(Unit *u) {
         file_remove(u->object);
         file_remove(u->source);
     }
+    cache_unclaim(u->path, &u->claim);
     arena_release(&u->arena);
     *u = (Unit){0};
 }

@@ -2,7 +2,7 @@
 #ifndef GAN_CC_H
 #define GAN_CC_H
 
-#include "base.h"
+#include "cache.h"
 
 // How well a unit is compiled. Both give the same bits.
 typedef enum Tier {
@@ -28,11 +28,16 @@ typedef struct Unit {
     Text text;
     Str path;           // in the cache, where its machine code is to be kept
     Str source, object; // while it is compiled
+    CacheClaim claim;   // to compile it
+    bool waits;         // in the background, for the process that has the claim,
+    double since;       // since then
     int pid, code;      // of the compiler in the background; no pid: none runs
     GanStatus status;
     char error[2000]; // of a failed build by another thread
 } Unit;
 
+// Both leave the work to another process that has claimed the unit, and take what it has made; of a
+// process that was killed, or takes too long, they do its work.
 GanStatus unit_build(const Cc *c, Tier tier, Unit *u); // waits
 // Begins, in the background; or finds that the cache has the unit by now.
 GanStatus unit_start(const Cc *c, Tier tier, Unit *u);

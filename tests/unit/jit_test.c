@@ -13,7 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -259,6 +261,71 @@ static void a_run_that_ends_stops_the_compiler(void **state) {
     jit_close(j);
 }
 
+// --- several processes ---------------------------------------------------------------------------
+
+static void load_well(const Jit *j, int comment) {
+    bool moved;
+    JitCode *code = load_code(j, 0, 4, comment);
+    assert_int_equal(jit_improve(code, true, &moved), GAN_OK);
+    check_code(code, 0, 4);
+    jit_free(code);
+}
+
+static pid_t load_in_child(const Jit *j, int comment) {
+    pid_t child = fork();
+    if (!child) {
+        load_well(j, comment);
+        _exit(0);
+    }
+    assert_true(child > 0);
+    return child;
+}
+
+// -O3 compilations by a compiler that takes a second for each.
+static Jit *open_counting(void) {
+    return open_with(str_format(&arena, "echo >>%s/calls; sleep 1", folder).ptr);
+}
+
+static size_t calls_counted(void) {
+    Str text = {0};
+    Str path = path_join(&arena, str_c(folder), STR("calls"));
+    return file_exists(path) && file_read(&arena, path, &text) == GAN_OK ? text.len : 0;
+}
+
+static void processes_compile_the_same_kernels_once(void **state) {
+    (void)state;
+    static const int comment[] = {0, LONG}; // at once, and in the background
+    Jit *j = open_counting();
+    for (size_t i = 0; i < 2; i++) {
+        int code;
+        pid_t child = load_in_child(j, comment[i]);
+        load_well(j, comment[i]);
+        assert_int_equal(waitpid(child, &code, 0), child);
+        assert_int_equal(code, 0);
+        assert_int_equal(calls_counted(), i + 1);
+    }
+    assert_int_equal(kept(STR(".claim")).n, 0);
+    jit_close(j);
+}
+
+static void work_of_a_killed_process_is_done_by_another(void **state) {
+    (void)state;
+    Jit *j = open_counting();
+    pid_t child = load_in_child(j, 0);
+    while (!calls_counted())
+        usleep(1000);
+    assert_int_equal(kept(STR(".claim")).n, 1);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    CacheClaim claim;
+    Str file = kept(STR(".claim")).at[0], unit = str_sub(file, 0, file.len - STR(".claim").len);
+    assert_true(cache_claim(unit, &claim)); // it ended with the process
+    cache_unclaim(unit, &claim);
+    load_well(j, 0);
+    assert_int_equal(calls_counted(), 2);
+    jit_close(j);
+}
+
 // --- pruning -------------------------------------------------------------------------------------
 
 enum { Hour = 3600, Big = 64 << 10 };
@@ -320,6 +387,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(code_stays_where_the_compiler_fails, clear_cache),
         cmocka_unit_test_teardown(a_run_that_ends_stops_the_compiler, clear_cache),
         cmocka_unit_test_teardown(a_program_is_loaded_from_so_many_units_at_most, clear_cache),
+        cmocka_unit_test_teardown(processes_compile_the_same_kernels_once, clear_cache),
+        cmocka_unit_test_teardown(work_of_a_killed_process_is_done_by_another, clear_cache),
         cmocka_unit_test_teardown(what_was_not_used_for_longest_is_pruned, clear_cache),
         cmocka_unit_test(a_limit_is_a_size),
     };
