@@ -64,7 +64,7 @@ edit 's/conv(4/conv(0/';                                bad 'wrong.gan:11:.*whol
 edit 's/conv(4/conv(1e30/';                             bad 'wrong.gan:11:.*2^40' wrong.gan
 edit 's/conv(4/conv(1e999/';                            bad 'wrong.gan:11:.*is not a number' wrong.gan
 edit 's/image(3, 8, 8)/image(3, 8, -8)/';               bad 'wrong.gan:6:.*whole numbers above 0' wrong.gan
-edit 's/repeat 2/repeat -2/';                           bad 'wrong.gan:18:.*a whole number above 0' wrong.gan
+edit 's/repeat 2/repeat -2/';                           bad 'wrong.gan:18:.*a whole number from 1 to' wrong.gan
                                                         bad 'tiny.gan:1.*whole numbers above 0' tiny.gan -s nz=0
                                                         bad 'tiny.gan:1.*whole numbers above 0' tiny.gan -s nz=-1
                                                         bad 'tiny.gan:1.*2^40' tiny.gan -s nz=1e13
