@@ -179,6 +179,7 @@ static bool pad_here(Dnn *d, DnnConv *c, DnnTensor *x, Padding **out) {
                    (size_t)after * pixel};
     for (int i = 2; i < last; i++)
         p->lines *= c->src.dim[i];
+    c->src.any = c->dst.any = false; // the copy has a layout
     c->src.dim[last] += before + after;
     c->before[axis] = 0;
     c->after[axis] -= after;
@@ -196,7 +197,6 @@ static dnnl_status_t prepare_library(Dnn *d, DnnCall *call, const Roles *r, DnnC
     Padding *padding;
     if (s == dnnl_unimplemented && r->kind == DnnConvForward &&
         pad_here(d, c, &t[SideX], &padding)) {
-        c->src.any = c->dst.any = false;
         s = dnn_conv_desc(dnn_engine(d), r->kind, c, desc);
         if (s == dnnl_success)
             dnn_add_host(call, pad, padding);
