@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 #include "arena_cases.h"
@@ -598,6 +599,43 @@ static void hostile_texts_are_one_error(void **state) {
     repeated("a.yaml", "model: a\nlet:\n  x: ", "(", N, 1);
 }
 
+static Str tokens_of(Case *c) {
+    Text t = {.arena = &arena};
+    tokens_print(&t, &c->f, c->source);
+    return text_str(&t);
+}
+
+// A line of 600,000 tokens takes a fraction of a second; what goes over the line again for each of
+// its tokens takes minutes of processor time.
+static void long_lines_take_linear_time(void **state) {
+    (void)state;
+    static const struct {
+        const char *head, *part;
+        uint32_t lines;
+        Str (*make)(Case *);
+    } rows[] = {
+        {"v = [1", ", 1", 1, tokens_of},
+        {"v = [1", ", 1", 1, layout_of},
+        {"v = [1", ",  1", 2, layout_of}, // both lines aligned by hand, column by column
+        {"v = f(1", ", a=1", 1, layout_of},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        Text t = {.arena = &arena};
+        text_put(&t, STR("model m\n"));
+        for (uint32_t l = 0; l < rows[i].lines; l++) {
+            text_put(&t, str_c(rows[i].head));
+            for (uint32_t k = 0; k < 300000; k++)
+                text_put(&t, str_c(rows[i].part));
+            text_put(&t, str_c(strchr(rows[i].head, '[') ? "]\n" : ")\n"));
+        }
+        Case c = read_case("case.gan", text_str(&t));
+        clock_t start = clock();
+        assert_true(rows[i].make(&c).len > 100000);
+        if (clock() - start > 20 * CLOCKS_PER_SEC)
+            fail_msg("%s%s... takes quadratic time", rows[i].head, rows[i].part);
+    }
+}
+
 static void any_prefix_of_a_model_parses_or_fails_cleanly(void **state) {
     (void)state;
     static const char *const files[] = {ROOT_DIR "/models/dcgan.gan",
@@ -675,6 +713,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(json_has_rustc_names, set_up),
         cmocka_unit_test_setup(every_code_is_explained, set_up),
         cmocka_unit_test_setup(hostile_texts_are_one_error, set_up),
+        cmocka_unit_test_setup(long_lines_take_linear_time, set_up),
         cmocka_unit_test_setup(any_prefix_of_a_model_parses_or_fails_cleanly, set_up),
         cmocka_unit_test_setup(yaml_scalars_are_raw, set_up),
         cmocka_unit_test_setup(yaml_errors_have_their_position, set_up),

@@ -22,8 +22,9 @@ typedef struct Cell { // a token and where it goes
 typedef struct Line {
     uint32_t first, n; // cells
     uint32_t indent;
-    bool blank; // an empty line before it
-    bool hangs; // only a comment, under the trailing comment of the line before
+    bool blank;              // an empty line before it
+    bool hangs;              // only a comment, under the trailing comment of the line before
+    uint32_t summed, column; // align: the first cell not yet passed, and the column it starts at
 } Line;
 
 typedef struct Layout {
@@ -270,27 +271,36 @@ static Groups find_groups(Layout *o) {
     return groups;
 }
 
-static uint32_t column_of(const Layout *o, const Line *line, uint32_t cell) {
-    uint32_t column = line->hangs ? 0 : line->indent;
-    for (uint32_t i = line->first; i < cell; i++)
-        column += o->cell.at[i].gap + o->cell.at[i].pad + o->cell.at[i].width;
-    return column + o->cell.at[cell].gap;
+// The column of a cell before its own pad. Groups ascend, so a line's cells come in order and the
+// sum goes on from the last one: a line may be long.
+static uint32_t column_of(Layout *o, uint32_t l, uint32_t cell) {
+    Line *line = &o->line.at[l];
+    for (; line->summed < cell; line->summed++) {
+        const Cell *c = &o->cell.at[line->summed];
+        line->column += c->gap + c->pad + c->width;
+    }
+    return line->column + o->cell.at[cell].gap;
 }
 
 // Left to right, so that what stands before a group in its lines has its place already.
 static void align(Layout *o) {
     Groups groups = find_groups(o);
+    for (uint32_t l = 0; l < o->line.n; l++) {
+        Line *line = &o->line.at[l];
+        line->summed = line->first;
+        line->column = line->hangs ? 0 : line->indent;
+    }
     for (uint32_t g = 0; g < groups.n; g++) {
         const Group *group = &groups.at[g];
         uint32_t column = 0;
         for (uint32_t i = 0; i < group->cell.n; i++) {
-            uint32_t c = column_of(o, &o->line.at[group->line.at[i]], group->cell.at[i]);
+            uint32_t c = column_of(o, group->line.at[i], group->cell.at[i]);
             if (c > column)
                 column = c;
         }
         for (uint32_t i = 0; i < group->cell.n; i++)
             o->cell.at[group->cell.at[i]].pad =
-                column - column_of(o, &o->line.at[group->line.at[i]], group->cell.at[i]);
+                column - column_of(o, group->line.at[i], group->cell.at[i]);
     }
 }
 

@@ -324,10 +324,16 @@ Str string_contents(Front *f, uint32_t file, uint32_t lo, uint32_t hi) {
 void tokens_print(Text *t, Front *f, uint32_t source) {
     Lexer l;
     const Source *s = &f->source.at[source - 1];
+    LineCol at = {1, 1};
+    uint32_t counted = 0; // bytes before `at`: counted on within a line, for lines may be long
     lex_init(&l, f, source, 0, (uint32_t)s->text.len);
     for (;;) {
         Token tok = lex_next(&l);
-        LineCol at = source_line_col(s, tok.lo);
+        if (tok.first || tok.kind == TokEnd)
+            at = source_line_col(s, tok.lo);
+        else
+            at.col += str_code_points(str_sub(s->text, counted, tok.lo));
+        counted = tok.lo;
         text_fmt(t, "%u:%u %s", at.line, at.col, tok.first && tok.kind != TokEnd ? "first " : "");
         text_put(t, str_c(token_what(tok.kind)));
         if (token_row[tok.kind].length == 0 && tok.kind != TokEnd) {
