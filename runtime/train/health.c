@@ -81,9 +81,18 @@ static bool has_won(const Health *h, const HealthLoss *l) {
     return won && worst;
 }
 
+static bool is_young(const Health *h) {
+    bool young = h->n > 0;
+    for (uint32_t i = 0; i < h->n; i++)
+        young = young && h->loss[i].ticks < HEALTH_TICKS;
+    return young;
+}
+
 HealthWord health_word(const Health *h, uint32_t *loss) {
-    bool old = h->n == 0;
-    for (*loss = 0; *loss < h->n; ++*loss)
+    *loss = 0;
+    if (is_young(h))
+        return HealthYoung;
+    for (; *loss < h->n; ++*loss)
         if (diverges(&h->loss[*loss]))
             return HealthDiverging;
     *loss = 0;
@@ -93,9 +102,7 @@ HealthWord health_word(const Health *h, uint32_t *loss) {
         if (has_won(h, &h->loss[*loss]))
             return HealthStrong;
     *loss = 0;
-    for (uint32_t i = 0; i < h->n; i++)
-        old |= h->loss[i].ticks >= HEALTH_TICKS;
-    return old ? HealthOk : HealthYoung;
+    return HealthOk;
 }
 
 // --- words ---------------------------------------------------------------------------------------
