@@ -548,6 +548,11 @@ void stream_content(const DataStream *s, uint32_t field, Text *out) {
     const Feed *f = &s->feed[s->field[field].feed];
     for (uint32_t k = 0; k < f->packs; k++)
         text_fmt(out, "%s%.*s", k ? "+" : "", SARG(f->pack[k].content));
+    if (f->at) {
+        Arena scratch = s->arena;
+        Hash128 order = hash128(f->at, (size_t)f->count * sizeof *f->at);
+        text_fmt(out, ", paired by file name in order %.*s", SARG(hash_hex(&scratch, order)));
+    }
 }
 
 uint32_t stream_rate(const DataStream *s, uint32_t field) {

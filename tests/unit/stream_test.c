@@ -340,6 +340,12 @@ static void a_folder_is_packed_on_the_fly_and_sets_join(void **state) {
     stream_close(s);
 }
 
+static Str content_of(Fixture *p, const DataStream *s, uint32_t field) {
+    Text t = {.arena = &p->arena};
+    stream_content(s, field, &t);
+    return text_str(&t);
+}
+
 static void keep_text(void *user, const char *text) {
     snprintf(user, 200, "%s", text);
 }
@@ -391,6 +397,13 @@ static void fields_of_two_sources_are_paired_by_file_name(void **state) {
     }
     assert_str(stream_name(s, 1), "in/2.png");
     assert_true(told[0] == 0);
+    // A run's checkpoint names the pairs: an older program paired the same files by number.
+    assert_null(strstr(content_of(p, s, 0).ptr, "paired"));
+    assert_non_null(strstr(content_of(p, s, 1).ptr, ", paired by file name in order "));
+    stream_close(s);
+    right = dir;
+    assert_ok(stream_open(&o, &s));
+    assert_null(strstr(content_of(p, s, 1).ptr, "paired")); // each with that of its number
     stream_close(s);
     left = dir, right = under(p, "c");
     assert_refused(stream_open(&o, &s),
