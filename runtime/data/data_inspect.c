@@ -1,15 +1,17 @@
 // data_inspect.c - `ganrun data inspect`: what a path holds, for people and (--json) for scripts.
 //
 // A pack or array is described by its header, and its value range by a walk over the samples. Every
-// image of a folder or archive is decoded, so that damaged files are found before training.
+// image of a folder or archive is decoded, so that damaged files are found before training; the
+// most frequent sizes are listed, the others counted.
 #include "sources.h"
 #include "torch.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { FirstNames = 5, SizesMost = 16, BadMost = 20 };
+enum { FirstNames = 5, SizesShown = 5, SizesInJson = 16, BadMost = 20 };
 
 typedef struct SizeCount {
     uint32_t w, h, channels, bits; // of images
@@ -21,13 +23,13 @@ typedef struct Survey { // what was found, whatever the source
     Arena *arena;
     SourceKind kind;
     uint64_t count, bad;
-    StrVec first;              // names
-    StrVec bad_lines;          // "name: reason"
-    SizeCount size[SizesMost]; // images, in order of appearance
-    uint32_t sizes, other_sizes;
-    double lo, hi;      // values of the samples
-    const Pack *pack;   // or NULL
-    const Array *array; // or NULL
+    StrVec first;        // names
+    StrVec bad_lines;    // "name: reason"
+    VEC(SizeCount) size; // in order of appearance; told by frequency
+    Map size_of;         // hash of a kind of image or sound to its number in `size`, from 1
+    double lo, hi;       // values of the samples
+    const Pack *pack;    // or NULL
+    const Array *array;  // or NULL
 } Survey;
 
 // --- gathering -----------------------------------------------------------------------------------
@@ -62,23 +64,35 @@ static GanStatus work_look(void *user, const Item *item, void *result) {
     return GAN_OK;
 }
 
+// Photographs come in thousands of sizes, hence the map.
 static void count_size(Survey *s, const Seen *v) {
-    uint32_t i = 0;
-    while (i < s->sizes &&
-           (s->size[i].w != v->w || s->size[i].h != v->h || s->size[i].channels != v->channels ||
-            s->size[i].bits != v->bits || s->size[i].rate != v->rate))
-        i++;
-    if (i == SizesMost) {
-        s->other_sizes++;
-        return;
+    const uint32_t kind[] = {v->w, v->h, v->channels, v->bits, v->rate};
+    uint64_t key = hash64(kind, sizeof kind, 0);
+    uint32_t at = map_find(&s->size_of, key);
+    if (!at) {
+        vec_push(s->arena, &s->size,
+                 ((SizeCount){v->w, v->h, v->channels, v->bits, v->rate, 0, v->frames, v->frames}));
+        at = s->size.n;
+        map_put(s->arena, &s->size_of, key, at);
     }
-    if (i == s->sizes)
-        s->size[s->sizes++] =
-            (SizeCount){v->w, v->h, v->channels, v->bits, v->rate, 0, v->frames, v->frames};
-    SizeCount *z = &s->size[i];
+    SizeCount *z = &s->size.at[at - 1];
     z->shortest = v->frames < z->shortest ? v->frames : z->shortest;
     z->longest = v->frames > z->longest ? v->frames : z->longest;
     z->n++;
+}
+
+static int by_frequency(const void *a, const void *b) {
+    const SizeCount *x = a, *y = b;
+    if (x->n != y->n)
+        return x->n > y->n ? -1 : 1;
+    if (x->w != y->w)
+        return x->w < y->w ? -1 : 1;
+    if (x->h != y->h)
+        return x->h < y->h ? -1 : 1;
+    if (x->channels != y->channels)
+        return x->channels < y->channels ? -1 : 1;
+    return x->bits != y->bits ? (x->bits < y->bits ? -1 : 1)
+                              : (x->rate > y->rate) - (x->rate < y->rate);
 }
 
 static GanStatus done_look(void *user, const Item *item, GanStatus st, const char *reason,
@@ -111,6 +125,8 @@ static GanStatus look_at_images(Survey *s, Str path) {
                    .user = s};
     GanStatus st = items_run(&job);
     source_close(source);
+    if (s->size.n)
+        qsort(s->size.at, s->size.n, sizeof *s->size.at, by_frequency);
     return st;
 }
 
@@ -212,6 +228,36 @@ static void tell_array(const Survey *s, FILE *out) {
         fprintf(out, "           channels are its last axis? pack it with --channels-last\n");
 }
 
+static void tell_size(const SizeCount *z, FILE *out) {
+    if (z->rate)
+        fprintf(out,
+                "sounds     %" PRIu64 " at %u Hz, %u channel%s, %" PRIu64 " to %" PRIu64
+                " samples\n",
+                z->n, z->rate, z->channels, z->channels == 1 ? "" : "s", z->shortest, z->longest);
+    else
+        fprintf(out, "images     %" PRIu64 " of %ux%u, %s, %u bits\n", z->n, z->w, z->h,
+                mode_name(z->channels), z->bits);
+}
+
+// The less frequent sizes in one line.
+static void tell_other_sizes(const Survey *s, FILE *out) {
+    const SizeCount *first = &s->size.at[SizesShown];
+    uint32_t w[2] = {first->w, first->w}, h[2] = {first->h, first->h}; // least and most
+    uint64_t n = 0;
+    for (uint32_t i = SizesShown; i < s->size.n; i++) {
+        const SizeCount *z = &s->size.at[i];
+        w[0] = z->w < w[0] ? z->w : w[0];
+        w[1] = z->w > w[1] ? z->w : w[1];
+        h[0] = z->h < h[0] ? z->h : h[0];
+        h[1] = z->h > h[1] ? z->h : h[1];
+        n += z->n;
+    }
+    fprintf(out, "           %" PRIu64 " of %u other kinds", n, s->size.n - SizesShown);
+    if (w[1])
+        fprintf(out, ", %u to %u wide, %u to %u high", w[0], w[1], h[0], h[1]);
+    fputc('\n', out);
+}
+
 static void tell(const Survey *s, Str path, FILE *out) {
     fprintf(out, "%.*s: %s, %" PRIu64 " samples\n", SARG(path), source_kind_name(s->kind),
             s->count);
@@ -219,20 +265,10 @@ static void tell(const Survey *s, Str path, FILE *out) {
         tell_pack(s, out);
     if (s->array)
         tell_array(s, out);
-    for (uint32_t i = 0; i < s->sizes; i++) {
-        const SizeCount *z = &s->size[i];
-        if (z->rate)
-            fprintf(out,
-                    "sounds     %" PRIu64 " at %u Hz, %u channel%s, %" PRIu64 " to %" PRIu64
-                    " samples\n",
-                    z->n, z->rate, z->channels, z->channels == 1 ? "" : "s", z->shortest,
-                    z->longest);
-        else
-            fprintf(out, "images   %" PRIu64 " of %ux%u, %s, %u bits\n", z->n, z->w, z->h,
-                    mode_name(z->channels), z->bits);
-    }
-    if (s->other_sizes)
-        fprintf(out, "           %u of other sizes\n", s->other_sizes);
+    for (uint32_t i = 0; i < s->size.n && i < SizesShown; i++)
+        tell_size(&s->size.at[i], out);
+    if (s->size.n > SizesShown)
+        tell_other_sizes(s, out);
     if (s->lo <= s->hi)
         fprintf(out, "values     %g to %g\n", s->lo, s->hi);
     for (uint32_t i = 0; i < s->first.n; i++)
@@ -304,10 +340,11 @@ static void put_sound_size(JsonOut *j, const SizeCount *z) {
 }
 
 static void put_sizes(const Survey *s, JsonOut *j) {
+    int64_t others = 0; // samples of sizes that are not listed
     for (int sounds = 0; sounds < 2; sounds++) {
         json_name(j, sounds ? "sounds" : "pictures"), json_open(j, '[');
-        for (uint32_t i = 0; i < s->sizes; i++) {
-            const SizeCount *z = &s->size[i];
+        for (uint32_t i = 0; i < s->size.n && i < SizesInJson; i++) {
+            const SizeCount *z = &s->size.at[i];
             if ((z->rate > 0) != sounds)
                 continue;
             json_open(j, '{');
@@ -317,7 +354,9 @@ static void put_sizes(const Survey *s, JsonOut *j) {
         }
         json_close(j, ']');
     }
-    json_name(j, "other_sizes"), json_put_int(j, s->other_sizes);
+    for (uint32_t i = SizesInJson; i < s->size.n; i++)
+        others += (int64_t)s->size.at[i].n;
+    json_name(j, "other_sizes"), json_put_int(j, others);
 }
 
 static void tell_json(const Survey *s, Str path, FILE *out) {
@@ -334,7 +373,7 @@ static void tell_json(const Survey *s, Str path, FILE *out) {
         put_pack(s, &j);
     if (s->array)
         put_shape(&j, s->array->rank, s->array->dim);
-    if (s->sizes)
+    if (s->size.n)
         put_sizes(s, &j);
     if (s->lo <= s->hi) {
         json_name(&j, "range");

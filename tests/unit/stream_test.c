@@ -643,6 +643,16 @@ static Said run_data(const char *line) {
     return s;
 }
 
+// One image of each width from 8 to 14, but two of 8, three of 9.
+static void make_sizes(Fixture *p) {
+    static const uint32_t width[] = {13, 12, 9, 11, 14, 8, 9, 10, 8, 9};
+    for (uint32_t i = 0; i < sizeof width / sizeof *width; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "sizes/%u.png", i);
+        write_image(p, name, width[i], 8, 1);
+    }
+}
+
 // %s: the fixture's folder.
 static const struct {
     const char *format;
@@ -657,6 +667,8 @@ static const struct {
     {"inspect %s/a.pack", 0, "data x : image(3, 8, 8) scale(-1, 1), y : label(2)", ""},
     {"inspect %s/a.pack --json", 0, "\"count\": 5", ""},
     {"inspect %s/set", 1, "5 samples", "1 files cannot be read"},
+    {"inspect %s/sizes", 0, "images     3 of 9x8, RGB, 8 bits\nimages     2 of 8x8", ""},
+    {"inspect %s/sizes", 0, "\n           2 of 2 other kinds, 13 to 14 wide, 8 to 8 high\n", ""},
     {"inspect " SEEDS "npy/two.npz", 2, "", "it holds x, y; pick one with --dataset NAME"},
     {"inspect " SEEDS "npy/two.npz --dataset y", 0, "npz", ""},
     {"pack " SEEDS "npy/two.npz --dataset x --labels y -o %s/two.pack", 0, "4 samples", ""},
@@ -703,6 +715,7 @@ static void the_command_line_has_the_documented_exit_codes(void **state) {
     Fixture *p = *state;
     make_folder(p, 5);
     write_text(p, "set/odd/z.png", "text");
+    make_sizes(p);
     for (size_t i = 0; i < sizeof command_lines / sizeof *command_lines; i++) {
         Text line = {.arena = &p->arena};
         for (const char *c = command_lines[i].format; *c; c++)
