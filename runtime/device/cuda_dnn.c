@@ -17,8 +17,7 @@ enum {
     // Bytes of memory traffic that an epilogue must save to be worth compiling an engine: at 3 TB/s
     // 10 us a step, half a second within 50,000 steps.
     WORTH_COMPILING = 32 << 20,
-    ROUNDS = 5,          // of each; the shortest time counts
-    TEXT_MOST = 1 << 16, // of a plan's JSON
+    ROUNDS = 5, // of each; the shortest time counts
 };
 
 struct CudnnChoice { // the engine chosen for one operation
@@ -211,17 +210,29 @@ static Str cache_file(const Cudnn *d, const CudnnOperation *o, Arena *a) {
     return cache_path(a, d->cuda->cache_dir, text_str(&t), ".plan");
 }
 
+// A query for no characters returns their number. The plan of an engine that was compiled contains
+// its machine code: 96 KB were seen.
+static bool plan_json(const Cudnn *d, CudnnDesc plan, Arena *a, Str *out) {
+    const cudnnBackendAttributeName_t json = CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION;
+    int64_t n = 0, got = 0;
+    if (d->api->GetAttribute(plan, json, CUDNN_TYPE_CHAR, 0, &n, NULL) != CUDNN_STATUS_SUCCESS ||
+        n <= 0)
+        return false;
+    char *text = arena_array(a, char, (size_t)n);
+    *out = (Str){text, (size_t)n};
+    return d->api->GetAttribute(plan, json, CUDNN_TYPE_CHAR, n, &got, text) ==
+               CUDNN_STATUS_SUCCESS &&
+           got == n;
+}
+
 // What cannot be written is not kept, and that is no error.
 static void plan_save(const Cudnn *d, const Choice *c, Arena scratch) {
-    int64_t n = 0;
-    char *text = arena_array(&scratch, char, TEXT_MOST);
-    if (d->api->GetAttribute(c->plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
-                             CUDNN_TYPE_CHAR, TEXT_MOST, &n, text) != CUDNN_STATUS_SUCCESS ||
-        n <= 0 || n > TEXT_MOST)
+    Str json;
+    if (!plan_json(d, c->plan, &scratch, &json))
         return;
     Text file = {.arena = &scratch};
     text_fmt(&file, "%s%zu\n", workspace_line, c->workspace);
-    text_put(&file, (Str){text, (size_t)n});
+    text_put(&file, json);
     sealed_write(&scratch, cache_file(d, &c->operation, &scratch), text_str(&file));
 }
 
