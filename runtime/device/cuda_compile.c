@@ -4,10 +4,10 @@
 // it: the .ganx, the cache on disk, NVRTC. A card newer than the installed NVRTC gets PTX, which
 // its driver compiles.
 //
-// Kernels are compiled in batches, on all cores: a batch is one module image. Which kernels an
-// image has is read in the image itself. The cache keeps an image under what it was compiled from,
-// and for each of its kernels a link to it (cache_find): an edited model, and another function of
-// the same one, compile the kernels that are new.
+// Kernels are compiled in batches, as many as there are cores: a batch is one module image. Which
+// kernels an image has is read in the image itself. The cache keeps an image under what it was
+// compiled from, and for each of its kernels a link to it (cache_find): an edited model, and
+// another function of the same one, compile the kernels that are new.
 //
 // Spare kernels stand in for a library that most machines have. Compiled ahead of time they are PTX
 // alone: with machine code for every architecture dcgan took 1.2 times as long, and the driver can
@@ -16,18 +16,21 @@
 #include "cache.h"
 #include "image.h"
 
+#include <stdlib.h>
+
 enum {
-    // The greatest average number of kernels in a batch: each costs a start of the compiler, once
-    // to PTX and once per architecture, which takes as long as two kernels. From FEW kernels on
-    // there are two batches, so that two cores have work.
-    BATCH = 64,
-    FEW = 16,
-    MOST_FOUND = 16, // images of the cache that a program's kernels may be spread over
+    // The least and greatest average number of kernels in a batch. Each batch costs a start of the
+    // compiler, to PTX and per architecture, which takes as long as one or two kernels.
+    LEAST = 4,
+    MOST = 64,
+    MOST_FOUND = 64, // images of the cache that a program's kernels may be spread over
 };
 
-// An even number.
-static uint32_t batches_for(uint32_t kernels) {
-    return kernels < FEW ? kernels > 0 : 2 * ((kernels + 2 * BATCH - 1) / (2 * BATCH));
+uint32_t cuda_batches(uint32_t kernels, uint32_t cores) {
+    uint32_t n = kernels / LEAST < cores ? kernels / LEAST : cores;
+    if (kernels > MOST * cores)
+        return cores * ((kernels + MOST * cores - 1) / (MOST * cores));
+    return n ? n : kernels > 0;
 }
 
 // --- which image has a kernel --------------------------------------------------------------------
@@ -168,22 +171,31 @@ static Str batch_path(Arena *a, const Batch *b) {
     return target_path(a, b->target, text_str(&all), b->target->ptx ? ".ptx" : ".cubin");
 }
 
+// The longest text first; among equals by name, so that the order is that of no sort.
+static int by_length(const void *a, const void *b) {
+    const Kernel *x = *(const Kernel *const *)a, *y = *(const Kernel *const *)b;
+    return x->source.len != y->source.len
+               ? (x->source.len < y->source.len) - (x->source.len > y->source.len)
+               : str_cmp(x->name, y->name);
+}
+
 // Deals the kernels that no image has out over new batches whose texts are about equally long.
 static void target_deal(Arena *a, Target *t, BatchVec *all) {
-    uint32_t missing = 0, first = all->n;
+    KernelRefs missing = {0};
+    uint32_t first = all->n;
     for (uint32_t i = 0; i < t->kernel.n; i++)
-        missing += !modules_have(&t->found, t->kernel.at[i]);
-    for (uint32_t i = batches_for(missing); i > 0; i--)
+        if (!modules_have(&t->found, t->kernel.at[i]))
+            vec_push(a, &missing, t->kernel.at[i]);
+    for (uint32_t i = cuda_batches(missing.n, nvrtc_threads()); i > 0; i--)
         vec_push(a, all, (Batch){.target = t});
-    for (uint32_t i = 0; i < t->kernel.n; i++) {
-        const Kernel *k = t->kernel.at[i];
+    if (missing.n)
+        qsort(missing.at, missing.n, sizeof *missing.at, by_length);
+    for (uint32_t i = 0; i < missing.n; i++) {
         Batch *least = all->at + first;
-        if (modules_have(&t->found, k))
-            continue;
         for (uint32_t b = first; b < all->n; b++)
             least = all->at[b].length < least->length ? &all->at[b] : least;
-        vec_push(a, &least->kernel, k);
-        least->length += k->source.len;
+        vec_push(a, &least->kernel, missing.at[i]);
+        least->length += missing.at[i]->source.len;
     }
     for (uint32_t b = first; b < all->n; b++)
         all->at[b].path = batch_path(a, &all->at[b]);

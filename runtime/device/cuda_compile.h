@@ -31,4 +31,7 @@ GanStatus cuda_compile(const Nvrtc *n, const CudaKernels *k, Arena *a, CudaImage
 GanStatus cuda_compile_ahead(const Nvrtc *n, const Plan *const *plan, uint32_t plans,
                              const int *arch, uint32_t archs, Str dir, Arena *a, CubinVec *out);
 
+// Batches of so many kernels on so many cores: enough for all cores, unless the kernels are few.
+uint32_t cuda_batches(uint32_t kernels, uint32_t cores);
+
 #endif

@@ -42,5 +42,6 @@ GanStatus nvrtc_assemble(const Nvrtc *n, Arena *a, const NvrtcJob *job, Str ptx,
 // An image is the same whatever else is in the list.
 GanStatus nvrtc_compile_all(const Nvrtc *n, Arena *a, const NvrtcJob *job, uint32_t jobs,
                             NvrtcImage *out);
+uint32_t nvrtc_threads(void); // that it uses where there are jobs enough
 
 #endif

@@ -124,11 +124,15 @@ static void *work(void *user) {
     return NULL;
 }
 
+uint32_t nvrtc_threads(void) {
+    uint32_t cores = (uint32_t)device_threads_for(0);
+    return cores < MOST_THREADS ? cores : MOST_THREADS;
+}
+
 // The calling thread works too.
 static void tasks_run(Tasks *t) {
     pthread_t thread[MOST_THREADS];
-    uint32_t started = 0, wanted = (uint32_t)device_threads_for(0);
-    wanted = wanted < MOST_THREADS ? wanted : MOST_THREADS;
+    uint32_t started = 0, wanted = nvrtc_threads();
     wanted = wanted < t->n ? wanted : t->n;
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->changed, NULL);

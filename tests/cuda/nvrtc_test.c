@@ -3,6 +3,7 @@
 // has no NVRTC. The build sets the ARCHITECTURES and the PRECISIONS of models: all of them take a
 // minute.
 #define _GNU_SOURCE
+#include "cuda_compile.h"
 #include "driver.h"
 #include "image.h"
 #include "kernel_cases.h"
@@ -432,6 +433,19 @@ static void refused_memory_is_a_status(void **state) {
     assert_true(refusals > 10); // in every task, and in storing images
 }
 
+// Every core has a batch, of at least four kernels and at most 64 on average.
+static void batches_follow_the_cores(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t kernels, cores, batches;
+    } row[] = {
+        {0, 16, 0},   {1, 16, 1},   {7, 2, 1},   {8, 2, 2},   {47, 1, 1},     {47, 2, 2},
+        {47, 16, 11}, {92, 16, 16}, {128, 2, 2}, {129, 2, 4}, {1024, 16, 16}, {1025, 16, 32},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        assert_int_equal(cuda_batches(row[i].kernels, row[i].cores), row[i].batches);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_of_the_op_table_compile),
@@ -445,6 +459,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(named_kernels_are_assembled_alone_without_the_block_minimum),
         cmocka_unit_test(an_image_does_not_depend_on_the_others),
         cmocka_unit_test(refused_memory_is_a_status),
+        cmocka_unit_test(batches_follow_the_cores),
     };
     if (CASES_LISTED(tests))
         return 0;
