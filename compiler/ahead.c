@@ -106,7 +106,7 @@ static GanStatus add_archs(Ahead *a, Str list) {
 }
 
 static GanStatus open_cuda(Str list, Ahead *a) {
-    TRY(nvrtc_open(&a->nvrtc));
+    TRY(nvrtc_open(0, &a->nvrtc));
     if (!a->nvrtc)
         return fail(GAN_ERR_DEVICE, "--target cuda: kernels are compiled by NVRTC, and "
                                     "libnvrtc.so.13 or .12 is not found: install it");

@@ -7,9 +7,16 @@
 
 const char *const driver_names[] = {"libcuda.so.1", NULL};
 const char *const cudnn_names[] = {"libcudnn.so.9", NULL};
-const char *const cufft_names[] = {"libcufft.so.12", "libcufft.so.11", NULL};
 const char *const nccl_names[] = {"libnccl.so.2", NULL};
+// NVRTC 13 comes last again: an older driver refuses its code by a message that says why.
+const char *const nvrtc_names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so",
+                                   "libnvrtc.so.13", NULL};
+const char *const cufft_names[] = {"libcufft.so.12", "libcufft.so.11", NULL};
 const char *const cupti_names[] = {"libcupti.so.13", "libcupti.so.12", NULL};
+
+const char *const *names_for_driver(const char *const *names, int driver) {
+    return driver && driver < 13000 ? names + 1 : names;
+}
 
 // "13.0" of 13000.
 static const char *version_text(Arena *a, int version) {
@@ -58,11 +65,22 @@ static const char *find_driver(Arena *a) {
     return cuda ? driver_text(a, cuda) : NULL; // it stays loaded: once begun it has threads
 }
 
+// 0: there is none.
+static int driver_version(void) {
+    void *cuda = library_open(driver_names);
+    int (*version)(int *out), v = 0;
+    return cuda && library_symbol(cuda, "cuDriverGetVersion", &version, sizeof version) &&
+                   !version(&v)
+               ? v
+               : 0;
+}
+
 // --- libraries -----------------------------------------------------------------------------------
 
-static const char *find_nvrtc(Arena *a) {
+static const char *find_nvrtc(Arena *a, int driver) {
     Nvrtc *n = NULL;
-    const char *text = nvrtc_open(&n) == GAN_OK && n ? version_text(a, nvrtc_version(n)) : NULL;
+    GanStatus st = nvrtc_open(driver, &n);
+    const char *text = st == GAN_OK && n ? version_text(a, nvrtc_version(n)) : NULL;
     nvrtc_close(n);
     return text;
 }
@@ -95,10 +113,10 @@ static const char *find_library(Arena *a, const char *const *names, const char *
 }
 
 // Before 12.6 its versions were counted: 22 came with 12.4.
-static const char *find_cupti(Arena *a) {
+static const char *find_cupti(Arena *a, int driver) {
     int (*version)(uint32_t * out);
     uint32_t v = 0;
-    void *cupti = library_open(cupti_names);
+    void *cupti = library_open(names_for_driver(cupti_names, driver));
     const char *text = NULL;
     if (cupti && library_symbol(cupti, "cuptiGetVersion", &version, sizeof version) && !version(&v))
         text = v >= 10000 ? number_text(a, (int)v, 10000) : str_format(a, "%u", v).ptr;
@@ -131,25 +149,26 @@ void cuda_libraries(Arena *a, LibraryInfo out[CUDA_LIBRARIES]) {
 #else
     const char *built = NULL;
 #endif
+    int driver = driver_version();
     const LibraryInfo all[CUDA_LIBRARIES] = {
         // found: this program was built with what it takes
         {"CUDA headers", built, "--device cuda is left out of this program",
          "install the CUDA toolkit, or its headers alone, and build again", built != NULL},
         {"NVIDIA driver", find_driver(a), "--device cuda has no card to run on",
          "a machine with an NVIDIA card, and NVIDIA's driver", true},
-        {"NVRTC", find_nvrtc(a),
+        {"NVRTC", find_nvrtc(a, driver),
          "--device cuda runs only what `ganc compile --target cuda:sm_NN` made elsewhere",
          "pip install nvidia-cuda-nvrtc, and its folder in LD_LIBRARY_PATH", true},
         {"cuDNN", find_cudnn(a), "convolutions and matrix products have no engine on --device cuda",
          "pip install nvidia-cudnn-cu13 (cu12), and its folder in LD_LIBRARY_PATH", HAVE_CUDNN},
-        {"cuFFT", find_library(a, cufft_names, "cufftGetVersion", 1000),
+        {"cuFFT", find_library(a, names_for_driver(cufft_names, driver), "cufftGetVersion", 1000),
          "Fourier transforms on --device cuda are plain sums, n^2 for a line",
          "pip install nvidia-cufft (nvidia-cufft-cu12), and its folder in LD_LIBRARY_PATH",
          HAVE_CUFFT},
         {"NCCL", find_library(a, nccl_names, "ncclGetVersion", 10000),
          "ranks on cards add up by way of the host (--comm staged)",
          "pip install nvidia-nccl-cu13 (cu12), and its folder in LD_LIBRARY_PATH", HAVE_NCCL},
-        {"CUPTI", find_cupti(a),
+        {"CUPTI", find_cupti(a, driver),
          "ganrun bench --device cuda cannot tell how much of a step the card idles",
          "pip install nvidia-cuda-cupti (nvidia-cuda-cupti-cu12), and its folder in "
          "LD_LIBRARY_PATH",

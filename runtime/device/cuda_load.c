@@ -9,6 +9,7 @@
 struct CudaMachine {
     void *cuda, *cudnn, *cufft, *nccl; // handles of the loader, for as long as the process
     CudaDriver driver;
+    int version; // of the driver: 12080 is 12.8
 #ifdef GAN_HAVE_CUDNN
     CudnnApi dnn;
 #endif
@@ -66,11 +67,13 @@ static GanStatus open_driver(CudaMachine *m) {
                     "--device cuda needs an NVIDIA card and its driver, and this machine has no "
                     "driver (libcuda.so.1 cannot be loaded); --device cpu works here");
     const char *lacks = fill_driver(m->cuda, &m->driver);
-    return lacks ? fail(GAN_ERR_DEVICE,
-                        "the NVIDIA driver is too old: it has no %s (CUDA %d.%d or newer is "
-                        "needed); --device cpu works here",
-                        lacks, CUDA_OLDEST_DRIVER / 1000, CUDA_OLDEST_DRIVER % 1000 / 10)
-                 : GAN_OK;
+    if (lacks)
+        return fail(GAN_ERR_DEVICE,
+                    "the NVIDIA driver is too old: it has no %s (CUDA %d.%d or newer is "
+                    "needed); --device cpu works here",
+                    lacks, CUDA_OLDEST_DRIVER / 1000, CUDA_OLDEST_DRIVER % 1000 / 10);
+    m->driver.DriverGetVersion(&m->version); // cuda.c reports where it cannot say
+    return GAN_OK;
 }
 
 // --- cuDNN ---------------------------------------------------------------------------------------
@@ -116,7 +119,7 @@ static bool fill_fft(void *cufft, CufftApi *out) {
 }
 
 static const CufftApi *open_fft(CudaMachine *m) {
-    m->cufft = library_open(cufft_names);
+    m->cufft = library_open(names_for_driver(cufft_names, m->version));
     return m->cufft && fill_fft(m->cufft, &m->fft) ? &m->fft : NULL;
 }
 #else
@@ -171,7 +174,7 @@ static bool fill_cupti(void *cupti, CuptiApi *out) {
 static const CuptiApi *open_cupti(void *user) {
     CudaMachine *m = user;
     if (!m->cupti)
-        m->cupti = library_open(cupti_names);
+        m->cupti = library_open(names_for_driver(cupti_names, m->version));
     return m->cupti && fill_cupti(m->cupti, &m->times) ? &m->times : NULL;
 }
 
@@ -190,7 +193,7 @@ GanStatus cuda_machine_open(const DeviceOptions *o, CudaMachine **out) {
         return fail(GAN_ERR_MEMORY, "no memory for the CUDA libraries");
     GanStatus st = open_driver(m);
     if (st == GAN_OK)
-        st = nvrtc_open(&m->nvrtc);
+        st = nvrtc_open(m->version, &m->nvrtc);
     if (st != GAN_OK) {
         cuda_machine_close(m);
         return st;

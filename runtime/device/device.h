@@ -36,9 +36,13 @@ void *memory_at(Memory m, const Plan *p, uint32_t node); // NULL for values that
 // --- cuda_info.c ---------------------------------------------------------------------------------
 
 enum { CUDA_LIBRARIES = 7 };
-// Files of the driver and of the libraries, newest first; each list ends in NULL.
-extern const char *const driver_names[],
-    *const cudnn_names[], *const cufft_names[], *const nccl_names[], *const cupti_names[];
+// Files of the driver and of the libraries; each list ends in NULL.
+extern const char *const driver_names[], *const cudnn_names[], *const nccl_names[];
+// The same of libraries with a file for each major version of CUDA: first that of 13, then 12.
+extern const char *const nvrtc_names[], *const cufft_names[], *const cupti_names[];
+// Those of `names` that a driver of this version (12080 is 12.8; 0: none is used) can serve, the
+// best first: a driver serves libraries of its own major version of CUDA and of earlier ones.
+const char *const *names_for_driver(const char *const *names, int driver);
 void cuda_libraries(Arena *a, LibraryInfo out[CUDA_LIBRARIES]); // what doctor prints of them
 
 // --- plain.c: reference implementations, without any library -------------------------------------

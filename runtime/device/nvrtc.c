@@ -7,6 +7,7 @@
 // the time is the translation's, and the same PTX rounds alike on every card.
 #include "nvrtc.h"
 
+#include "device.h"
 #include "image.h"
 #include "library.h"
 #include "ptx.h"
@@ -38,10 +39,9 @@ static bool fill(void *library, NvrtcApi *out) {
     return true;
 }
 
-GanStatus nvrtc_open(Nvrtc **out) {
-    static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", NULL};
+GanStatus nvrtc_open(int driver, Nvrtc **out) {
     *out = NULL;
-    void *library = library_open(names);
+    void *library = library_open(names_for_driver(nvrtc_names, driver));
     if (!library)
         return GAN_OK;
     Nvrtc *n = mem_alloc(sizeof *n);

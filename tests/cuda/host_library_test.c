@@ -165,7 +165,7 @@ typedef struct Kept {
 static void kept_open(Kept *k, Str model) {
     *k = (Kept){.dir = "/tmp/gan-kept-XXXXXX"};
     assert_fine(arena_init(&k->a, 0));
-    assert_fine(nvrtc_open(&k->nvrtc));
+    assert_fine(nvrtc_open(0, &k->nvrtc));
     if (!k->nvrtc) {
         print_message("skipped: this machine has no NVRTC\n");
         arena_release(&k->a);

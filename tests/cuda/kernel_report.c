@@ -111,7 +111,7 @@ static GanStatus report(Arena *a, Front *f, const char *path, int arch, Dtype re
     NvrtcImage cubin, ptx;
     ResourcesVec used = {0};
     CompileOptions o = {.path = str_c(path), .real = real, .dialect = &dialect_cuda};
-    TRY(nvrtc_open(&n));
+    TRY(nvrtc_open(0, &n));
     if (!n)
         return fail(GAN_ERR_DEVICE, "this machine has no NVRTC");
     GanStatus st = compile_file(f, &o, &c);

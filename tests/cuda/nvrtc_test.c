@@ -4,6 +4,7 @@
 // minute.
 #define _GNU_SOURCE
 #include "cuda_compile.h"
+#include "device.h"
 #include "driver.h"
 #include "image.h"
 #include "kernel_cases.h"
@@ -29,7 +30,7 @@ static Nvrtc *nvrtc;
 static int open_nvrtc(void **state) {
     (void)state;
     assert_int_equal(arena_init(&arena, 0), GAN_OK);
-    assert_int_equal(nvrtc_open(&nvrtc), GAN_OK);
+    assert_int_equal(nvrtc_open(0, &nvrtc), GAN_OK);
     if (!nvrtc)
         print_message("no NVRTC on this machine: kernels are not compiled\n");
     return 0;
@@ -446,6 +447,22 @@ static void batches_follow_the_cores(void **state) {
         assert_int_equal(cuda_batches(row[i].kernels, row[i].cores), row[i].batches);
 }
 
+// A driver serves libraries of its own major version of CUDA and of earlier ones.
+static void libraries_are_not_newer_than_the_driver(void **state) {
+    (void)state;
+    const struct {
+        const char *const *names;
+        const char *file[2]; // for drivers of CUDA 12 and of 13
+    } row[] = {{nvrtc_names, {"libnvrtc.so.12", "libnvrtc.so.13"}},
+               {cufft_names, {"libcufft.so.11", "libcufft.so.12"}},
+               {cupti_names, {"libcupti.so.12", "libcupti.so.13"}}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        assert_string_equal(names_for_driver(row[i].names, 12090)[0], row[i].file[0]);
+        assert_string_equal(names_for_driver(row[i].names, 13000)[0], row[i].file[1]);
+        assert_string_equal(names_for_driver(row[i].names, 0)[0], row[i].file[1]);
+    }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_of_the_op_table_compile),
@@ -460,6 +477,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(an_image_does_not_depend_on_the_others),
         cmocka_unit_test(refused_memory_is_a_status),
         cmocka_unit_test(batches_follow_the_cores),
+        cmocka_unit_test(libraries_are_not_newer_than_the_driver),
     };
     if (CASES_LISTED(tests))
         return 0;
