@@ -83,7 +83,10 @@ static GanStatus capture_tasks(Loaded *l, uint32_t block, const CudaPiece *p) {
     return cuda_order(c, c->aside, c->beside, c->compute);
 }
 
+// The graph keeps the priority of collectives (cuda_comm.c): by default all of it would run at that
+// of the stream it is launched into.
 static GanStatus capture(Loaded *l, uint32_t block, CudaPiece *p) {
+    const unsigned long long flags = CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
     Cuda *c = l->cuda;
     CUgraph graph = NULL;
     CUDA_TRY(c, StreamBeginCapture(c->compute, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
@@ -93,7 +96,7 @@ static GanStatus capture(Loaded *l, uint32_t block, CudaPiece *p) {
     if (st == GAN_OK)
         st = cuda_check(c, ended, "capturing a graph");
     if (st == GAN_OK)
-        st = cuda_check(c, c->cu->GraphInstantiate(&p->graph, graph, 0),
+        st = cuda_check(c, c->cu->GraphInstantiate(&p->graph, graph, flags),
                         "instantiating a graph of %u launches", p->n);
     if (graph)
         c->cu->GraphDestroy(graph);

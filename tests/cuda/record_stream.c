@@ -241,10 +241,21 @@ static CUresult end_capture(CUstream s, CUgraph *out) {
     return CUDA_SUCCESS;
 }
 
+// Work of a graph runs at the priority of the stream it is launched into, unless the graph was
+// instantiated to keep that of the streams it was captured from.
+static void check_priorities(const Object *g) {
+    for (uint32_t i = 0; i < g->doing.n; i++)
+        if (g->doing.at[i].stream->priority != g->origin->priority) {
+            complain("cuGraphInstantiate: the priority of a captured stream is lost");
+            return;
+        }
+}
+
 static CUresult instantiate(CUgraphExec *out, CUgraph graph, unsigned long long flags) {
     CALL();
-    (void)flags;
     const Object *g = object_get(graph, KindGraph, "cuGraphInstantiate");
+    if (g && !(flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY))
+        check_priorities(g);
     Object *e = object_new(KindExec);
     recording->made++;
     if (g) {
