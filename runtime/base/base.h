@@ -209,8 +209,8 @@ GanStatus dir_walk(Arena *a, Str path, bool links, StrVec *out);
 GanStatus file_remove(Str path); // fine when absent
 typedef struct FileLock FileLock;
 // Takes an exclusive lock on path for this process's life, waiting up to a second for a holder that
-// is being ended; GAN_ERR_INPUT with the holder's pid when it stays taken. Nothing is locked where
-// the file system has no locks.
+// is being ended; GAN_ERR_INPUT with the holder's pid and host when it stays taken. Nothing is
+// locked where the file system has no locks.
 GanStatus file_lock(Str path, FileLock **out);
 void file_unlock(FileLock *l);  // accepts NULL
 void file_fail_at(int64_t nth); // tests: the nth write-side I/O call from now fails (ENOSPC)

@@ -564,15 +564,20 @@ struct FileLock {
     int fd;
 };
 
-// The owner's number, written into the file for this message.
+enum { OwnerMost = 32 + HOST_NAME_MAX };
+
+// The owner's number and host, two lines that it wrote into the file for this message. A folder may
+// be shared by many hosts.
 static GanStatus fail_taken(int fd, Str path) {
-    char text[32];
+    char text[OwnerMost];
     ssize_t n = read(fd, text, sizeof text);
-    Str owner = {text, n > 0 ? (size_t)n : 0};
-    owner.len = str_find(owner, '\n');
-    if (owner.len == 0)
-        owner = STR("unknown");
-    return fail(GAN_ERR_INPUT, "%.*s is in use by process %.*s", SARG(path), SARG(owner));
+    Str owner = {text, n > 0 ? (size_t)n : 0}, pid = str_sub(owner, 0, str_find(owner, '\n')),
+        host = str_sub(owner, pid.len + 1, owner.len);
+    host.len = str_find(host, '\n');
+    if (pid.len == 0)
+        pid = STR("unknown");
+    return fail(GAN_ERR_INPUT, "%.*s is in use by process %.*s%s%.*s", SARG(path), SARG(pid),
+                host.len ? " on " : "", SARG(host));
 }
 
 // A killed process holds its locks until the system has taken its memory apart, which takes a
@@ -598,8 +603,9 @@ static bool knows_no_locks(int error) {
 static GanStatus lock_and_sign(int fd, Str path) {
     if (flock_patiently(fd) != 0 && !knows_no_locks(errno))
         return errno == EWOULDBLOCK ? fail_taken(fd, path) : fail_io("lock", path);
-    char text[32];
-    int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+    char text[OwnerMost], host[HOST_NAME_MAX + 1] = "";
+    gethostname(host, sizeof host - 1); // "" where it has none
+    int n = snprintf(text, sizeof text, "%ld\n%s\n", (long)getpid(), host);
     bool ok = !refused() && ftruncate(fd, 0) == 0 && write_all(fd, text, (size_t)n);
     return ok ? GAN_OK : fail_io("write", path);
 }

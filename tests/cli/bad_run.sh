@@ -107,7 +107,7 @@ first=$! busy=$!
 # Any checkpoint will do: old ones are deleted during the loop.
 until ls two/ckpt/*.json >ls.out 2>&1; do kill -0 $first 2>/dev/null || fail "the first run ended"; sleep 0.05; done
 refused 1 "two is a run already"                ganrun train tiny.gan $data --steps 3 --out two
-refused 1 "two/.lock is in use by process $first" ganrun train two
+refused 1 "two/.lock is in use by process $first on $(uname -n)" ganrun train two
 refused 1 "two/.lock is in use by process $first" ganrun train tiny.gan $data --steps 1000000 --save-every 2 --out two --resume auto
 kill -0 $first || fail "the first run ended"
 kill $first

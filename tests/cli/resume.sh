@@ -63,7 +63,7 @@ says 'stopped after step [0-9]*, which is saved'
 (trap '' HUP; expect 0 train tiny.gan $options --steps 6000 --save-every 1000000 --out kept) &
 pid=$!
 while [ "$(losses kept 2>/dev/null | wc -l)" -lt 5 ]; do :; done
-kill -HUP "$(cat kept/.lock)"
+kill -HUP "$(head -n 1 kept/.lock)"
 wait $pid || fail "SIGHUP ended a run started by nohup"
 exists kept/ckpt/00006000.json
 

@@ -612,6 +612,9 @@ static void a_lock_is_held_once_and_names_its_holder(void **state) {
     assert_null(other);
     Str pid = str_format(&p->arena, "process %ld", (long)getpid());
     assert_non_null(strstr(gan_error(), pid.ptr));
+    char host[256] = " on ";
+    assert_int_equal(gethostname(host + 4, sizeof host - 5), 0);
+    assert_true(str_ends(str_c(gan_error()), str_c(host)));
     file_unlock(mine);
     assert_ok(file_lock(path, &mine));
     file_unlock(mine);
