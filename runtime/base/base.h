@@ -195,6 +195,7 @@ void file_out_abandon(FileOut *f);     // removes the temporary; accepts NULL
 void file_drop_asides(void); // removes all temporaries; for a process that ends, in handlers too
 GanStatus file_append(Str path, Str bytes);     // one write call
 GanStatus file_append_line(Str path, Str line); // the same, for logs
+GanStatus file_sync(Str path);                  // what was appended survives a crash of the machine
 bool file_exists(Str path);
 bool file_is_dir(Str path);
 GanStatus dir_make(Str path); // with parents; fine when it exists

@@ -406,6 +406,15 @@ GanStatus file_append_line(Str path, Str line) {
     return append(path, part, 2, line.len + 1);
 }
 
+GanStatus file_sync(Str path) {
+    int fd = refused() ? -1 : open_path(path, O_WRONLY);
+    bool ok = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL); // a device cannot be
+    GanStatus st = ok ? GAN_OK : fail_io("sync", path);
+    if (fd >= 0)
+        close(fd);
+    return st;
+}
+
 GanStatus file_remove(Str path) {
     Path p;
     if (!path_z(path, &p) || refused() || unlink(p.z) != 0) {

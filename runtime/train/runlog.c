@@ -6,8 +6,8 @@
 //   {"step":50,"save_ms":431.7}
 //   {"step":50,"score":"fakes fid of 256 by fid.gan","values":{"fid":9.1},"best":50,"eval_ms":812}
 //
-// Lines are in order of steps. The line of a save is written before its checkpoint, so a
-// checkpoint's log is complete; its duration follows afterwards. A resumed run drops lines later
+// Lines are in order of steps. The line of a save is written, and synced, before its checkpoint, so
+// a checkpoint's log is complete; its duration follows afterwards. A resumed run drops lines later
 // than its checkpoint, which it writes again, and damaged ones.
 
 #include "runlog.h"
@@ -215,7 +215,8 @@ GanStatus runlog_save(RunLog *l, Arena scratch, uint32_t step, Distance d) {
     health_spread(&l->health, d.spread);
     json_name(&j, "health"), json_put_str(&j, runlog_health(l, &scratch));
     json_close(&j, '}');
-    return file_append_line(l->path, text_str(&t));
+    TRY(file_append_line(l->path, text_str(&t)));
+    return file_sync(l->path);
 }
 
 GanStatus runlog_saved(const RunLog *l, Arena scratch, uint32_t step, double seconds) {

@@ -536,6 +536,11 @@ static void lines_are_appended(void **state) {
     assert_ok(file_append_line(path, STR("more")));
     assert_ok(file_read(&p->arena, path, &out));
     assert_str(out, "{}\n\nend\nmore\n");
+    assert_ok(file_sync(path));
+    assert_ok(file_sync(STR("/dev/null")));
+    file_fail_at(1);
+    assert_status(file_sync(path), GAN_ERR_IO, "sync");
+    assert_status(file_sync(under(p, "absent")), GAN_ERR_IO, "sync");
 }
 
 static void folders_are_made_listed_and_walked_in_order(void **state) {
