@@ -177,9 +177,13 @@ GanStatus args_parse(Arena *perm, const ArgTable *t, int argc, char **argv, uint
                      StrVec *file, ArgValue *at) {
     TRY(args_find(perm, t, str_c(argv[0]), command));
     Line l = {.argc = argc, .at = 1, .argv = argv};
+    bool files = false; // behind `--` there are only files
     while (l.at < argc) {
         const char *word = argv[l.at];
-        if (word[0] == '-' && word[1]) {
+        if (!files && strcmp(word, "--") == 0) {
+            files = true;
+            l.at++;
+        } else if (!files && word[0] == '-' && word[1]) {
             TRY(take_option(perm, t, *command, &l, at));
         } else {
             vec_push(perm, file, str_c(word));

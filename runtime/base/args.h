@@ -72,9 +72,9 @@ typedef struct ArgValue {
     VEC(Setting) pair; // Pair, in the order given
 } ArgValue;
 
-// argv[0] is the word of a command. `command`: its row; `file`: what is no option; `at`: one value
-// for each option of the table, empty before. GAN_ERR_USAGE with one line that says what to write
-// instead.
+// argv[0] is the word of a command. `command`: its row; `file`: what is no option, or follows `--`;
+// `at`: one value for each option of the table, empty before. GAN_ERR_USAGE with one line that says
+// what to write instead.
 GanStatus args_parse(Arena *perm, const ArgTable *t, int argc, char **argv, uint32_t *command,
                      StrVec *file, ArgValue *at);
 

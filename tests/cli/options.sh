@@ -101,6 +101,13 @@ expect 0 doctor --json
 prints '"libraries"'
 prints '"name": "OpenMP", "found": [tf]'
 
+# Behind `--` there are files, whatever their names begin with.
+expect 0 data synth ring --count 8 --out ./-r.npy
+expect 0 data inspect --json -- -r.npy
+prints '"path": "-r.npy"'
+expect 2 data inspect -r.npy; says 'unknown option `-r.npy`'
+expect 2 data inspect --;     says '0 given'
+
 # Every command that prints reports a failed write of standard output.
 full() {
     code=0
