@@ -3,11 +3,12 @@
 #define GAN_CHECKPOINT_H
 
 #include "comm.h"
+#include "feed.h"
 #include "job.h"
 #include "safetensors.h"
 
 SafeTensor slot_tensor(const Slot *s); // how a weight or state is stored
-enum { CHECKPOINTS_KEPT = 3, STREAMS_MOST = 64 };
+enum { CHECKPOINTS_KEPT = 3 };
 typedef struct Checkpoint {
     uint32_t step; // steps done
     uint64_t seed;

@@ -179,6 +179,11 @@ static void make_room(Feed *f) {
 
 GanStatus feed_open(Arena *perm, const Module *m, const FeedOptions *o, Feed **out) {
     *out = NULL;
+    if (m->stream.n > STREAMS_MOST)
+        return fail(GAN_ERR_INPUT,
+                    "model %.*s has %u `data` statements, the most is %d; one may have several "
+                    "fields",
+                    SARG(m->name), m->stream.n, STREAMS_MOST);
     TRY(feed_names_known(*perm, m, o->job));
     Feed *f = arena_new(perm, Feed);
     bool shared = m->share.ranks > 1;

@@ -11,10 +11,11 @@ typedef struct FeedOptions {
     void (*notice)(void *user, const char *text);
     void *user;
 } FeedOptions;
+enum { STREAMS_MOST = 64 }; // of a model: a checkpoint has a position for each
 // GAN_ERR_USAGE, with a suggestion, where the job has data of a field that the model has not.
 GanStatus feed_names_known(Arena scratch, const Module *m, const Job *job);
-// Opens the streams the model reads. An unknown or missing --data is GAN_ERR_USAGE with a
-// suggestion.
+// Opens the streams the model reads, at most STREAMS_MOST. An unknown or missing --data is
+// GAN_ERR_USAGE with a suggestion.
 GanStatus feed_open(Arena *perm, const Module *m, const FeedOptions *o, Feed **out);
 void feed_close(Feed *f);                               // accepts NULL
 GanStatus feed_begin(Feed *f, Exec *e);                 // a step's own batches

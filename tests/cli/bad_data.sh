@@ -104,6 +104,13 @@ expect 0 data inspect last.npy
 prints 'pack it with --channels-last'
 expect 0 data pack last.npy --channels-last --size 8 -o last.pack
 expect 0 train tiny.gan --data x=last.pack --batch 4 --steps 1 --out run; rm -r run
+# As many streams as a checkpoint has positions for.
+{ echo 'model many'; for i in $(seq 65); do echo "data x$i : float(1)"; done
+  echo 'net G(z: [1]) -> [1] = z |> dense(1)'; printf 'step { update G minimize mean(sum(G(x1)'
+  for i in $(seq 2 65); do printf ' + x%s' "$i"; done; echo ', sample)) using sgd(lr=0.1) }'; } >many.gan
+npy one.npy '4, 1' '\000\000\200\077\000\000\200\077\000\000\200\077\000\000\200\077'
+refused 1 'has 65 `data` statements, the most is 64' ganrun train many.gan \
+    $(for i in $(seq 65); do echo "--data x$i=one.npy"; done) --batch 4 --steps 1 --out run
 # The folder of a run is rejected: its images are sample grids. A folder of samples that it wrote is accepted.
 expect 0 train tiny.gan --data x=s.pack --batch 4 --steps 1 --out run
 for words in 'inspect run' 'pack run --size 8 -o grids.pack'; do
