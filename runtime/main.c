@@ -238,6 +238,7 @@ static void wait_calmly(char **argv) {
 int main(int argc, char **argv) {
     Arena perm;
     Options options;
+    process_open_standard();
     process_watch_files("ganrun");
     process_watch_end();
     if (arena_init(&perm, 0) != GAN_OK)

@@ -243,6 +243,9 @@ GanStatus process_start(const char *const *argv, int *pid);
 bool process_ended(int pid, bool wait, int *exit_code); // false: it still runs
 void process_kill(int pid);                             // with its group
 bool process_find(Arena *a, Str name, Str *path); // the file process_run would start for a name
+// Opens /dev/null in place of each standard stream that is closed: the next file would get its
+// number, and whatever is printed. The first call of a program.
+void process_open_standard(void);
 // Signals that end the program (SIGTERM, SIGINT, SIGHUP, SIGPIPE, unless they are ignored) remove
 // temporaries first. Exceeding a file size limit becomes a write error (SIGXFSZ is ignored).
 void process_watch_end(void);

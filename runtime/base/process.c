@@ -1,6 +1,7 @@
-// process.c - runs another program and captures its output; the signal handlers of this process:
-// requests to stop (SIGTERM, SIGINT, SIGUSR1, SIGHUP), signals that end it (temporary files are
-// removed first), and SIGBUS, a mapped file that was truncated while it was read.
+// process.c - runs another program and captures its output; the standard streams and the signal
+// handlers of this process: requests to stop (SIGTERM, SIGINT, SIGUSR1, SIGHUP), signals that end
+// it (temporary files are removed first), and SIGBUS, a mapped file that was truncated while it was
+// read.
 #define _GNU_SOURCE
 #include "base.h"
 #include "bytes.h"
@@ -110,6 +111,13 @@ bool process_find(Arena *a, Str name, Str *path) {
             return true;
     }
     return false;
+}
+
+// For the other direction, so that printing to it fails as it did.
+void process_open_standard(void) {
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+            (void)open("/dev/null", fd ? O_RDONLY : O_WRONLY); // the lowest free number: fd
 }
 
 // What handlers touch: signals belong to the process, not to a caller.

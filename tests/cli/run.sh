@@ -53,6 +53,12 @@ grep -q '"saved": true, .*"health": "collapsing"' alike/log.jsonl || fail "not i
 expect 0 train alike --steps 501
 [ "$(grep -c 'collapsing\. ' err)" = 0 ] || fail 'it is reported again'
 
+# With its streams closed, as some schedulers start a job, no file takes their place.
+code=0
+"$ganrun" train alike --steps 502 <&- >&- 2>&- || code=$?
+[ "$code" = 0 ] || fail "closed streams: exit code $code"
+[ "$(wc -l <alike/.lock)" = 2 ] || fail "messages in a file: $(cat alike/.lock)"
+
 # Data that no result depends on are not opened; images are then not compared with any.
 sed 's/ + x, /, /' alike.gan >unread.gan
 expect 0 train unread.gan --data x=s.pack --batch 8 --steps 1 --out unread
