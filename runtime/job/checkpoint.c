@@ -183,8 +183,9 @@ static GanStatus save_json(Arena *a, Str dir, const Checkpoint *c, size_t bytes,
     return file_write_atomic(run_file(a, dir, "ckpt", c->step, "json"), t.at, t.n);
 }
 
-// Steps of the checkpoints with a json, oldest first.
-GanStatus checkpoint_steps(Arena *a, Str dir, CheckpointSteps *out) {
+// Steps of the files of a checkpoint that end in `ext`, oldest first.
+static GanStatus steps_with(Arena *a, Str dir, Str ext, CheckpointSteps *out) {
+    enum { Digits = 8 };
     StrVec names;
     *out = (CheckpointSteps){0};
     if (!file_is_dir(ckpt_dir(a, dir)))
@@ -193,11 +194,15 @@ GanStatus checkpoint_steps(Arena *a, Str dir, CheckpointSteps *out) {
     for (uint32_t i = 0; i < names.n; i++) {
         int64_t step;
         Str name = names.at[i];
-        if (name.len == 13 && str_ends(name, STR(".json")) &&
-            str_to_int(str_sub(name, 0, 8), &step) && step >= 0)
+        if (name.len == Digits + ext.len && str_ends(name, ext) &&
+            str_to_int(str_sub(name, 0, Digits), &step) && step >= 0)
             vec_push(a, out, (uint32_t)step);
     }
     return GAN_OK;
+}
+
+GanStatus checkpoint_steps(Arena *a, Str dir, CheckpointSteps *out) {
+    return steps_with(a, dir, STR(".json"), out);
 }
 
 // Later stages begin with what one has left at its end.
@@ -227,6 +232,21 @@ static GanStatus drop_old(Arena *a, Str dir, const Checkpoint *c) {
     return GAN_OK;
 }
 
+// Tensors without a json, left by a process that was killed between writing the two or between
+// removing them: no run would ever find them again.
+static GanStatus drop_orphans(Arena *a, Str dir) {
+    CheckpointSteps steps, tensors;
+    TRY(steps_with(a, dir, STR(".json"), &steps));
+    TRY(steps_with(a, dir, STR(".safetensors"), &tensors));
+    for (uint32_t i = 0, k = 0; i < tensors.n; i++) {
+        while (k < steps.n && steps.at[k] < tensors.at[i])
+            k++;
+        if (k == steps.n || steps.at[k] != tensors.at[i])
+            TRY(file_remove(run_file(a, dir, "ckpt", tensors.at[i], "safetensors")));
+    }
+    return GAN_OK;
+}
+
 GanStatus checkpoint_save(Arena scratch, Str dir, Exec *e, const Checkpoint *c) {
     Arena *a = &scratch;
     Str path = run_file(a, dir, "ckpt", c->step, "safetensors"), hash;
@@ -234,7 +254,8 @@ GanStatus checkpoint_save(Arena scratch, Str dir, Exec *e, const Checkpoint *c) 
     TRY(save_tensors(a, path, e, c));
     TRY(content_of(a, path, &bytes, &hash));
     TRY(save_json(a, dir, c, bytes, hash));
-    return drop_old(a, dir, c);
+    TRY(drop_old(a, dir, c));
+    return drop_orphans(a, dir);
 }
 
 // --- loading -------------------------------------------------------------------------------------

@@ -8,8 +8,12 @@ expect 2 train run --steps 13 --threads 2000                 # or options.json c
 says '--threads wants a whole number from 1 to 1024'
 expect 2 bench tiny.gan --batch 8 --threads 2000
 printf x | dd of=run/ckpt/00000012.safetensors bs=1 seek=3000 conv=notrunc 2>dd.err
+: >run/ckpt/00000003.safetensors                             # killed between the two files of a checkpoint
+: >run/ckpt/mine.safetensors
 expect 0 train run --steps 10 --keep 1
 says 'resumed from step 8'
+absent run/ckpt/00000003.safetensors
+exists run/ckpt/mine.safetensors
 exists run/ckpt/00000010.json run/ckpt/00000010.safetensors  # the damaged later one does not count as newest
 absent run/ckpt/00000012.json run/ckpt/00000012.safetensors run/ckpt/00000008.json
 : >run/samples/00000004.png
