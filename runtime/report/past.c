@@ -25,6 +25,14 @@ static bool names_weight(Str name) {
     return false;
 }
 
+// A number for each step, none known yet.
+static double *unknown(Arena *perm, uint32_t steps) {
+    double *x = arena_array(perm, double, steps);
+    for (uint32_t i = 0; i < steps; i++)
+        x[i] = NAN;
+    return x;
+}
+
 // *next: where lines that name the same numbers in the same order find the next one.
 static Trail *trail_of(Arena *perm, Past *p, Str name, bool report, uint32_t most, uint32_t *next) {
     for (uint32_t k = 0; k < p->trail.n; k++) {
@@ -34,11 +42,8 @@ static Trail *trail_of(Arena *perm, Past *p, Str name, bool report, uint32_t mos
             return &p->trail.at[i];
     }
     Trail *t = vec_add(perm, &p->trail);
-    *t = (Trail){str_copy(perm, name), report, report && names_weight(name),
-                 arena_array(perm, double, most)};
+    *t = (Trail){str_copy(perm, name), report, report && names_weight(name), unknown(perm, most)};
     *next = p->trail.n;
-    for (uint32_t i = 0; i < most; i++)
-        t->value[i] = NAN;
     return t;
 }
 
@@ -104,8 +109,8 @@ static void read_measured(Arena *perm, Past *p, const Json *line, uint32_t step)
 
 static void read_step(Arena *perm, Past *p, const Json *line, uint32_t most) {
     uint32_t step = step_of(line, "step");
-    p->ms = p->ms ? p->ms : arena_array(perm, double, most);
-    p->data_ms = p->data_ms ? p->data_ms : arena_array(perm, double, most);
+    p->ms = p->ms ? p->ms : unknown(perm, most);
+    p->data_ms = p->data_ms ? p->data_ms : unknown(perm, most);
     if (json_get(line, "saved")) {
         double swd = json_number(json_get(line, "swd"), NAN);
         p->swd_first = isnan(p->swd_first) ? swd : p->swd_first;
@@ -150,7 +155,25 @@ static void read_score(Arena *perm, Past *p, const Json *line, uint32_t most) {
                       json_number(json_get(line, "real"), NAN)}));
 }
 
-typedef void ReadLine(Arena *perm, Past *p, const Json *line, uint32_t lines);
+typedef void ReadLine(Arena *perm, Past *p, const Json *line, uint32_t most);
+
+// No step of the text is beyond this one: that of its last whole line, as lines are in order of
+// steps, whether or not all are there; without one as many as there are lines.
+static uint32_t most_steps(Arena scratch, const Past *p, Str text, Str path) {
+    const Json *root;
+    uint32_t lines = 0, last = 0;
+    for (size_t i = 0; i < text.len; i++)
+        lines += text.ptr[i] == '\n';
+    while (text.len && text.ptr[text.len - 1] != '\n')
+        text.len--;
+    size_t from = text.len ? text.len - 1 : 0;
+    while (from > 0 && text.ptr[from - 1] != '\n')
+        from--;
+    if (text.len && json_parse(&scratch, str_sub(text, from, text.len), path, &root) == GAN_OK)
+        last = step_of(root, "step");
+    last = last < p->job.steps ? last : (uint32_t)p->job.steps; // where it is damaged
+    return last > lines ? last : lines;
+}
 
 // A torn last line is of a step that will be done again.
 static GanStatus each_line(Arena *perm, Past *p, const char *name, ReadLine *read) {
@@ -160,16 +183,14 @@ static GanStatus each_line(Arena *perm, Past *p, const char *name, ReadLine *rea
     TRY(file_read(perm, path, &text));
     Arena scratch;
     TRY(arena_init(&scratch, (size_t)1 << 30));
-    uint32_t lines = 0;
-    for (size_t i = 0; i < text.len; i++)
-        lines += text.ptr[i] == '\n';
+    uint32_t most = most_steps(scratch, p, text, path);
     for (size_t at = 0; at < text.len;) {
         Str line = str_sub(text, at, at + str_find(str_sub(text, at, text.len), '\n'));
         const Json *root;
         at += line.len + 1;
         Arena room = scratch; // of a line
         if (at <= text.len && json_parse(&room, line, path, &root) == GAN_OK)
-            read(perm, p, root, lines);
+            read(perm, p, root, most);
     }
     arena_release(&scratch);
     return GAN_OK;

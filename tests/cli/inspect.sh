@@ -136,6 +136,14 @@ expect 0 report one watched
 prints ' grad_norm/G'
 grep -q 'update_ratio' out && fail 'a comparison has numbers of weights'
 
+# A log whose first lines were removed, for their size, is read to its end.
+cp -r one trimmed
+sed -i '1,/"step": 2,/d' trimmed/log.jsonl
+expect 0 report one; sed -n 's/^one: //p; /^  loss/p' out >whole
+expect 0 report trimmed; sed -n 's/^trimmed: //p; /^  loss/p' out >part
+same whole part
+! grep -q ' 0 ms in the median' out || fail 'steps that are not in the log have a time'
+rm -r trimmed
 # Report and diff read only the run's folder.
 expect 0 report one
 prints 'one: 6 of 6 steps, saved at 6'
