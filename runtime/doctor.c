@@ -62,7 +62,7 @@ static void examine_ranks(Arena *a, Str self, Findings *f) {
         x->version = version_of(a, x->name, &x->found);
         if (i == 0 && x->found && geteuid() == 0)
             x->version = str_format(a,
-                                    "%s (as root it wants OMPI_ALLOW_RUN_AS_ROOT=1 and "
+                                    "%s (as root it needs OMPI_ALLOW_RUN_AS_ROOT=1 and "
                                     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)",
                                     x->version)
                              .ptr;

@@ -73,7 +73,7 @@ static bool choice_has(const char *words, Str word) {
 static GanStatus set_number(const ArgOption *row, Str text, int64_t least, int64_t most,
                             ArgValue *v) {
     if (!str_to_int(text, &v->number) || v->number < least || v->number > most)
-        return fail(GAN_ERR_USAGE, "%s wants a whole number from %lld to %lld, not `%.*s`",
+        return fail(GAN_ERR_USAGE, "%s needs a whole number from %lld to %lld, not `%.*s`",
                     row->word, (long long)least, (long long)most, SARG(text));
     return GAN_OK;
 }
@@ -82,7 +82,7 @@ static GanStatus set_bytes(const ArgOption *row, Str text, ArgValue *v) {
     size_t bytes;
     if (!str_to_bytes(text, &bytes) || bytes > (size_t)1 << 53) // what a JSON number holds
         return fail(GAN_ERR_USAGE,
-                    "%s wants a size as 12G or 800M, not `%.*s`: a number and K, M, G or T, which "
+                    "%s needs a size as 12G or 800M, not `%.*s`: a number and K, M, G or T, which "
                     "count in steps of 1024",
                     row->word, SARG(text));
     v->number = (int64_t)bytes;
@@ -105,25 +105,25 @@ static GanStatus set_value(Arena *a, const ArgOption *row, Str text, ArgValue *v
         return set_number(row, text, 0, (int64_t)1 << 53, v); // what a JSON number holds
     case ArgReal:
         if (!str_to_double(text, &v->real) || !(v->real > 0) || v->real > 1e6)
-            return fail(GAN_ERR_USAGE, "%s wants a number above 0, at most a million, not `%.*s`",
+            return fail(GAN_ERR_USAGE, "%s needs a number above 0, at most a million, not `%.*s`",
                         row->word, SARG(text));
         return GAN_OK;
     case ArgBytes:
         return set_bytes(row, text, v);
     case ArgText:
         if (!text.len)
-            return fail(GAN_ERR_USAGE, "%s wants a %s", row->word, row->value);
+            return fail(GAN_ERR_USAGE, "%s needs a %s", row->word, row->value);
         v->text = text;
         return GAN_OK;
     case ArgChoice:
         if (!choice_has(row->value, text))
-            return fail(GAN_ERR_USAGE, "%s wants %s, not `%.*s`", row->word, row->value,
+            return fail(GAN_ERR_USAGE, "%s needs %s, not `%.*s`", row->word, row->value,
                         SARG(text));
         v->text = text;
         return GAN_OK;
     case ArgPair:
         if (!eq || eq + 1 >= text.len)
-            return fail(GAN_ERR_USAGE, "%s wants %s, not `%.*s`: %s", row->word, row->value,
+            return fail(GAN_ERR_USAGE, "%s needs %s, not `%.*s`: %s", row->word, row->value,
                         SARG(text), row->help);
         vec_push(a, &v->pair, ((Setting){str_sub(text, 0, eq), str_sub(text, eq + 1, text.len)}));
         return GAN_OK;
@@ -169,7 +169,7 @@ static GanStatus take_option(Arena *a, const ArgTable *t, uint32_t command, Line
     if (eq < whole.len)
         return set_value(a, row, str_sub(whole, eq + 1, whole.len), v);
     if (l->at == l->argc)
-        return fail(GAN_ERR_USAGE, "%s wants a value: %s", row->word, row->value);
+        return fail(GAN_ERR_USAGE, "%s needs a value: %s", row->word, row->value);
     return set_value(a, row, str_c(l->argv[l->at++]), v);
 }
 
@@ -192,7 +192,7 @@ GanStatus args_parse(Arena *perm, const ArgTable *t, int argc, char **argv, uint
     }
     const ArgCommand *c = &t->command[*command];
     if ((int)file->n < c->least || (int)file->n > c->most)
-        return fail(GAN_ERR_USAGE, "`%s %s` wants %s; %u given, as in: %s %s", t->program, c->word,
+        return fail(GAN_ERR_USAGE, "`%s %s` takes %s; %u given, as in: %s %s", t->program, c->word,
                     c->most ? c->files : "no files", file->n, t->program, c->example);
     return GAN_OK;
 }

@@ -107,7 +107,7 @@ static GanStatus answer_completion(Text *out, const ArgTable *t, int argc, char 
     for (size_t i = 0; argc == 2 && i < sizeof kinds / sizeof *kinds; i++)
         if (!strcmp(argv[1], kinds[i].word))
             return kinds[i].put(out, t), GAN_OK;
-    return fail(GAN_ERR_USAGE, "`%s completion` wants one of bash, zsh, fish and man", t->program);
+    return fail(GAN_ERR_USAGE, "`%s completion` needs one of bash, zsh, fish and man", t->program);
 }
 
 // Help on the words behind the program's name: none, a command, a command of a command.

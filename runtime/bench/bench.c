@@ -441,7 +441,7 @@ GanStatus cmd_bench(Arena *perm, const Host *h, const Options *o) {
         return o->file.n ? fail(GAN_ERR_USAGE, "--roofline measures the machine: give no FILE")
                          : bench_roofline(&b);
     if (!o->file.n)
-        return fail(GAN_ERR_USAGE, "`ganrun bench` wants a FILE, or --roofline");
+        return fail(GAN_ERR_USAGE, "`ganrun bench` needs a FILE, or --roofline");
     b.model = o->file.at[0];
     if (!file_exists(b.model))
         return fail(GAN_ERR_INPUT, "there is no file %.*s", SARG(b.model));

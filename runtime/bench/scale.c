@@ -45,7 +45,7 @@ static GanStatus parse_ranks(Arena *a, Str text, Wanted *w) {
         int64_t n;
         if (!str_to_int(str_sub(rest, 0, comma), &n) || n < 1 || n > RANKS_MOST ||
             w->ranks.n == POINTS_MOST)
-            return fail(GAN_ERR_USAGE, "--ranks wants numbers, as 1,2,4; not `%.*s`", SARG(text));
+            return fail(GAN_ERR_USAGE, "--ranks needs numbers, as 1,2,4; not `%.*s`", SARG(text));
         vec_push(a, &w->ranks, n);
         rest = str_sub(rest, comma + 1, rest.len);
     }
@@ -60,7 +60,7 @@ static GanStatus parse_modes(Str text, Wanted *w) {
             if (str_eq(str_sub(rest, 0, comma), str_c(scale_mode_name[m])))
                 known = w->mode[m] = true;
         if (!known)
-            return fail(GAN_ERR_USAGE, "--mode wants weak, strong or both; not `%.*s`", SARG(text));
+            return fail(GAN_ERR_USAGE, "--mode needs weak, strong or both; not `%.*s`", SARG(text));
         rest = str_sub(rest, comma + 1, rest.len);
     }
     return GAN_OK;
@@ -73,7 +73,7 @@ static GanStatus parse_simulated(Arena *a, Str text, Wanted *w) {
     if (!str_to_int(str_sub(text, 0, dots), &from) ||
         !str_to_int(str_sub(text, dots + 2, text.len), &to) || from < 2 || to < from ||
         to > RANKS_MOST)
-        return fail(GAN_ERR_USAGE, "--simulate wants a range of ranks, as 8..1024; not `%.*s`",
+        return fail(GAN_ERR_USAGE, "--simulate needs a range of ranks, as 8..1024; not `%.*s`",
                     SARG(text));
     for (; from <= to; from *= 2)
         vec_push(a, &w->simulated, from);

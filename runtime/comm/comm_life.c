@@ -167,7 +167,7 @@ GanStatus comm_open(const LinkApi *link, void *arg, const CommOptions *o, Comm *
     if (!opened) { // its thread is caught inside the link, and uses what it has
         pthread_detach(c->thread);
         return fail(GAN_ERR_DEVICE,
-                    "the ranks did not come together within %g s: one was not started, ended, or "
+                    "the ranks did not connect within %g s: one was not started, ended, or "
                     "is stopped",
                     o->deadline);
     }

@@ -97,7 +97,7 @@ GanStatus features_refuse(const FeatureNet *net, Arena scratch, const Type *t) {
     return fail(GAN_ERR_INPUT,
                 "--features %.*s takes %s of %.*s, the samples are %.*s: a config of its own for "
                 "the size is set as -s " FEATURES_MARK "size=%lld",
-                SARG(net->job.model), net->pictures ? "pictures" : "samples",
+                SARG(net->job.model), net->pictures ? "images" : "samples",
                 SARG(type_text(&scratch, &takes)), SARG(type_text(&scratch, &has)), size);
 }
 

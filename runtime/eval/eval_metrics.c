@@ -197,7 +197,7 @@ static GanStatus measure_groups(Arena a, const Sets *s, const float *x, Readings
     Groups g;
     for (size_t i = 0; s->label && i < s->n; i++) {
         if (s->label[i] >= ClassesMost)
-            return fail(GAN_ERR_INPUT, "sample %zu of the data has label %u; the most is %d", i,
+            return fail(GAN_ERR_INPUT, "sample %zu of the data has label %u; the maximum is %d", i,
                         s->label[i], ClassesMost - 1);
         classes = s->label[i] >= classes ? s->label[i] + 1 : classes;
     }

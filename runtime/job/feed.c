@@ -181,7 +181,7 @@ GanStatus feed_open(Arena *perm, const Module *m, const FeedOptions *o, Feed **o
     *out = NULL;
     if (m->stream.n > STREAMS_MOST)
         return fail(GAN_ERR_INPUT,
-                    "model %.*s has %u `data` statements, the most is %d; one may have several "
+                    "model %.*s has %u `data` statements, the maximum is %d; one may have several "
                     "fields",
                     SARG(m->name), m->stream.n, STREAMS_MOST);
     TRY(feed_names_known(*perm, m, o->job));

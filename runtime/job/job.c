@@ -216,7 +216,7 @@ GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
                         SARG(o->at[OptFrom].text));
     }
     if (out->batch > BATCH_MOST)
-        return fail(GAN_ERR_USAGE, "--batch %lld: the most is %d", (long long)out->batch,
+        return fail(GAN_ERR_USAGE, "--batch %lld: the maximum is %d", (long long)out->batch,
                     BATCH_MOST);
     for (uint32_t i = 0; i < o->at[OptSet].pair.n; i++) {
         Setting s = o->at[OptSet].pair.at[i];

@@ -65,10 +65,11 @@ GanStatus ranks_open(const RankSetup *s, Comm **out) {
     if (link_plugin_load(s->plugin, &plugin) != GAN_OK) {
         char why[512];
         snprintf(why, sizeof why, "%s", gan_error());
-        return fail(GAN_ERR_DEVICE,
-                    "%s started %lld ranks, but this ganrun has no MPI (%s). Mend it with apt-get "
-                    "install libopenmpi-dev openmpi-bin and build again, or start one rank",
-                    l->by, (long long)l->ranks, why);
+        return fail(
+            GAN_ERR_DEVICE,
+            "%s started %lld ranks, but this ganrun has no MPI (%s). Install it with apt-get "
+            "install libopenmpi-dev openmpi-bin and build again, or start one rank",
+            l->by, (long long)l->ranks, why);
     }
     if (!l->told)
         return fail_alone(l, 1); // Open MPI would end the process, with a page on its build
@@ -224,7 +225,7 @@ GanStatus wire_read(const char *word, Str text, double *us, double *gbit) {
         str_to_double(str_sub(text, comma + 1, text.len), gbit) && *us >= 0 && *us < 1e7 &&
         *gbit > 0)
         return GAN_OK;
-    return fail(GAN_ERR_USAGE, "%s wants microseconds and Gbit/s, as 20,10; not `%.*s`", word,
+    return fail(GAN_ERR_USAGE, "%s needs microseconds and Gbit/s, as 20,10; not `%.*s`", word,
                 SARG(text));
 }
 
@@ -267,13 +268,13 @@ GanStatus ranks_split(const Options *o, Split *out) {
                                          : CHUNKS,
                    .micro = option_number(o, OptMicro, 0)};
     if (out->chunks & (out->chunks - 1))
-        return fail(GAN_ERR_USAGE, "--deterministic=%lld: sums in a fixed tree want a power of two",
+        return fail(GAN_ERR_USAGE, "--deterministic=%lld: sums in a fixed tree need a power of two",
                     (long long)out->chunks);
     if (out->chunks && out->micro > 1)
         return fail(GAN_ERR_USAGE,
                     "--deterministic cuts the batch itself: it goes without --micro");
     if (b->given && !(str_to_double(b->text, &mb) && mb > 0 && mb <= 1 << 20))
-        return fail(GAN_ERR_USAGE, "--bucket-mb wants megabytes, not `%.*s`", SARG(b->text));
+        return fail(GAN_ERR_USAGE, "--bucket-mb needs megabytes, not `%.*s`", SARG(b->text));
     out->bucket = (int64_t)(mb * 1e6);
     return GAN_OK;
 }

@@ -37,7 +37,7 @@ GanStatus trace_open(Arena *perm, Comm *c, Str dir, Str steps, Trace **out) {
     if (!str_to_int(str_sub(steps, 0, colon), &t->first) ||
         !str_to_int(str_sub(steps, colon + 1, steps.len), &t->last) || t->first < 1 ||
         t->last < t->first)
-        return fail(GAN_ERR_USAGE, "--trace wants the first and the last step, as 10:12; not %.*s",
+        return fail(GAN_ERR_USAGE, "--trace needs the first and the last step, as 10:12; not %.*s",
                     SARG(steps));
     TRY(comm_barrier(c));
     t->zero = time_now();

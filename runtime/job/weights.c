@@ -143,7 +143,7 @@ static GanStatus take_tensors(Arena *perm, const SafeFile *f, uint32_t files, St
     }
     say(console, "from %.*s: %u of %u weights and states%s%.*s%s%.*s%s", SARG(from), taken, all,
         copied.n ? "; copies begin with their model's: " : "", SARG(text_str(&copied)),
-        absent.n ? "; begun anew: " : "", SARG(text_str(&absent)),
+        absent.n ? "; initialized: " : "", SARG(text_str(&absent)),
         all - taken > Named ? ", ..." : "");
     *some = taken;
     return GAN_OK;

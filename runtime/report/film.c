@@ -136,7 +136,7 @@ static GanStatus find_pictures(Arena *perm, Str samples, StrVec *out, uint32_t *
     }
     *smaller = from;
     *out = (StrVec){.at = all.at + from, .n = all.n - from};
-    return out->n ? GAN_OK : fail(GAN_ERR_INPUT, "%.*s has no pictures yet", SARG(samples));
+    return out->n ? GAN_OK : fail(GAN_ERR_INPUT, "%.*s has no images yet", SARG(samples));
 }
 
 GanStatus cmd_film(Arena *perm, const Host *h, const Options *o) {

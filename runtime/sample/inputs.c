@@ -76,7 +76,7 @@ static GanStatus check_values(const Module *m, const Given *g) {
 static GanStatus no_number(Arena *perm, Str name, Str word, const Strs *classes) {
     if (!classes->n)
         return fail(GAN_ERR_USAGE,
-                    "--input %.*s wants numbers, as in %.*s=0,1,2, or an .npy file, not `%.*s`",
+                    "--input %.*s needs numbers, as in %.*s=0,1,2, or an .npy file, not `%.*s`",
                     SARG(name), SARG(name), SARG(word));
     Str near = str_nearest(word, classes->at, classes->n);
     if (near.len)
@@ -142,7 +142,7 @@ static GanStatus read_array(Arena *perm, const Module *m, Str path, Given *out) 
     for (uint32_t i = 0; fits && i < t->rank; i++)
         fits = dim[i + 1] == t->dim[i];
     if (!fits)
-        return fail(GAN_ERR_INPUT, "%.*s: input %.*s wants an array %.*s", SARG(path),
+        return fail(GAN_ERR_INPUT, "%.*s: input %.*s needs an array %.*s", SARG(path),
                     SARG(input_name(m, out->slot)), SARG(wanted_array(perm, t)));
     out->n = (size_t)dim[0];
     return GAN_OK;

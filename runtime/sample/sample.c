@@ -78,7 +78,7 @@ static GanStatus check_form(const Sampling *s) {
     return sound ? fail(GAN_ERR_USAGE, "sample %.*s is %.*s, no sound of 1 or 2 channels, [1, n]",
                         SARG(name), SARG(type))
                  : fail(GAN_ERR_USAGE,
-                        "sample %.*s is %.*s, no picture of 1 or 3 channels%s: write it with -o "
+                        "sample %.*s is %.*s, no image of 1 or 3 channels%s: write it with -o "
                         "NAME.npy",
                         SARG(name), SARG(type),
                         s->form == FormFolder ? "" : ", nor points of 2 or 3 axes");

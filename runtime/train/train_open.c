@@ -323,7 +323,7 @@ GanStatus cmd_train(Arena *perm, const Host *h, const Options *o) {
     if (file_is_dir(what))
         return resume_run(perm, h, o, &t);
     if (rejoin && !o->at[OptOut].given)
-        return fail(GAN_ERR_USAGE, "--resume auto wants --out DIR: the run to resume, or to begin");
+        return fail(GAN_ERR_USAGE, "--resume auto needs --out DIR: the run to resume, or to begin");
     Job job;
     TRY(job_from_options(perm, o, &job));
     t.dir = o->at[OptOut].text;

@@ -60,6 +60,6 @@ GanStatus train_not_finite(Train *t, uint32_t last, Str why) {
     return fail(
         GAN_ERR_INPUT,
         "%.*s. Nothing was saved since; %s, log.jsonl the losses, ckpt/ the weights before. "
-        "`ganrun train %.*s` comes to the same place again",
+        "`ganrun train %.*s` reaches the same step again",
         SARG(why), named, SARG(t->dir));
 }

@@ -109,7 +109,7 @@ expect 0 train tiny.gan --data x=last.pack --batch 4 --steps 1 --out run; rm -r 
   echo 'net G(z: [1]) -> [1] = z |> dense(1)'; printf 'step { update G minimize mean(sum(G(x1)'
   for i in $(seq 2 65); do printf ' + x%s' "$i"; done; echo ', sample)) using sgd(lr=0.1) }'; } >many.gan
 npy one.npy '4, 1' '\000\000\200\077\000\000\200\077\000\000\200\077\000\000\200\077'
-refused 1 'has 65 `data` statements, the most is 64' ganrun train many.gan \
+refused 1 'has 65 `data` statements, the maximum is 64' ganrun train many.gan \
     $(for i in $(seq 65); do echo "--data x$i=one.npy"; done) --batch 4 --steps 1 --out run
 # The folder of a run is rejected: its images are sample grids. A folder of samples that it wrote is accepted.
 expect 0 train tiny.gan --data x=s.pack --batch 4 --steps 1 --out run

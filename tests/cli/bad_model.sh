@@ -82,13 +82,13 @@ absent run
 
 # The command line of the compiler.
 refused 2 'did you mean `check`' ganc chek tiny.gan
-refused 2 '`ganc check` wants FILE' ganc check
+refused 2 '`ganc check` takes FILE' ganc check
 refused 2 'unknown option `--bacth`: did you mean `--batch`' ganc check tiny.gan --bacth 4
-refused 2 '--batch wants a whole number from 1 to 1048576, not `0`' ganc check tiny.gan --batch 0
-refused 2 '--batch wants .* not `-4`' ganc plan tiny.gan --batch -4
-refused 2 '--batch wants .* not `1e99`' ganc plan tiny.gan --batch 1e99
-refused 2 '-s wants KEY=VALUE, not `nz`' ganc check tiny.gan -s nz
-refused 2 '--stage wants tokens|.*|dot, not `grap`' ganc emit tiny.gan --stage grap
+refused 2 '--batch needs a whole number from 1 to 1048576, not `0`' ganc check tiny.gan --batch 0
+refused 2 '--batch needs .* not `-4`' ganc plan tiny.gan --batch -4
+refused 2 '--batch needs .* not `1e99`' ganc plan tiny.gan --batch 1e99
+refused 2 '-s needs KEY=VALUE, not `nz`' ganc check tiny.gan -s nz
+refused 2 '--stage needs tokens|.*|dot, not `grap`' ganc emit tiny.gan --stage grap
 refused 2 'emit needs --stage S' ganc emit tiny.gan
 
 # Conversion to the same format is rejected, because comments would be lost. `fmt` does not format YAML.
@@ -99,7 +99,7 @@ same tiny.gan before.gan
 refused 2 'tiny.yaml is YAML already' ganc convert tiny.yaml -o other.yml
 refused 2 'tiny.yaml is YAML, and fmt lays out a model.s text' ganc fmt tiny.yaml
 absent other.yml
-refused 2 '--precision wants f64|f32|bf16|f16, not `f17`' ganc plan tiny.gan --precision f17
+refused 2 '--precision needs f64|f32|bf16|f16, not `f17`' ganc plan tiny.gan --precision f17
 refused 2 'no such diagnostic' ganc explain E9999
 refused 1 'binary.gan:1:' ganc fmt binary.gan
 refused 1 'binary.gan:1:' ganc convert binary.gan -o binary2.yaml

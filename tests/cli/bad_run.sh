@@ -8,23 +8,23 @@ copy() { rm -rf run; cp -r whole run; }
 
 # Option values that are not numbers or out of range: nothing is created.
 bad_number() { refused 2 "$1" ganrun train tiny.gan --data x=s.pack --out new "$2" "$3"; absent new; }
-bad_number '--steps wants a whole number'      --steps 0
-bad_number '--steps wants a whole number'      --steps -1
-bad_number '--steps wants a whole number'      --steps 1e6
-bad_number '--steps wants a whole number'      --steps 4000000000000
-bad_number '--steps wants a whole number'      --steps 99999999999999999999999
-bad_number '--batch wants a whole number'      --batch 0
-bad_number '--batch wants a whole number'      --batch -8
-bad_number '--batch .*the most is'             --batch 99999999
-bad_number '--kimg wants a whole number'       --kimg nan
-bad_number '--kimg wants a whole number'       --kimg -1
-bad_number '--threads wants a whole number'    --threads 0
-bad_number '--seed wants a whole number'       --seed -1
-bad_number '--save-every wants a whole number' --save-every 0
-refused 2 '--count wants a whole number' ganrun sample whole --count 0
-refused 2 '--step wants a whole number from 0 to 99999999' ganrun sample whole --step 4294967296
-refused 2 '--count wants a whole number' ganrun sample whole --count 99999999999
-refused 2 '--steps wants a whole number' ganrun bench tiny.gan --batch 4 --steps 0
+bad_number '--steps needs a whole number'      --steps 0
+bad_number '--steps needs a whole number'      --steps -1
+bad_number '--steps needs a whole number'      --steps 1e6
+bad_number '--steps needs a whole number'      --steps 4000000000000
+bad_number '--steps needs a whole number'      --steps 99999999999999999999999
+bad_number '--batch needs a whole number'      --batch 0
+bad_number '--batch needs a whole number'      --batch -8
+bad_number '--batch .*the maximum is'             --batch 99999999
+bad_number '--kimg needs a whole number'       --kimg nan
+bad_number '--kimg needs a whole number'       --kimg -1
+bad_number '--threads needs a whole number'    --threads 0
+bad_number '--seed needs a whole number'       --seed -1
+bad_number '--save-every needs a whole number' --save-every 0
+refused 2 '--count needs a whole number' ganrun sample whole --count 0
+refused 2 '--step needs a whole number from 0 to 99999999' ganrun sample whole --step 4294967296
+refused 2 '--count needs a whole number' ganrun sample whole --count 99999999999
+refused 2 '--steps needs a whole number' ganrun bench tiny.gan --batch 4 --steps 0
 refused 2 '--count' ganrun data synth shapes --out new.pack --count 0
 refused 2 '--size' ganrun data synth shapes --out new.pack --count 4 --size -8
 absent new.pack

@@ -90,7 +90,7 @@ else
 fi
 expect 0 eval run --features seen.gan --count 32 --metric kid
 prints '^fakes  *x  *32  *kid  *[0-9.e-]*  *-  *-$'
-refused 1 'takes pictures of \[3, 9, 9\], the samples are \[3, 8, 8\]' ganrun eval run --features seen.gan -s size=9
+refused 1 'takes images of \[3, 9, 9\], the samples are \[3, 8, 8\]' ganrun eval run --features seen.gan -s size=9
 expect 0 eval run --features seen.gan --count 16 --metric is      # requires logits, so it is computed only when named
 prints '^fakes  *x  *16  *inception score  *1\.[0-9]*  *1\.[0-9]* '
 grep -q ' inception score ' first && fail 'an Inception Score of features'
@@ -152,7 +152,7 @@ for entry in spots copies; do
     expect 0 sample all --entry $entry -o $entry.png --count 9
     [ "$(head -c 4 $entry.png | tail -c 3)" = PNG ] || fail "$entry.png is no picture"
 done
-refused 2 'no picture of 1 or 3 channels: write it' ganrun sample all --entry spots -o spots
+refused 2 'no image of 1 or 3 channels: write it' ganrun sample all --entry spots -o spots
 sed -e '/^net T/d' -e '/T(/d' -e '/^net M/d' -e '/M(/d' -e '/^data [mpq]/d' all.gan >points.gan
 expect 0 train points.gan --data c=c.pack --batch 8 --steps 1 --out points
 exists points/samples/00000001.png

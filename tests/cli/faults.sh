@@ -5,7 +5,7 @@ pack
 train="train tiny.gan --data x=s.pack --batch 8 --threads 1"
 expect 0 $train --save-every 4 --steps 12 --out run
 expect 2 train run --steps 13 --threads 2000                 # or options.json could not be read back
-says '--threads wants a whole number from 1 to 1024'
+says '--threads needs a whole number from 1 to 1024'
 expect 2 bench tiny.gan --batch 8 --threads 2000
 printf x | dd of=run/ckpt/00000012.safetensors bs=1 seek=3000 conv=notrunc 2>dd.err
 : >run/ckpt/00000003.safetensors                             # killed between the two files of a checkpoint

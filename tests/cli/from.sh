@@ -26,7 +26,7 @@ same b/ckpt/00000004.safetensors c/ckpt/00000004.safetensors
 mv kept a
 # Weights of another shape are initialized and named; --from also takes a checkpoint file.
 go tiny.gan -s nz=6 --data x=s.pack --batch 4 --steps 1 --out d --from a/ckpt/00000003.safetensors
-says '13 of 14 weights and states; begun anew: G.dense.0.w (of another shape)$'
+says '13 of 14 weights and states; initialized: G.dense.0.w (of another shape)$'
 # A copy of a net that the other run lacks starts with the net's loaded weights, not with its initial ones.
 sed -e 's/^  report.*/  ema(G_avg, G, keep=0.999)\n  report apart = gap/' -e 's/^  z = .*/&\n  gap = mean((G(z) - G_avg(z))^2)/' \
     -e 's/^opt/net G_avg = copy(G)\n&/' tiny.gan >average.gan
@@ -43,9 +43,9 @@ same c/ckpt/00000000.safetensors h/ckpt/00000000.safetensors
 stage() { go "$here/../../models/progan.gan" --device ref --data x=s.pack --batch 4 -s nz=3 -s wide=3 -s fade=2 "$@"; }
 stage -s size=4 --steps 1 --out p4
 stage -s size=8 --steps 3 --out p8 --from p4
-says '20 of 41 weights and states; begun anew: G.up.8.w, '
+says '20 of 41 weights and states; initialized: G.up.8.w, '
 stage -s size=16 --steps 1 --out p16 --from p8
-says '32 of 53 weights and states; begun anew: G.up.16.w, '
+says '32 of 53 weights and states; initialized: G.up.16.w, '
 # A damaged checkpoint is skipped.
 printf x | dd of=a/ckpt/00000006.safetensors bs=1 seek=2000 conv=notrunc 2>/dev/null
 go tiny.gan --data x=s.pack --batch 4 --steps 1 --out e --from a

@@ -45,11 +45,11 @@ expect 2 sample run --entry told -o s.npy --input z=1
 says 'an .npy file'
 "$ganrun" sample run --entry told -o rows.npy --count 2 --threads 1 >/dev/null
 expect 1 sample run --entry told -o s.npy --input z=rows.npy
-says 'wants an array .n, 3.: .3. for each sample'
+says 'needs an array .n, 3.: .3. for each sample'
 expect 2 sample run --entry told -o s.npy --input y=4
 says 'not a class from 0 to 3'
 expect 2 sample run --entry told -o s.npy --input y=two
-says 'wants numbers'
+says 'needs numbers'
 expect 2 sample run --entry told -o s.npy --input Y=1
 says 'did you mean `y`?'
 expect 3 sample run --entry told -o s.npy --input z=nothing.npy
@@ -155,4 +155,4 @@ expect 0 sample named -o n.npy --count 3 --input y=triangle,circle --input k=0 -
 expect 2 sample named -o n.npy --input y=squares
 says 'did you mean `square`?'
 expect 2 sample named -o n.npy --input k=square
-says 'wants numbers'
+says 'needs numbers'

@@ -24,4 +24,4 @@ printf 'GET / HTTP/1.1\r\n\r\n' >in
 talk
 [ "$code" = 1 ] || fail "exit code $code for no message"
 prints 'begins with its Content-Length'
-refused 2 'wants no files; 1 given' ganc lsp m.gan
+refused 2 'takes no files; 1 given' ganc lsp m.gan

@@ -18,5 +18,5 @@ refused 2 'did you mean `wgan_gp`' ganc new mine --from wgangp
 refused 2 'there are aae3d acgan' ganc new mine --from nothing_like_it
 refused 2 'needs --from MODEL' ganc new mine
 refused 2 'letters, digits and _' ganc new a/b --from dcgan
-refused 2 '`ganc new` wants NAME; 0 given' ganc new
+refused 2 '`ganc new` takes NAME; 0 given' ganc new
 absent mine.gan

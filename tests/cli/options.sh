@@ -23,13 +23,13 @@ expect 2
 refuse 2 'did you mean `train`' trian
 refuse 2 'did you mean `--batch`' $train --bach 4
 refuse 2 'set by -s: -s lr=1e-4' $train --lr 3
-refuse 2 '--steps wants a whole number' $train --steps 0
-refuse 2 '--steps wants a whole number' $train --steps -3
-refuse 2 '--steps wants a whole number' $train --steps 1e3
-refuse 2 '--steps wants a whole number' $train --steps 99999999999999999999
-refuse 2 '--batch wants a whole number' train tiny.gan --data x=s.pack --batch 0
-refuse 2 'the most is' train tiny.gan --data x=s.pack --batch 9000000 --out run
-refuse 2 'wants a value' $train --steps
+refuse 2 '--steps needs a whole number' $train --steps 0
+refuse 2 '--steps needs a whole number' $train --steps -3
+refuse 2 '--steps needs a whole number' $train --steps 1e3
+refuse 2 '--steps needs a whole number' $train --steps 99999999999999999999
+refuse 2 '--batch needs a whole number' train tiny.gan --data x=s.pack --batch 0
+refuse 2 'the maximum is' train tiny.gan --data x=s.pack --batch 9000000 --out run
+refuse 2 'needs a value' $train --steps
 refuse 2 'given twice' $train --seed 1 --seed 2
 refuse 2 'give one of them' $train --steps 4 --kimg 1
 refuse 2 'power of two' $train --deterministic=6
@@ -41,20 +41,20 @@ refuse 2 'for --device cuda' $train --comm nccl
 refuse 2 'nccl, staged or null' $train --comm mpi --device cuda
 refuse 2 'no device `cpuu`' $train --device cpuu
 refuse 2 'does not compute in f64' $train --precision f64
-refuse 2 '--precision wants' $train --precision f8
-refuse 2 '--tf32 wants on|off' $train --tf32 yes
-refuse 2 'wants KEY=VALUE' $train -s nz
+refuse 2 '--precision needs' $train --precision f8
+refuse 2 '--tf32 needs on|off' $train --tf32 yes
+refuse 2 'needs KEY=VALUE' $train -s nz
 refuse 2 'say where it is with --data x=PATH' train tiny.gan --batch 8 --out run
 refuse 2 'no such data; it reads x' train tiny.gan --data faces=s.pack --out run
-refuse 2 'wants NAME=PATH, not .s.pack.: source of a data field' train tiny.gan --data s.pack --out run
+refuse 2 'needs NAME=PATH, not .s.pack.: source of a data field' train tiny.gan --data s.pack --out run
 refuse 1 'no such file' train tiny.gan --data x=t.pack --out run
 refuse 1 'the data has 40 samples' train tiny.gan --data x=s.pack --batch 41 --out run
 refuse 1 'no file nothing.gan' train nothing.gan --out run
 refuse 1 'not the folder of a run' train .
 refuse 1 'not the folder of a run' sample .
-refuse 2 '`ganrun verify` wants' verify tiny.gan
-refuse 2 'wants a FILE' bench
-refuse 2 'wants --out' train tiny.gan --data x=s.pack --resume auto
+refuse 2 '`ganrun verify` takes' verify tiny.gan
+refuse 2 'needs a FILE' bench
+refuse 2 'needs --out' train tiny.gan --data x=s.pack --resume auto
 
 # --device cuda without a GPU: what is missing, and the alternative.
 if ! ls /dev/nvidia[0-9]* >/dev/null 2>&1; then
@@ -74,10 +74,10 @@ done
 refuse 2 'did you mean `sample`' help sampel
 refuse 2 '`ganrun report` has no --batch, `ganrun train` has' report run --batch 4
 refuse 2 'that is the compiler.s: ganc compile FILE' compile tiny.gan
-refuse 2 'wants RUN; 3 given, as in: ganrun sample run1' sample a b c
+refuse 2 'takes RUN; 3 given, as in: ganrun sample run1' sample a b c
 refuse 2 'a number and K, M, G or T' $train --memory 12g
 refused 2 'unknown command `train`: that is the runtime.s: ganrun train FILE' ganc train tiny.gan
-refused 2 '`ganc hash` wants FILE; 2 given, as in: ganc hash' ganc hash tiny.gan tiny.gan
+refused 2 '`ganc hash` takes FILE; 2 given, as in: ganc hash' ganc hash tiny.gan tiny.gan
 refused 2 'a number and K, M, G or T' ganc plan tiny.gan --memory 12g
 refused 2 '`ganc check` has no --json, `ganc plan` has' ganc check tiny.gan --json
 refused 2 'did you mean `pack`' ganrun data pak

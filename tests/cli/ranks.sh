@@ -138,5 +138,5 @@ expect 0 scale tiny.gan --ranks 1,2 --mode weak,strong --batch 8 --steps 3 --war
 says 'strong, 16 ranks: the batch of 8 has no sample for each'
 grep -q '## Methods' study/study.md || fail "the study has no methods"
 grep -q '<circle' study/study.svg || fail "the plot has no points"
-refused 2 'wants numbers, as 1,2,4' ganrun scale tiny.gan --ranks 1,x --out none
-refused 2 'wants weak, strong or both' ganrun scale tiny.gan --mode week --out none
+refused 2 'needs numbers, as 1,2,4' ganrun scale tiny.gan --ranks 1,x --out none
+refused 2 'needs weak, strong or both' ganrun scale tiny.gan --mode week --out none

@@ -15,7 +15,7 @@ for point in init:1 meet:1; do
     faulty $point:$stop 3 $train --out early
     ends 3
     case $point in
-        init*) says 'the ranks did not come together within 3 s';;
+        init*) says 'the ranks did not connect within 3 s';;
         *) says 'rank 2 on .* does not answer: it is stopped, gone or cut off';;
     esac
     absent early

@@ -41,7 +41,7 @@ grep -q '^plans plan bf16' half.plan || fail 'a plan does not state its precisio
 
 # Texts of the wrong stage, truncated and edited plans.
 refused 1 'line .*: ' ganc emit --from-stage fused tiny.gan --stage plan
-refused 2 '--from-stage wants graph|grad|fused|schedule|plan, not `tokens`' ganc emit --from-stage tokens whole.plan --stage plan
+refused 2 '--from-stage needs graph|grad|fused|schedule|plan, not `tokens`' ganc emit --from-stage tokens whole.plan --stage plan
 emit tiny.gan --batch 4 --stage graph -o a.graph
 refused 1 'ends before its plans' ganc emit --from-stage plan a.graph --stage plan
 head -n $(($(wc -l <whole.plan) - 3)) whole.plan >cut.plan

@@ -126,6 +126,6 @@ refused 1 'no `sample` of model tiny can be evaluated by it' ganrun $begin --met
 refused 2 'no sample `fake`'                    ganrun $begin --metric swd --entry fake --out none
 refused 1 'kid needs 6 samples and as many of the data, not 5' ganrun $begin --features seen.gan --metric kid --count 5 --out none
 sed 's/8/9/g' seen.gan >larger.gan
-refused 1 'takes pictures of \[3, 9, 9\], the samples are \[3, 8, 8\]: a config of its own for the size is set as -s features.size=8' ganrun $begin --features larger.gan --metric kid --out none
+refused 1 'takes images of \[3, 9, 9\], the samples are \[3, 8, 8\]: a config of its own for the size is set as -s features.size=8' ganrun $begin --features larger.gan --metric kid --out none
 refused 1 'there is no such file'               ganrun $begin --features nowhere.gan --metric kid --out none
 absent none

@@ -47,7 +47,7 @@ stage='--data x=s.pack --batch 4 --save-every 3'
 go grows.gan $stage --seed 5 --out whole
 says '^stage 1 of 3, size=4: steps 1 to 4$'
 says '^stage 2 of 3, size=8, rate=0.002: steps 5 to 8$'
-says '^from whole/ckpt/00000004.safetensors: .* weights and states; begun anew: '
+says '^from whole/ckpt/00000004.safetensors: .* weights and states; initialized: '
 says '^stage 3 of 3, size=16, rate=0.002: steps 9 to 16$'
 
 # Seeds of later stages are numbers that a checkpoint can hold too.
@@ -200,7 +200,7 @@ sed 's/minimize bce(D(G(z)), 1)/& * (if size == 8 { log(2.5 - step) } else { 1 }
 expect 1 train breaks.gan --data x=s.pack --batch 4 --save-every 100 --out breaks
 says 'step 8: .*; repeating from step 4 to see where it comes from$'
 says 'error.E0701.: .log. gave NaN in step 8'
-says 'train breaks. comes to the same place again$'
+says 'train breaks. reaches the same step again$'
 
 # Setting a staged config turns stages off.
 go grows.gan -s size=8 $stage --steps 2 --out one
