@@ -183,7 +183,7 @@ static GanStatus choose(Cudnn *d, Choice *choice, const Operands *on) {
     const CudnnOperation *o = &choice->operation;
     CudnnCandidate of[TIMED];
     int best = 0, n = candidates(d, choice, of);
-    GanStatus st = n > 1 ? quickest(d, o, of, n, on, &best) : GAN_OK;
+    GanStatus st = n && d->handle ? quickest(d, o, of, n, on, &best) : GAN_OK; // one must run, too
     for (int i = 0; i < n; i++)
         if (i != best || st != GAN_OK)
             cudnn_candidate_free(d, of[i]);

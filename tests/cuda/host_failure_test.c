@@ -272,6 +272,20 @@ static void an_engine_that_does_not_run_is_skipped(void **state) {
     free_run(run);
 }
 
+// An engine that is the only one need not be compared, but it must run.
+static void where_the_only_engine_does_not_run_kernels_of_ours_do(void **state) {
+    (void)state;
+    const DeviceOptions o = {.threads = 1};
+    Run *run = new_tiny();
+    recorder_mishap(run->r, MishapOneEngine, 0);
+    assert_fine(do_all(run, &o, 3));
+    for (uint32_t i = 0; i < recorder_work(run->r)->n; i++)
+        assert_int_not_equal(recorder_work(run->r)->at[i].kind, WorkLibrary);
+    close_run(run);
+    assert_clean(run->r, "engines that do not run");
+    free_run(run);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_machine_without_a_suitable_card_is_reported),
@@ -284,6 +298,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_failing_card_costs_the_steps_since_the_last_save),
         cmocka_unit_test(without_cudnn_kernels_of_ours_run),
         cmocka_unit_test(an_engine_that_does_not_run_is_skipped),
+        cmocka_unit_test(where_the_only_engine_does_not_run_kernels_of_ours_do),
     };
     if (CASES_LISTED(tests))
         return 0;

@@ -93,6 +93,7 @@ typedef enum Mishap {
     MishapOldCard,
     MishapOtherCode,  // images are not for this card
     MishapEngine,     // cuDNN's second engine does not run
+    MishapOneEngine,  // cuDNN has one engine for each operation, which does not run
     MishapHang,       // queries never report completion
     MishapRemote,     // NCCL reports that another rank is gone
     MishapStuckEnd,   // the end of an NCCL communicator waits for record_nccl_others_end

@@ -353,7 +353,8 @@ static cudnnStatus_t get(const cudnnBackendDescriptor_t desc, cudnnBackendAttrib
     *n = 1;
     if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS) {
         bool refused = d->operation.is == CUDNN_POINTWISE_TANH_FWD;
-        *n = refused ? 0 : room < ENGINES ? room : ENGINES;
+        const int64_t engines = record_mishap() == MishapOneEngine ? 2 : ENGINES;
+        *n = refused ? 0 : room < engines ? room : engines;
         for (int64_t i = 0; i < *n; i++) {
             Descriptor *config = ((cudnnBackendDescriptor_t *)out)[i];
             config->operation = d->operation;
@@ -398,7 +399,8 @@ static cudnnStatus_t execute(cudnnHandle_t h, cudnnBackendDescriptor_t plan,
               .name = has_epilogue(&p->operation) ? "cuDNN and epilogue" : "cuDNN"};
     (void)h;
     CALL();
-    if (record_mishap() == MishapEngine && p->operation.engine == 2)
+    if ((record_mishap() == MishapEngine && p->operation.engine == 2) ||
+        record_mishap() == MishapOneEngine)
         return CUDNN_STATUS_EXECUTION_FAILED;
     if (!p->ran)
         p->ran = !in_capture("the first run of a cuDNN plan");
