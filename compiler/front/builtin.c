@@ -119,12 +119,18 @@ static bool place(Elab *e, const Builtin *b, Args args, Value *in, uint32_t *cou
         uint32_t at = param_of(e, b, p, n, &args.at[i], &next);
         if (at == NONE)
             return false;
-        if (args.at[i].value.kind == KindPoison)
+        const Arg *a = &args.at[i];
+        bool named = a->name.len > 0;
+        if (a->value.kind == KindPoison)
             return false;
-        if (p[at].rest && !args.at[i].name.len)
-            vec_push(e->perm, &rest, args.at[i].value);
+        if (in[at].kind != KindAbsent || (named && p[at].rest && rest.n)) {
+            diag(e->f, DiagE0314, a->span, SARG(p[at].name));
+            return false;
+        }
+        if (p[at].rest && !named)
+            vec_push(e->perm, &rest, a->value);
         else
-            in[at] = args.at[i].value;
+            in[at] = p[at].rest && a->value.kind != KindList ? value_list(&a->value, 1) : a->value;
     }
     for (uint32_t i = 0; i < n; i++) {
         if (p[i].rest && in[i].kind == KindAbsent)
@@ -398,13 +404,18 @@ Value builtin_pretrained(Elab *e, const Value *in, uint32_t n) {
         return POISON;
     if (v.kind == KindNet)
         v = e->net_info.at[v.id].fn;
+    if (v.kind != KindObject && v.kind != KindFn) {
+        if (v.kind != KindPoison)
+            diag(e->f, DiagE0305, here(e), "pretrained (a net or its function)", value_what(v));
+        return POISON;
+    }
     if (v.kind == KindObject) {
         v.object = object_copy(e, v.object);
         v.object->whole = v.object->named = true;
     }
     v.copy_of = 0;
     v.outside = o;
-    return v; // what makes nets refuses what is no function
+    return v;
 }
 
 // A layer under a name of the text's choice: numbers and words, joined by dots.
@@ -415,6 +426,10 @@ Value builtin_named(Elab *e, const Value *in, uint32_t n) {
     if (v.kind != KindObject) {
         if (v.kind != KindPoison)
             diag(e->f, DiagE0305, here(e), "named (a layer)", value_what(v));
+        return POISON;
+    }
+    if (!in[1].list.n) {
+        diag(e->f, DiagE0313, here(e), 5, "named", 5, "parts");
         return POISON;
     }
     for (uint32_t i = 0; i < in[1].list.n; i++) {

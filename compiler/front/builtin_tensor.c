@@ -117,8 +117,17 @@ Value builtin_arange(Elab *e, const Value *in, uint32_t n) {
     int64_t from, to;
     Type t;
     (void)n;
-    if (!want_bounds(e, in, "arange", &from, &to) ||
-        !want_extents(e, value_num((double)(to - from)), "arange", &t))
+    if (!want_bounds(e, in, "arange", &from, &to))
+        return POISON;
+    if (to <= from) {
+        Str wanted =
+            str_format(e->perm, "a whole number above %lld, the first one", (long long)from);
+        diag(e->f, DiagE0306, here(e), "the end of arange", wanted.ptr,
+             SARG(value_text(e, in[in[1].kind != KindAbsent])));
+        in_library(e);
+        return POISON;
+    }
+    if (!want_extents(e, value_num((double)(to - from)), "arange", &t))
         return POISON;
     if (!op_fits(e, OpIota, NULL, 0, &(Attr){.n = 1, .i = {2}}, &t))
         return POISON;

@@ -98,75 +98,6 @@ static bool place_arguments(Elab *e, const Ast *params, Args args, Str who, cons
     return true;
 }
 
-bool is_class(const Ast *kind) {
-    return kind->kind == AstCall && kind->a->kind == AstName && str_eq(kind->a->text, STR("label"));
-}
-
-bool want_classes(Elab *e, Env *env, const Ast *kind, int64_t *out) {
-    Spot outer = spot_enter(e, kind);
-    Args args = eval_args(e, env, kind, NULL);
-    bool fine = args.n == 1;
-    if (!fine)
-        diag(e->f, DiagE0602, kind->span, "label", 1, "1", "", args.n);
-    fine = fine && want_int(e, args.at[0].value, "label", out);
-    if (fine && (*out < 1 || *out > INT32_MAX)) {
-        diag(e->f, DiagE0306, here(e), "label", "a number of classes from 1 to 2^31 - 1",
-             SARG(value_text(e, args.at[0].value)));
-        fine = false;
-    }
-    spot_leave(e, outer);
-    return fine;
-}
-
-static bool is_class_number(double x, int64_t classes) {
-    return x >= 0 && x < (double)classes && x == floor(x);
-}
-
-// `y: label(k)`: one class a sample. What knows its classes has k of them; any other number is
-// told.
-static bool match_class(Elab *e, Env *env, const Ast *p, Value *v, Str who) {
-    int64_t classes, known = v->kind == KindTensor ? v->tensor.classes : 0;
-    Val val;
-    if (!want_classes(e, env, p->a, &classes) || !want_tensor(e, *v, &val))
-        return false;
-    Type t = *node_type(val.g, val.id);
-    bool outside = v->kind == KindBool || (v->kind == KindNum && !is_class_number(v->num, classes));
-    if (!t.rank && !outside && (!known || known == classes)) {
-        *v = value_class(val, classes);
-        return true;
-    }
-    Str wanted = str_format(e->perm, "label(%lld)", (long long)classes);
-    Str found = known     ? str_format(e->perm, "label(%lld)", (long long)known)
-                : outside ? value_text(e, *v)
-                          : type_text(e->perm, &t);
-    diag(e->f, DiagE0401, here(e), SARG(who), SARG(p->text), SARG(wanted), SARG(found));
-    diag_help(e->f, "give it a class from 0 to %lld: a label of the data, or categorical(%lld)",
-              (long long)classes - 1, (long long)classes);
-    diag_note(e->f, p->a->span, "%.*s is expected here", SARG(wanted));
-    if (!value_is_plain(*v))
-        note_origin(e, val);
-    return false;
-}
-
-// A parameter with a shape or a class was given neither a number nor a tensor.
-static void refuse_kind(Elab *e, const Ast *p, Value v, Str who) {
-    bool class = is_class(p->a), number = p->a->kind == AstList && !p->a->list.n;
-    double quoted;
-    diag(e->f, DiagE0402, here(e), SARG(who), SARG(p->text),
-         class    ? "class"
-         : number ? "number"
-                  : "tensor",
-         value_what(v));
-    if ((class || number) && v.kind == KindStr && str_to_double(v.str, &quoted))
-        diag_help(e->f, "write the number without quotes: %.*s", SARG(v.str));
-    else if (class)
-        diag_help(e->f, "give it a label of the data, categorical(k) or a class's number");
-    else if (number)
-        diag_help(e->f, "give it one number; options have names: %.*s(%.*s=...)", SARG(who),
-                  SARG(p->text));
-    in_library(e);
-}
-
 static bool bind_parameter(Elab *e, Env *callee, const Ast *p, const Arg *arg, Str who) {
     if (!arg && !p->b) {
         diag(e->f, DiagE0313, here(e), SARG(who), SARG(p->text));
@@ -174,20 +105,8 @@ static bool bind_parameter(Elab *e, Env *callee, const Ast *p, const Arg *arg, S
         return false;
     }
     Value v = value_now(e, arg ? arg->value : eval(e, callee, p->b));
-    bool number = value_is_tensor(v) || value_is_plain(v);
-    if (p->a && number && is_class(p->a)) {
-        if (!match_class(e, callee, p, &v, who))
-            return false;
-    } else if (p->a && number) {
-        Val val;
-        if (!want_tensor(e, v, &val))
-            return false;
-        if (!match_shape(e, callee, p->a, val, who, p->text))
-            return false;
-    } else if (p->a && v.kind != KindPoison) {
-        refuse_kind(e, p, v, who);
+    if (p->a && v.kind != KindPoison && !match_parameter(e, callee, p, &v, who))
         return false;
-    }
     bind_name(e, callee, p->text, v);
     note_worth(e, p->word, v);
     return v.kind != KindPoison;
@@ -320,6 +239,9 @@ static void help_shape(Elab *e, const Type *w, const Type *t, Str expected) {
     memcpy(rest.dim, w->dim + 1, rest.rank * sizeof *w->dim);
     if (w->rank == 0 && elements == 1)
         diag_help(e->f, "squeeze(x) drops the axes of extent 1");
+    else if (w->rank == 0)
+        diag_help(e->f, "[] is one number: mean(x, sample) is one for each sample, mean(x) one for "
+                        "the whole batch");
     else if (w->rank > 1 && w->dim[0] > 1 && is_turned(&rest, t, 0))
         diag_help(e->f, "a shape is one sample's: leave the batch out");
     else if (w->rank == 1 && t->rank > 1 && (!wanted || wanted == elements))

@@ -91,8 +91,7 @@ typedef struct Turn { // `each sample`
     uint32_t values;  // how many a branch gives
 } Turn;
 
-typedef struct SharedCount
-    SharedCount; // update.c: an optimizer's count, one for all weights of a net
+typedef struct SharedCount SharedCount;   // update.c: an optimizer's count, of all weights of a net
 typedef struct WeightReport WeightReport; // update.c
 typedef struct Tuning { // an optimizer applied to the weights of one update, in lock-step
     uint32_t update;    // Func.update[]
@@ -170,8 +169,7 @@ void help_name(Elab *e, Str name, Str near);
 Value eval_block(Elab *e, Env *env, const Ast *block, bool drop);
 Value eval_last(Elab *e, Env *env, const Ast *a); // a block's last statement; KindNone: no value
 bool is_expression(const Ast *a);
-bool is_condition(
-    const Ast *a); // require, warn_unless: statements whose work is done when they hold
+bool is_condition(const Ast *a); // require, warn_unless: a statement done when it holds
 void eval_statement(Elab *e, Env *env, const Ast *a); // its value is dropped
 void bind_name(Elab *e, Env *env, Str name, Value v); // pinned when a grad names it
 void bind_names(Elab *e, Env *env, uint32_t n, Ast *const *target, Value v);
@@ -185,9 +183,8 @@ Spot spot_enter(Elab *e, const Ast *a); // returns the outer one, for spot_leave
 void spot_leave(Elab *e, Spot outer);
 
 // Diagnostics point to the innermost place in the user's text: diag(e->f, code, here(e), ...).
-// After one, in_library() adds the library's line if the mistake was found inside the library.
 Span here(const Elab *e);
-void in_library(Elab *e);
+void in_library(Elab *e); // after one: adds the library's line if it was found inside the library
 
 // --- call.c --------------------------------------------------------------------------------------
 
@@ -199,12 +196,18 @@ Value call_value(Elab *e, Value f, Args args);
 Value call_with(Elab *e, Value f, const Value *at, uint32_t n); // positional
 Value call_bare(Elab *e, Value f, Value x); // f(x); an f of two lists is made with its defaults
 bool value_takes_two_lists(Value f);
-bool is_class(const Ast *kind);                                      // a parameter's `label(k)`
-bool want_classes(Elab *e, Env *env, const Ast *kind, int64_t *out); // its k
 bool bind_params(Elab *e, Env *callee, const Ast *params, Args args, Str who);
 // Name empty: a result.
 bool match_shape(Elab *e, Env *env, const Ast *shape, Val v, Str who, Str name);
 void note_origin(Elab *e, Val v); // a note: where this value was made
+
+// --- param.c: what parameters declare ------------------------------------------------------------
+
+bool is_class(const Ast *kind);                                      // `label(k)`
+bool want_classes(Elab *e, Env *env, const Ast *kind, int64_t *out); // its k
+bool is_range(const Ast *kind);                                      // `number(0, 1)`, `whole(1)`
+// Whether *v is what the parameter p declares; a class becomes one.
+bool match_parameter(Elab *e, Env *env, const Ast *p, Value *v, Str who);
 
 // --- step.c: values of slots, draws, data --------------------------------------------------------
 
@@ -263,9 +266,7 @@ void element_assign(Elab *e, uint32_t slot, Value index, Value v);
 
 // --- net.c ---------------------------------------------------------------------------------------
 
-// For `ganc plan`: what stood in the module before a layer was applied, and the layer it makes a
-// row of where weights or state are there since.
-typedef struct LayerMark {
+typedef struct LayerMark { // for `ganc plan`: what there was before a layer; new slots make a row
     uint32_t slots, layers, nodes;
 } LayerMark;
 LayerMark layer_begin(const Elab *e);

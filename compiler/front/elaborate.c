@@ -229,6 +229,8 @@ static bool input_type(Elab *e, Env *env, const Ast *p, Type *t, int64_t *classe
         return true;
     if (is_class(p->a))
         return want_classes(e, env, p->a, classes);
+    if (is_range(p->a)) // what is given when it runs is not checked
+        return true;
     Value shape = eval(e, env, p->a);
     if (value_is_plain(shape)) {
         Str number = value_text(e, shape);

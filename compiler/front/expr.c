@@ -125,9 +125,15 @@ static Value truth(Elab *e, Value v) {
     return negated(e, negated(e, v));
 }
 
+// A tensor is compared element by element, and is never `none`, a function or a net. It has nothing
+// to do with a text, a list or axes: those are refused as operands.
+static bool compares_elements(Value a, Value b) {
+    return value_is_tensor(a) && (value_is_tensor(b) || value_is_plain(b) || b.kind == KindStr ||
+                                  b.kind == KindList || b.kind == KindAxes);
+}
+
 static Value equals(Elab *e, Value a, Value b) {
-    bool tensors = (value_is_tensor(a) && (value_is_tensor(b) || value_is_plain(b))) ||
-                   (value_is_plain(a) && value_is_tensor(b));
+    bool tensors = compares_elements(a, b) || compares_elements(b, a);
     if (a.kind == KindPoison || b.kind == KindPoison)
         return POISON;
     return tensors ? op2(e, OpEq, a, b) : value_bool(value_equal(a, b));

@@ -117,6 +117,13 @@ static bool is_axes(Value v) {
     return v.kind == KindAxes || (v.kind == KindList && v.list.n && v.list.at[0].kind == KindAxes);
 }
 
+static bool names_batch(Value v) {
+    bool found = v.kind == KindAbsent || (v.kind == KindAxes && v.axes & (AxBatch | AxAll));
+    for (uint32_t i = 0; v.kind == KindList && i < v.list.n; i++)
+        found = found || names_batch(v.list.at[i]);
+    return found;
+}
+
 // A set of axes as the mask of reductions: bit 0 the batch, bit 1 + i axis i of a sample.
 bool want_axes(Elab *e, Value v, const Type *t, uint32_t *mask) {
     uint32_t axes = v.kind == KindAbsent ? AxAll : 0, every = ((1u << t->rank) - 1) << 1;
@@ -171,11 +178,20 @@ typedef struct Reduction {
     bool keep;
 } Reduction;
 
-static bool want_group(Elab *e, Value v, Reduction *r) {
-    if (v.kind == KindAbsent || !(r->mask & 1))
+// `batch`: the batch is among the axes. A shared value has none, and is each group's own mean.
+static bool want_group(Elab *e, Value v, bool batch, Reduction *r) {
+    if (v.kind == KindAbsent)
         return true;
-    if (!want_int(e, v, "group", &r->group))
+    if (!batch) {
+        diag(e->f, DiagE0428, here(e));
+        in_library(e);
         return false;
+    }
+    int64_t shared;
+    if (!want_int(e, v, "group", r->mask & 1 ? &r->group : &shared))
+        return false;
+    if (!(r->mask & 1))
+        return true;
     if (r->group >= 1 && e->o->batch % r->group == 0)
         return true;
     diag(e->f, DiagE0407, here(e), (long long)r->group, (long long)e->o->batch);
@@ -190,7 +206,7 @@ static bool want_reduction(Elab *e, const Value *in, Reduction *r) {
     if (!want_axes(e, in[1], t, &r->mask))
         return false;
     r->group = r->mask & 1 ? e->o->batch : 0;
-    return want_group(e, in[2], r) && want_keep(e, in[3], &r->keep);
+    return want_group(e, in[2], names_batch(in[1]), r) && want_keep(e, in[3], &r->keep);
 }
 
 static int64_t reduced_count(const Reduction *r) {
@@ -231,7 +247,8 @@ Value builtin_sum(Elab *e, const Value *in, uint32_t n) {
     (void)n;
     if (value_is_plain(in[0]))
         return value_num(in[0].num);
-    if (in[0].kind == KindList && in[1].kind == KindAbsent)
+    if (in[0].kind == KindList && in[1].kind == KindAbsent && in[2].kind == KindAbsent &&
+        in[3].kind == KindAbsent)
         return added_up(e, in[0].list);
     return want_reduction(e, in, &r) ? value_tensor(reduced_sum(e, &r)) : POISON;
 }
@@ -255,7 +272,7 @@ static Value extreme(Elab *e, const Value *in, bool least) {
     Val x;
     uint32_t mask;
     bool keep;
-    if (in[1].kind != KindAbsent && !is_axes(in[1]))
+    if (in[1].kind != KindAbsent && !is_axes(in[1]) && in[2].kind == KindAbsent)
         return apply_op(e, least ? OpMin : OpMax, in, 2);
     if (value_is_plain(in[0]))
         return value_num(in[0].num);

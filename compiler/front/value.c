@@ -210,10 +210,20 @@ static bool poisoned(Value v) {
     return v.kind == KindPoison;
 }
 
+static Str found_text(Elab *e, Value v) {
+    Str text = value_text(e, v);
+    return v.kind == KindTensor && text.ptr[0] == '['
+               ? str_format(e->perm, "a tensor %.*s", SARG(text))
+               : text;
+}
+
 static bool expected(Elab *e, const char *what, const char *who, Value v) {
     if (poisoned(v))
         return false;
-    diag(e->f, DiagE0306, here(e), who, what, SARG(value_text(e, v)));
+    diag(e->f, DiagE0306, here(e), who, what, SARG(found_text(e, v)));
+    if (value_is_tensor(v))
+        diag_help(e->f, "the values of a tensor are known only when it runs: give it a number or a "
+                        "config");
     in_library(e);
     return false;
 }
@@ -233,7 +243,7 @@ bool want_int(Elab *e, Value v, const char *who, int64_t *out) {
 }
 
 bool want_bool(Elab *e, Value v, const char *who, bool *out) {
-    if (!value_is_plain(v))
+    if (!value_is_plain(v) || (v.num != 0 && v.num != 1))
         return expected(e, "true or false", who, v);
     *out = v.num != 0;
     return true;
