@@ -6,9 +6,9 @@
 
 #include "embed.h"
 
-extern const EmbeddedFile prelude_cuda[]; // kernel_cuda.h, half.h, prelude.h, anchor.cuh,
-                                          // fft_words.h, fft.cuh, order_words.h,
-                                          // order.cuh (CMakeLists.txt)
+extern const EmbeddedFile prelude_cuda[]; // kernel_cuda.h, half.h, prelude.h, table.cuh,
+                                          // anchor.cuh, fft_words.h, fft.cuh,
+                                          // order_words.h, order.cuh (CMakeLists.txt)
 
 static Str prelude(void) {
     return (Str){prelude_cuda[0].text, prelude_cuda[0].len};

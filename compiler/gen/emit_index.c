@@ -79,7 +79,9 @@ static const IndexPart *atom_part(Emit *e, uint32_t id) {
     part->known = true;
     if (a->kind == AtomVar) {
         part->lane = a->var == e->n->team.lane && e->n->team.pack > 1;
-        part->level = e->n->var[a->var].reduced ? LevelStep : LevelUnit;
+        part->level = e->n->var[a->var].reduced               ? LevelStep
+                      : e->n->indexed && a->var == e->n->rows ? LevelHit
+                                                              : LevelUnit;
         return part;
     }
     add_part(part, sum_part(e, a->of));
@@ -171,7 +173,7 @@ static void visit_indices(Emit *e, Visit *visit) {
                     visit(e, n->bounds.at[i].b[k].at, pack && n->bounds_level.at[i] == LevelPack);
     for (uint32_t i = 0; i < n->value.n; i++) {
         const Value *v = &n->value.at[i];
-        bool in_pack = pack && v->level == LevelPack && !v->pack;
+        bool in_pack = pack && v->level >= LevelPack && !v->pack;
         if (!e->named[i])
             continue;
         if (v->kind == ValueLoad || v->kind == ValueIndex || v->kind == ValueDraw)

@@ -198,7 +198,7 @@ static void put_lane_loop(Emit *e, uint32_t k, uint32_t level) {
 }
 
 // Instead of the innermost loop, k: the one row of a table that is indexed, if it is in this tile.
-static void put_jump(Emit *e, uint32_t k) {
+static void put_indexed_row(Emit *e, uint32_t k) {
     const Nest *n = e->n;
     emit_line(e);
     text_fmt(e->t, "const int64_t i%u = (int64_t)", k);
@@ -217,8 +217,8 @@ static void put_innermost(Emit *e, uint32_t k) {
     const Nest *n = e->n;
     const Var *v = &n->var[n->order[k]];
     uint32_t level = 2 + k - n->prefix;
-    if (n->jumps) {
-        put_jump(e, k);
+    if (n->indexed) {
+        put_indexed_row(e, k);
         return;
     }
     if (e->lanes) {

@@ -302,11 +302,14 @@ static void put_unit(Emit *e) {
              team(e)->wide ? "(uint64_t)" : "", cut(e) ? "group" : block, team(e)->units);
     emit_line(e);
     text_fmt(e->t, "const bool active = unit < %.*s;\n", SARG(emit_num(e, RoleCount, e->n->units)));
-    if (e->n->prefix || leaves_parts(e)) {
+    if (e->n->prefix || leaves_parts(e) || e->n->indexed) {
         emit_line(e);
         text_fmt(e->t, "const %s u = active ? unit : 0;\n", type);
     }
-    put_decode(e, "u", 0, e->n->prefix);
+    Str u = STR("u");
+    if (e->n->indexed) // tiles run fastest
+        u = str_format(e->t->arena, "u / %.*s", SARG(emit_num(e, RoleTiles, nest_tiles(e->n))));
+    put_decode(e, u.ptr, 0, e->n->prefix);
     emit_level(e, LevelUnit);
 }
 
@@ -408,14 +411,109 @@ static void put_pieces(Emit *e) {
     emit_close(e);
 }
 
-static void put_columns(Emit *e) {
+// --- rows of a scatter ---------------------------------------------------------------------------
+
+// A unit's tile of the table's rows: those from `from` to `to`.
+static void put_tile(Emit *e) {
+    const Nest *n = e->n;
+    const char *type = e->index;
+    Str tile = emit_num(e, RoleTile, n->var[n->rows].tile),
+        tiles = emit_num(e, RoleTiles, nest_tiles(n)),
+        rows = emit_num(e, RoleIndex, n->var[n->rows].n);
     emit_line(e);
-    text_fmt(e->t, "using team = gan_team<%u, %u, %s>; // %u units a block, %u threads each\n",
-             team(e)->units, team(e)->size, team(e)->across ? "true" : "false", team(e)->units,
+    text_fmt(e->t, "const %s from = (%s)(u %% %.*s) * %.*s;\n", type, type, SARG(tiles),
+             SARG(tile));
+    emit_line(e);
+    text_fmt(e->t, "const %s to = from + %.*s < %.*s ? from + %.*s : %.*s;\n", type, SARG(tile),
+             SARG(rows), SARG(tile), SARG(rows));
+    emit_line(e);
+    text_put(e->t, STR("table::clear(to - from);\n"));
+}
+
+// One element of a step. Lanes whose row is in the tile load their terms together, then add them
+// one after the other.
+static void put_term(Emit *e) {
+    const Nest *n = e->n;
+    uint32_t row = n->orders - 1;
+    emit_line(e);
+    text_fmt(e->t, "const %s i%u = (%s)", e->index, row, e->index);
+    emit_ref(e, n->row);
+    text_put(e->t, STR(";\n"));
+    emit_line(e);
+    text_fmt(e->t, "const bool hit = is_term && i%u >= from && i%u < to;\n", row, row);
+    emit_line(e);
+    text_fmt(e->t, "%s term = 0;\n", emit_acc_type(e, &n->reduce.at[0]));
+    emit_line(e);
+    text_put(e->t, STR("if (hit)"));
+    emit_open(e);
+    emit_level(e, LevelHit);
+    emit_line(e);
+    text_put(e->t, STR("term = "));
+    emit_ref(e, n->reduce.at[0].value);
+    text_put(e->t, STR(";\n"));
+    emit_close(e);
+    emit_line(e);
+    text_fmt(e->t, "table::add(hit, i%u - from, term);\n", row);
+}
+
+// All lanes of a warp take each step, for they add together: those beyond the last term, and those
+// without a unit, look at the first one and hit nothing.
+static void put_terms(Emit *e) {
+    const Nest *n = e->n;
+    Str end = emit_num(e, RoleSums, team(e)->steps);
+    emit_line(e);
+    text_fmt(e->t, "for (%s step = 0; step < %.*s; step += %u)", e->index, SARG(end),
              team(e)->size);
-    emit_level(e, 0);
-    open_blocks(e);
-    put_unit(e);
+    emit_open(e);
+    emit_line(e);
+    text_fmt(e->t, "const bool is_term = active && step + (%s)team::part() < %.*s;\n", e->index,
+             SARG(end));
+    emit_line(e);
+    text_fmt(e->t, "const %s r = is_term ? step + (%s)team::part() : 0;\n", e->index, e->index);
+    put_decode(e, "r", n->prefix, n->orders - 1);
+    emit_level(e, LevelStep);
+    if (team(e)->pack > 1)
+        open_pack(e);
+    put_term(e);
+    emit_pack_open(e, false);
+    close_pack(e);
+    emit_close(e);
+}
+
+static void put_table(Emit *e) {
+    const Nest *n = e->n;
+    uint32_t row = n->orders - 1;
+    emit_line(e);
+    text_put(e->t, STR("table::sync();\n"));
+    emit_line(e);
+    text_fmt(e->t, "for (%s i%u = active ? from + (%s)team::part() : to; i%u < to; i%u += %u)",
+             e->index, row, e->index, row, row, team(e)->size);
+    emit_open(e);
+    emit_line(e);
+    text_fmt(e->t, "const %s s0 = table::sum(i%u - from);\n", emit_acc_type(e, &n->reduce.at[0]),
+             row);
+    emit_result(e, 0);
+    emit_close(e);
+    if (many(e)) { // the next unit clears
+        emit_line(e);
+        text_put(e->t, STR("table::sync();\n"));
+    }
+}
+
+static void put_indexed(Emit *e) {
+    const Team *t = team(e);
+    emit_line(e);
+    text_fmt(e->t, "using table = gan_table<%s, %d, %u, %u>;\n",
+             emit_acc_type(e, &e->n->reduce.at[0]), (int)nest_tile_room(e->n), t->units,
+             t->size / 32);
+    put_tile(e);
+    put_terms(e);
+    put_table(e);
+}
+
+// --- columns -------------------------------------------------------------------------------------
+
+static void put_sums(Emit *e) {
     put_start(e, false);
     put_steps(e);
     put_settled(e);
@@ -425,6 +523,17 @@ static void put_columns(Emit *e) {
         put_join(e);
         put_results(e);
     }
+}
+
+static void put_columns(Emit *e) {
+    emit_line(e);
+    text_fmt(e->t, "using team = gan_team<%u, %u, %s>; // %u units a block, %u threads each\n",
+             team(e)->units, team(e)->size, team(e)->across ? "true" : "false", team(e)->units,
+             team(e)->size);
+    emit_level(e, 0);
+    open_blocks(e);
+    put_unit(e);
+    (e->n->indexed ? put_indexed : put_sums)(e);
     if (many(e))
         emit_close(e);
 }

@@ -299,7 +299,7 @@ bool *emit_named(const Emit *e) {
         named[emit_stored(e, &n->store.at[i])] = true;
     for (uint32_t i = 0; i < n->reduce.n; i++)
         named[source_of(e, n->reduce.at[i].value)] = true;
-    if (n->jumps)
+    if (n->indexed)
         named[source_of(e, n->row)] = true;
     for (uint32_t i = n->value.n; i-- > 0;) // operands come first
         if (named[i])

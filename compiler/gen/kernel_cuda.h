@@ -341,10 +341,4 @@ template <typename T> GAN_FN T gan_load_cg(const T *p) {
     return v.x;
 }
 
-// A label as a row of a table: clamped, so that an invalid one reads a wrong row, never outside the
-// table.
-template <typename T> GAN_FN int64_t gan_row(T x, int64_t rows) {
-    return !(x >= 0) ? 0 : x >= (T)rows ? rows - 1 : (int64_t)x;
-}
-
 #endif

@@ -10,7 +10,7 @@ enum {
     RowElements = 512,       // loops inside a unit should have this many iterations
     LeastTile = 64,
     MostTile = 1024, // of a kept variable that is a loop
-    ManyRows = 8,    // of a table that is added into: above, the row is indexed, not searched for
+    ManyRows = 8,    // of a scatter's table: from here on they are indexed
 };
 
 // --- variables that walk as one ------------------------------------------------------------------
@@ -195,7 +195,7 @@ static void bound_accumulators(Nest *n) {
         uint32_t v = n->order[first];
         int64_t outside = product(n, 0, n->prefix);
         tile(n, v, (FewUnits + outside - 1) / outside, LeastTile,
-             n->jumps ? MAX_JUMP_ACC : MostTile);
+             n->indexed ? MAX_INDEXED_ACC : MostTile);
         return;
     }
 }
@@ -220,13 +220,12 @@ static void cut_reduced(Nest *n) {
         tile(n, longest, pieces, 16, n->var[longest].n);
 }
 
-// The rows of a table that is added into go inside, where each term says which of them it is for:
-// an accumulator each, one addition a term. A loop over them would cost as many comparisons.
-static void jump_to_rows(Nest *n) {
+// What is added up where(row == this row, term, 0) becomes the term.
+void nest_index_rows(Nest *n) {
     uint32_t at = 0;
-    n->jumps = n->rows != NONE && n->var[n->rows].n >= ManyRows;
-    if (!n->jumps)
-        return;
+    Reduce *r = &n->reduce.at[0];
+    n->indexed = true;
+    r->value = n->value.at[r->value].b;
     while (n->order[at] != n->rows)
         at++;
     for (; at + 1 < n->orders; at++)
@@ -235,7 +234,8 @@ static void jump_to_rows(Nest *n) {
 }
 
 static void shape_reduction(Nest *n) {
-    jump_to_rows(n);
+    if (n->rows != NONE && n->var[n->rows].n >= ManyRows)
+        nest_index_rows(n);
     while (n->prefix < n->orders && !n->var[n->order[n->prefix]].reduced)
         n->prefix++;
     bound_accumulators(n);
@@ -313,7 +313,7 @@ size_t nest_unit_bytes(const Nest *n, const Reduce *r) {
 }
 
 int nest_most_accumulators(const Nest *n) {
-    return n->jumps ? MAX_JUMP_ACC : MAX_ACC;
+    return n->indexed ? MAX_INDEXED_ACC : MAX_ACC;
 }
 
 bool nest_settled(const Nest *n, uint32_t bounds) {

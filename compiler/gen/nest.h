@@ -21,9 +21,12 @@
 #include "dialect.h"
 #include "index.h"
 
-// Accumulators of a unit: of rows that terms jump to, twice as many, since every tile of them walks
-// all terms again. 32 KB in f64, a near cache.
-enum { MAX_VARS = 24, MAX_FACTORS = 8, LANES = 32, MAX_ACC = 2048, MAX_JUMP_ACC = 2 * MAX_ACC };
+// Accumulators of a unit: of indexed rows, twice as many, since every tile of them walks all terms
+// again. 32 KB in f64, a near cache.
+enum { MAX_VARS = 24, MAX_FACTORS = 8, LANES = 32, MAX_ACC = 2048, MAX_INDEXED_ACC = 2 * MAX_ACC };
+// Shared memory of a warp for its accumulators of indexed rows: the eight warps of a block leave a
+// processor with 228 KB room for six of them.
+enum { TILE_BYTES = 4096 };
 
 typedef enum ValueKind {
     ValueNumber, // number
@@ -88,7 +91,11 @@ typedef struct Var {
 // loads. In a split reduction `pieces` blocks take a share of a unit each, and the last to finish
 // reduces their partial results. Without reductions a unit is an element or a pack; or a column of
 // them, walked in the same way, where most of the work is invariant along the column.
-typedef enum TeamLevel { LevelUnit = 1, LevelStep, LevelPack } TeamLevel;
+//
+// A scatter with indexed rows is tiled: a unit is a tile of the table's rows for one element of the
+// other kept variables. Its team walks all terms and adds those whose row is in the tile (a hit)
+// to accumulators in shared memory.
+typedef enum TeamLevel { LevelUnit = 1, LevelStep, LevelPack, LevelHit } TeamLevel;
 typedef struct Team {
     uint32_t pack; // elements of variable `lane` that a thread does at once; 1: one at a time
     uint32_t lane; // the variable that runs innermost in memory, NONE
@@ -113,7 +120,7 @@ struct Nest {
     uint32_t prefix;    // of order[]
     uint32_t tiled;     // a variable or NONE
     uint32_t rows, row; // Scatter: the variable of the table's rows, the value of the one to add to
-    bool jumps;         // cores: that variable is no loop but set to that value
+    bool indexed;       // that variable is no loop and no part of a unit, but set to that value
     VEC(Value) value;
     VEC(Bounds) bounds; // [0] is none
     VEC(uint32_t) bounds_level;
@@ -147,6 +154,9 @@ size_t nest_unit_bytes(const Nest *n, const Reduce *r);
 // order of its input's memory; then, once variables have levels, so have bounds and values.
 void nest_walk(Nest *n);
 void nest_levels(Nest *n);
+// Scatter: indexes the table's rows instead of comparing each of them with each term's. Their
+// variable becomes the last one, with an accumulator for each row of a tile.
+void nest_index_rows(Nest *n);
 uint32_t nest_operands(const Value *v); // how many of a, b, c are values; some may be NONE
 // Bounds that are known before the innermost loop begins, and on which side of them most of the
 // elements lie.
@@ -155,7 +165,8 @@ bool nest_usual(const Nest *n, uint32_t bounds);
 
 // --- team.c --------------------------------------------------------------------------------------
 
-void nest_shape_team(Nest *n); // for blocks of threads
+void nest_shape_team(Nest *n);         // for blocks of threads
+int64_t nest_tile_room(const Nest *n); // the most rows of a tile
 // What the pieces of a team's units leave of a reduction in the scratch memory.
 size_t nest_partial_bytes(const Nest *n, const Reduce *r);
 

@@ -50,9 +50,11 @@ static uint32_t group_of(const Together *t, uint32_t kernel) {
     return kernel;
 }
 
-// What its teams join their results through (gan_team).
+// What its teams join their results through (gan_team), or keep the rows of a table in (gan_table).
 static uint32_t shared_of(const Nest *n) {
     uint32_t threads = n->team.units * n->team.size;
+    if (n->indexed)
+        return threads / WarpThreads * TILE_BYTES;
     if (n->team.size == 1)
         return 0;
     uint32_t each = n->team.across ? threads * n->team.pack : threads / WarpThreads;

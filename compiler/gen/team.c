@@ -221,7 +221,8 @@ static void mark_packs(Nest *n) {
     TeamLevel base = n->var[lane].reduced ? LevelStep : LevelUnit;
     for (uint32_t i = 0; i < n->value.n; i++) {
         Value *v = &n->value.at[i];
-        if (load_packs(n, v, lane, pack) && (v->a == NONE || n->value.at[v->a].level < LevelPack)) {
+        if (v->level < LevelHit && load_packs(n, v, lane, pack) &&
+            (v->a == NONE || n->value.at[v->a].level < LevelPack)) {
             uint32_t level = base;
             for (uint32_t k = 0; k < n->orders; k++) {
                 const Var *var = &n->var[n->order[k]];
@@ -274,11 +275,13 @@ static size_t partial_bytes(const Nest *n, const Reduce *r) {
 
 // --- teams ---------------------------------------------------------------------------------------
 
+// Elements of all reduced variables, or of all kept ones but for rows that are indexed.
 static int64_t extent(const Nest *n, bool reduced) {
     int64_t x = 1;
     for (uint32_t i = 0; i < n->orders; i++) {
         const Var *v = &n->var[n->order[i]];
-        x *= v->reduced == reduced ? v->n : 1;
+        bool counts = v->reduced == reduced && !(n->indexed && n->order[i] == n->rows);
+        x *= counts ? v->n : 1;
     }
     return x;
 }
@@ -287,13 +290,55 @@ static int64_t up(int64_t x, int64_t by) {
     return (x + by - 1) / by;
 }
 
+// --- rows of a scatter ---------------------------------------------------------------------------
+//
+// A unit for each row of the table reads all terms: rows x terms. Where rows are indexed, a unit is
+// a tile of them: its team reads the index of each term, but adds only the terms of its own rows,
+// each warp its share of the terms one by one in order. So terms are read once for each tile, not
+// for each row, and added once, at the price of a step that adds serially.
+
+int64_t nest_tile_room(const Nest *n) {
+    return TILE_BYTES / (n->reduce.at[0].dtype == DtF64 ? 8 : 4);
+}
+
+// As many rows as a warp has room for; fewer where that would leave too few units for a card.
+static int64_t rows_of_tile(const Nest *n) {
+    int64_t rows = n->var[n->rows].n, others = extent(n, false) / rows;
+    int64_t wanted = up(ManyBlocks, others), most = up(rows, Warp);
+    int64_t tiles = wanted < most ? wanted : most, least = up(rows, nest_tile_room(n));
+    return up(rows, tiles > least ? tiles : least);
+}
+
+// Which takes less time? Cycles of a large card, estimated from instructions and latencies.
+static bool indexing_is_faster(const Nest *n) {
+    const double lanes = 132 * 128, resident = 800; // blocks at a time
+    const double search = 8;                        // instructions of a term for each row
+    const double begin_and_end = 2000;              // of a tile
+    const double step = 600; // of a block: it waits for memory, or for the blocks beside it
+    const double add = 100;  // of a warp: one term into its row
+    double rows = (double)n->var[n->rows].n, terms = (double)extent(n, true);
+    double others = (double)extent(n, false) / rows;
+    double tiles = (double)up(n->var[n->rows].n, rows_of_tile(n));
+    double unit = begin_and_end + terms * step / Block + terms / tiles * add / (Block / Warp);
+    double waves = others * tiles / resident;
+    return (waves > 1 ? waves : 1) * unit < rows * others * terms * search / lanes;
+}
+
+static void index_rows(Nest *n) {
+    if (n->rows == NONE || !indexing_is_faster(n))
+        return;
+    n->tiled = n->rows;
+    n->var[n->rows].tile = rows_of_tile(n);
+    nest_index_rows(n);
+}
+
 // Teams come in few sizes, and fill a block whether there are units for all of them or not: every
 // other shape would be a kernel more, and a block's idle warps cost nothing.
 
 // A reduced variable runs innermost: neighbouring threads take neighbouring steps of one unit.
 static void team_along(Nest *n) {
     Team *t = &n->team;
-    t->size = t->steps <= Warp / 4 ? Warp / 4 : Warp;
+    t->size = t->steps <= Warp / 4 && !n->indexed ? Warp / 4 : Warp;
     if (t->steps > Warp * MostSteps ||
         (n->units * Warp < ManyThreads && t->steps >= Block * LeastSteps))
         t->size = Block;
@@ -315,6 +360,8 @@ static void team_across(Nest *n) {
 static void cut_in_pieces(Nest *n) {
     Team *t = &n->team;
     int64_t blocks = up(n->units, t->units);
+    if (n->indexed) // a tile's accumulators are too many to leave in memory
+        return;
     int64_t wanted = (n->reduce.n ? ManyBlocks : WalkBlocks) / blocks;
     int64_t worth = t->steps / ((int64_t)t->size * LeastSteps);
     t->pieces = wanted < worth ? wanted : worth;
@@ -341,6 +388,7 @@ static void make_team(Nest *n) {
         *packed = *packed / whole * up(whole, t->pack);
         t->across = !reduced;
     }
+    n->units *= nest_tiles(n);
     if (!n->reduce.n && n->prefix == n->orders) {
         t->units = Block;
         t->blocks = (uint32_t)up(n->units, t->units);
@@ -359,16 +407,42 @@ static void make_team(Nest *n) {
 
 // --- the answer ----------------------------------------------------------------------------------
 
+// Then the reduced ones, then rows that are indexed.
 static void kept_first(Nest *n) {
     uint32_t order[MAX_VARS], k = 0;
-    for (int pass = 0; pass < 2; pass++) {
-        for (uint32_t i = 0; i < n->orders; i++)
-            if (n->var[n->order[i]].reduced == (pass == 1))
+    for (uint32_t pass = 0; pass < 3; pass++) {
+        for (uint32_t i = 0; i < n->orders; i++) {
+            bool indexed = n->indexed && n->order[i] == n->rows;
+            if ((indexed ? 2 : n->var[n->order[i]].reduced) == pass)
                 order[k++] = n->order[i];
+        }
         n->prefix = pass ? n->prefix : k;
     }
     for (uint32_t i = 0; i < n->orders; i++)
         n->order[i] = order[i];
+}
+
+// Of what is known at each step, only the index is needed there: the rest where a row is hit.
+static void sink_terms(Nest *n) {
+    bool *index = arena_array(n->arena, bool, n->value.n);
+    index[n->row] = true;
+    for (uint32_t i = n->value.n; i-- > 0;) { // operands come first
+        Value *v = &n->value.at[i];
+        const uint32_t in[3] = {v->a, v->b, v->c};
+        for (uint32_t k = 0; index[i] && k < nest_operands(v); k++)
+            if (in[k] != NONE)
+                index[in[k]] = true;
+        if (!index[i] && v->level >= LevelStep)
+            v->level = LevelHit;
+    }
+}
+
+// The variable that threads take neighbouring elements of: where rows are indexed, of the terms.
+static uint32_t innermost(const Nest *n) {
+    uint32_t i = n->orders;
+    while (n->indexed && !n->var[n->order[i - 1]].reduced)
+        i--;
+    return i ? n->order[i - 1] : NONE;
 }
 
 static void set_levels(Nest *n) {
@@ -377,14 +451,20 @@ static void set_levels(Nest *n) {
         v->level = v->reduced ? LevelStep : LevelUnit;
         if (n->order[i] == n->team.lane && n->team.pack > 1)
             v->level = LevelPack;
+        if (n->indexed && n->order[i] == n->rows)
+            v->level = LevelHit;
     }
     nest_levels(n);
+    if (n->indexed)
+        sink_terms(n);
 }
 
 static bool is_wide(const Nest *n) {
     const Region *r = n->region;
     const Graph *g = &n->plan->func->g;
-    bool wide = extent(n, true) * extent(n, false) > INT32_MAX / 2; // with room for one piece more
+    int64_t most = INT32_MAX / 2; // with room for one piece more
+    bool wide = n->indexed ? extent(n, true) > most || extent(n, false) * nest_tiles(n) > most
+                           : extent(n, true) * extent(n, false) > most;
     for (uint32_t i = 0; i < r->in.n + r->out.n; i++)
         wide |= type_elements(g, node_type(g, region_arg(r, i))) > INT32_MAX;
     return wide;
@@ -396,7 +476,8 @@ void nest_shape_team(Nest *n) {
     n->scratch = 0;
     n->grain = 1;
     nest_walk(n);
-    n->team = (Team){.lane = n->orders ? n->order[n->orders - 1] : NONE};
+    index_rows(n);
+    n->team = (Team){.lane = innermost(n)};
     walk_columns(n);
     n->team.pack = pack_of(n);
     n->team.wide = is_wide(n);

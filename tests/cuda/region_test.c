@@ -4,6 +4,7 @@
 #include "shim_cases.h"
 
 #include <setjmp.h>
+#include <string.h>
 
 #include <cmocka.h>
 #include "cases.h"
@@ -33,9 +34,23 @@ static void kernels_agree_with_the_evaluator(void **state) {
     print_message("%u cases\n", cases.at.n);
 }
 
+// Their cases are large enough for it to be faster (team.c).
+static void scatters_index_their_rows(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < cases.at.n; i++) {
+        const Case *c = cases.at.at[i];
+        bool indexed = strncmp(c->name, "scatter ", 8) != 0;
+        for (uint32_t k = 0; k < c->plan.kernel.n; k++)
+            indexed |= strstr(str_z(&arena, c->plan.kernel.at[k].source), "gan_table<") != NULL;
+        if (!indexed)
+            fail_msg("%s: no kernel indexes the rows", c->name);
+    }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_agree_with_the_evaluator),
+        cmocka_unit_test(scatters_index_their_rows),
     };
     if (CASES_LISTED(tests))
         return 0;
