@@ -251,8 +251,13 @@ GanStatus comm_any(Comm *c, bool mine, bool *any) {
 
 // --- what it cost --------------------------------------------------------------------------------
 
-CommStats comm_stats(const Comm *c) {
-    return c ? c->stats : (CommStats){0};
+CommStats comm_stats(Comm *c) {
+    if (!c)
+        return (CommStats){0};
+    pthread_mutex_lock(&c->lock);
+    CommStats s = c->stats;
+    pthread_mutex_unlock(&c->lock);
+    return s;
 }
 
 void comm_stats_clear(Comm *c) {

@@ -141,7 +141,7 @@ typedef struct CommStats { // data jobs since comm_stats_clear
     double exposed;        // seconds the caller spent in comm_wait
     uint64_t jobs, bytes;
 } CommStats;
-CommStats comm_stats(const Comm *c); // zeros of NULL
+CommStats comm_stats(Comm *c); // zeros of NULL
 void comm_stats_clear(Comm *c);
 
 typedef struct CommEvent { // times on the clock of time_now

@@ -13,7 +13,7 @@ typedef struct Progress {
     const Meter *meter;
     const Shares *shares;
     const Health *health;
-    const Comm *comm;     // NULL: one rank
+    Comm *comm;           // NULL: one rank
     const Job *job;       // borrowed
     size_t device_bytes;  // of a device with a memory of its own; 0: it has none
     uint32_t first, last; // steps: where this process began, where the run ends
