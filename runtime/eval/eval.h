@@ -9,48 +9,48 @@
 #include "measure.h"
 #include "sampler.h"
 
-typedef struct Compared { // with Sets.real, once for all metrics
-    const float *x;       // NULL: nothing yet
+typedef struct Compared { // FeatureScores against Sets.real, computed once for all metrics
+    const float *x;       // the features that were compared; NULL: none yet
     FeatureScores scores;
 } Compared;
 
 typedef struct Sets {
-    uint32_t entry; // `sample` of the model,
-    Str name;       // what it is called
-    Str against;    // data field or drawn `sample` it is held against, "" none
-    uint32_t slot;  // which field, NONE
-    uint32_t drawn; // which drawn `sample`, NONE
-    bool held;      // it is held against one of these
+    uint32_t entry; // the `sample` that is evaluated: Module.entry[]
+    Str name;       // its name
+    Str against;    // its reference: a data field, or a `sample` without weights; "" none
+    uint32_t slot;  // that field's slot, or NONE
+    uint32_t drawn; // that `sample`'s entry, or NONE
+    bool held;      // there is a reference
     Type type;      // of one sample, or of its features
     FieldKind kind;
     bool reads;         // the entry reads data
-    bool copy;          // sample i is what the model made of real[i]
-    size_t n;           // samples of each of these:
-    float *made;        // [n, ...]
-    float *real;        // [n, ...] or NULL
-    float *other;       // [n, ...] more of the same: what perfect samples would be
-    uint32_t rate;      // of sounds, numbers a second; 0: they are none
-    double lo, hi;      // where sounds: what is loudest
-    bool features;      // of a trained net (--features); real and other may be of another number
-    size_t n_real;      // where features: samples of real
-    Compared *compared; // where features: [2], of made and of other
-    int threads;        // to compute with
+    bool copy;          // sample i is the model's reconstruction of real[i]
+    size_t n;           // number of samples in each of these:
+    float *made;        // [n, ...] generated
+    float *real;        // [n, ...] reference, or NULL
+    float *other;       // [n, ...] other reference samples: the score of a perfect model
+    uint32_t rate;      // of sounds: sample rate in Hz; 0: no sounds
+    double lo, hi;      // of sounds: full scale
+    bool features;      // features of a trained net (--features); real may have another number
+    size_t n_real;      // features: samples in real
+    Compared *compared; // features: [2], of made and of other
+    int threads;        // for the computation
 
-    uint32_t *label; // [n] stored with what sample i was made from, NULL unknown
+    uint32_t *label; // [n] class stored with the data that sample i was computed from; NULL: none
 } Sets;
 
 typedef struct Metric {
     const char *name; // --metric
     bool (*applies)(const Sets *s);
-    // The numbers of x [n, ...], which is s->made or s->other, against s->real.
+    // Compares x [n, ...], which is s->made or s->other, with s->real.
     GanStatus (*measure)(Arena scratch, const Sets *s, const float *x, Readings *out);
-    bool features; // of --features
-    bool named;    // measured where it is asked for by name alone
-    int better;    // its first number, the less (-1) or the larger (1) it is; 0: neither
-    size_t least;  // samples, and samples of data, it needs
-    // NULL: always; else whether it can be measured here, and the way out.
+    bool features; // needs --features
+    bool named;    // computed only when it is requested by name
+    int better;    // its first value: -1 lower is better, 1 higher is better; 0: neither
+    size_t least;  // minimum number of samples, and of data samples
+    // Whether this build and machine can compute it, with what to install; NULL: always.
     GanStatus (*ready)(void);
-    // NULL: nothing; else what its number suffers from with these sets, "" nothing.
+    // A warning about bias with these sets, or ""; NULL: none.
     Str (*caution)(Arena *a, const Sets *s);
 } Metric;
 extern const Metric eval_metrics[];
@@ -63,46 +63,48 @@ GanStatus metric_named(Str name, bool features, const Metric **out);
 typedef struct FeatureNet { // --features
     Job job;
     Session session;     // owned
-    uint32_t slot, node; // what its `sample` reads, and gives
-    Type type;           // of one sample it reads,
-    double lo, hi;       // in this range; both 0: as it comes
-    bool pictures;       // of 8 bits
-    uint32_t d;          // numbers it makes of one
+    uint32_t slot, node; // input and output of its `sample`
+    Type type;           // of one input,
+    double lo, hi;       // scaled to this range; both 0: not scaled
+    bool pictures;       // inputs are images, quantized to 8 bits
+    uint32_t d;          // features of one sample
 } FeatureNet;
-// Beside what `run` trains. On many ranks rank 0 reads its weights.
+// Opens the net on the device of `run`, in f32 (f64 on a device without). On several ranks rank 0
+// reads its weights.
 GanStatus features_open(Arena *perm, const Host *h, const FeaturesAsked *asked, const Job *run,
                         FeatureNet *out);
 void features_close(FeatureNet *net);                    // accepts an empty one
-bool features_fit(const FeatureNet *net, const Type *t); // it takes such samples
-// GAN_ERR_INPUT with both shapes: it does not.
+bool features_fit(const FeatureNet *net, const Type *t); // it accepts samples of this type
+// GAN_ERR_INPUT with both shapes.
 GanStatus features_refuse(const FeatureNet *net, Arena scratch, const Type *t);
-// x [n, ...], each of type t, in lo..hi to out [n, d].
+// Features out [n, d] of samples x [n, ...] of type t, in the range lo..hi.
 GanStatus features_make(FeatureNet *net, const float *x, size_t n, const Type *t, double lo,
                         double hi, Arena scratch, float *out);
 
-// --- eval_sets.c: what is held against what ------------------------------------------------------
+// --- eval_sets.c: samples and their reference ----------------------------------------------------
 
-typedef struct SetSource {    // what sets are taken from
+typedef struct SetSource {    // where sets come from
     const Session *session;   // borrowed
     Feed *feed;               // borrowed
-    FeatureNet *net;          // borrowed; NULL: samples are looked at as they are
-    Comm *comm;               // borrowed: ranks that each make a part; NULL: one makes all
-    bool (*stop_asked)(void); // looked at now and then; NULL: never
+    FeatureNet *net;          // borrowed; NULL: samples are compared directly
+    Comm *comm;               // borrowed: ranks that each draw a part; NULL: one rank
+    bool (*stop_asked)(void); // polled between blocks; NULL: never
     uint64_t seed;
     size_t batch;  // of the run, over all ranks
-    size_t count;  // samples asked for
-    uint32_t rate; // of sounds, where their data do not say; 0: nobody does
-    int threads;   // to compute with
-    bool alone;    // no other lot of data is wanted
-    bool choosing; // samples are others than when not
-    Type unfit;    // of the last sample that the net did not take
+    size_t count;  // samples requested
+    uint32_t rate; // of sounds whose data have none, in Hz; 0: unknown
+    int threads;   // for the computation
+    bool alone;    // Sets.other is not needed
+    bool choosing; // of a checkpoint: other samples are drawn than for its report
+    Type unfit;    // of the last sample that the net did not accept
 } SetSource;
-// What entry's samples are held against, and whether `only` (NULL: any metric that is not for
-// names) applies to that: *fits. Nothing is read. GAN_ERR_INPUT: there are too few data.
+// Finds the reference of an entry's samples, and whether the metric `only` (NULL: any that is not
+// `named`) applies: *fits. Reads no data. GAN_ERR_INPUT: too few data.
 GanStatus sets_find(SetSource *v, uint32_t entry, const Metric *only, Sets *out, bool *fits);
 GanStatus sets_data(const SetSource *v, Arena *a, Sets *s); // reads them. GAN_STOPPED
 GanStatus sets_made(const SetSource *v, Arena *a, Sets *s); // draws the samples. GAN_STOPPED
-// What figures share that may be compared: of reading `name` of n of the samples.
+// The name under which values of metric `name` of n samples are logged: values of equal names may
+// be compared.
 Str sets_name(Arena *a, const Sets *s, const char *name, size_t n, const FeaturesAsked *features);
 
 #endif

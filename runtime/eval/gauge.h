@@ -9,25 +9,25 @@
 #include "feed.h"
 
 enum { READINGS_MOST = 4 };
-typedef struct Readings { // of one metric, always the same in number and order
+typedef struct Readings { // values of one metric, always the same in number and order
     uint32_t n;
     const char *name[READINGS_MOST];
     double value[READINGS_MOST];
-    bool distance[READINGS_MOST]; // less is better, and what data has is its unit
-    bool absolute[READINGS_MOST]; // what data has is about zero, and no unit
+    bool distance[READINGS_MOST]; // lower is better, and its ratio to that of data is reported
+    bool absolute[READINGS_MOST]; // that of data is about zero: no ratio
 } Readings;
 
 typedef struct Gauge {
-    Str name;   // of its first number: all that figures share that may be compared
-    int better; // that number is better the less (-1) or the larger (1) it is; 0: neither
+    Str name;   // of its first value (sets_name)
+    int better; // that value: -1 lower is better, 1 higher is better; 0: neither
     struct GaugeIn *in;
 } Gauge;
-// On every rank; no data are read yet, and no sample is drawn. in NULL: the job asks for none.
-// GAN_ERR_USAGE and GAN_ERR_INPUT say why it cannot be measured here.
+// On every rank; reads no data and draws no sample yet. in NULL: the job has no --metric.
+// GAN_ERR_USAGE, GAN_ERR_INPUT: the metric does not apply to this run.
 GanStatus gauge_open(Arena *perm, const Host *h, const Job *job, const Session *s, Feed *feed,
                      Gauge *out);
-// With the weights of now, every rank; the numbers are rank 0's alone. One that cannot be computed
-// of these samples is NaN, and said. GAN_STOPPED: some rank was asked to stop meanwhile.
+// Evaluates the present weights, on every rank; only rank 0 gets values. A value that cannot be
+// computed is NaN, with a message. GAN_STOPPED: a rank received a request to stop meanwhile.
 GanStatus gauge_read(Gauge *g, Readings *out);
 void gauge_close(Gauge *g); // accepts an empty one
 

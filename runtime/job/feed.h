@@ -7,41 +7,41 @@
 typedef struct Feed Feed;
 typedef struct FeedOptions {
     const Job *job;           // batch, seed, data, threads, skip_bad; borrowed
-    const uint64_t *position; // [streams] batches consumed already, NULL: none
+    const uint64_t *position; // [streams] batches consumed before, NULL: none
     void (*notice)(void *user, const char *text);
     void *user;
 } FeedOptions;
 enum { STREAMS_MOST = 64 }; // of a model: a checkpoint has a position for each
-// GAN_ERR_USAGE, with a suggestion, where the job has data of a field that the model has not.
+// GAN_ERR_USAGE, with a suggestion, if the job has data for a field that the model lacks.
 GanStatus feed_names_known(Arena scratch, const Module *m, const Job *job);
 // Opens the streams the model reads, at most STREAMS_MOST. An unknown or missing --data is
 // GAN_ERR_USAGE with a suggestion.
 GanStatus feed_open(Arena *perm, const Module *m, const FeedOptions *o, Feed **out);
 void feed_close(Feed *f);                               // accepts NULL
-GanStatus feed_begin(Feed *f, Exec *e);                 // a step's own batches
-GanStatus feed_block(Feed *f, Exec *e, uint32_t block); // those of `next`s in this block
-// An entry point's data: batch `position`, of as many samples as are held here, of every stream it
-// reads. Training's own position stays.
+GanStatus feed_begin(Feed *f, Exec *e);                 // the batches of a step's first reads
+GanStatus feed_block(Feed *f, Exec *e, uint32_t block); // those of the `next`s in this block
+// An entry point's data: batch number `position` of this rank's batch size, of every stream it
+// reads. The position of training does not change.
 GanStatus feed_entry(Feed *f, Exec *e, uint32_t entry, uint64_t position);
-// Samples first, first + 1, ... of data slot `slot` in the order of its first epoch, as its files
-// have them after all transforms but `map`: f32 [n, ...]; *got: there are. `first` is a multiple of
-// the batch.
+// Samples first, first + 1, ... of data slot `slot` in the order of its first epoch, after all
+// transforms but `map`: f32 [n, ...]; *got: how many exist. `first` is a multiple of the batch.
 GanStatus feed_samples(Feed *f, uint32_t slot, size_t first, size_t n, float *out, size_t *got);
-// Samples the slot's stream has; 0: nothing reads it, so it was not opened.
+// Number of samples in the slot's stream; 0: nothing reads it, so it was not opened.
 uint64_t feed_count(const Feed *f, uint32_t slot);
 // Names of the classes of the labels in a slot, borrowed from its data; 0: there are none.
 uint32_t feed_classes(const Feed *f, uint32_t slot, const Str **names);
-uint32_t feed_rate(const Feed *f, uint32_t slot); // of sounds, numbers a second; 0: no data of any
-// The labels stored with the first n samples, whether or not the model reads them; false: none.
+uint32_t feed_rate(const Feed *f, uint32_t slot); // sample rate of sounds in Hz; 0: unknown
+// The labels stored with the first n samples, whether or not the model reads them; *found false:
+// there are none.
 GanStatus feed_labels(Feed *f, uint32_t slot, size_t n, uint32_t *out, bool *found);
-// Whole passes over the first stream that steps take batches of; what only a sample reads stays.
+// Complete passes over the first stream that training reads.
 double feed_epoch(const Feed *f);
-Str feed_identity(const Feed *f, Arena *a);                   // what the streams read, a line each
-uint32_t feed_positions(const Feed *f, const uint64_t **out); // by stream of the module
-double feed_seconds(const Feed *f);                           // spent here so far
+Str feed_identity(const Feed *f, Arena *a); // a line for each field: samples, content hash
+uint32_t feed_positions(const Feed *f, const uint64_t **out); // [streams] batches consumed
+double feed_seconds(const Feed *f);                           // time spent in these calls so far
 GanStatus feed_seek(Feed *f, const uint64_t *position);       // [streams] batches consumed
-// What stream `stream` gave as sample `i` of the batch taken last, as a user knows it; empty when
-// nothing was taken.
+// The name of sample `i` of the batch that was taken last from `stream`, for messages; empty before
+// the first batch.
 Str feed_sample_name(const Feed *f, uint32_t stream, uint32_t i);
 
 #endif

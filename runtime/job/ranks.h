@@ -10,19 +10,19 @@
 #include "job.h"
 #include "pass.h"
 
-typedef struct LinkModel { // of one collective: seconds + bytes / bandwidth
-    double latency;        // s; of what is larger than COMM_SMALL and has a thread of its own
+typedef struct LinkModel { // time of a collective: latency + bytes / bandwidth
+    double latency;        // s; of one larger than COMM_SMALL, on the communication thread
     double bandwidth;      // bytes/s
-    double small;          // s; of what is no larger
-    double core, byte;     // s that a large one takes of a core: each, and for each byte
+    double small;          // s; of a smaller one
+    double core, byte;     // s of processor time of a large one: fixed, and per byte
 } LinkModel;
 
 // --- ranks.c: from a launcher to a communicator --------------------------------------------------
 
-typedef struct Launcher { // what the launcher has said in the environment
-    const char *by;       // "mpirun", "srun"; NULL: started alone
-    int64_t rank, ranks;  // as the launcher counts; ranks 1: alone
-    bool told;            // MPI can learn from it who the ranks are
+typedef struct Launcher { // from the launcher's environment variables
+    const char *by;       // "mpirun", "srun"; NULL: no launcher
+    int64_t rank, ranks;  // as the launcher counts; ranks 1: no other rank
+    bool told;            // MPI can find the other ranks through it
 } Launcher;
 // `variable` is getenv: only main.c may call it.
 Launcher launcher_detect(const char *(*variable)(const char *name));
@@ -33,54 +33,53 @@ typedef struct RankSetup {
     CommOptions comm; // deadline, wire model, null
     Str nodes;        // --hierarchical: "auto", "on", "off"
 } RankSetup;
-// The file ranks need: beside the program, or where `cmake --install` puts it.
+// Path of the MPI plugin: beside the program, or where `cmake --install` puts it.
 Str ranks_plugin(Arena *a, Str program);
-// Opens MPI and refuses what would train the same model several times over: no MPI, or an MPI that
-// does not see the launcher's other ranks.
+// Opens MPI. GAN_ERR_DEVICE without MPI, or if MPI does not see all of the launcher's ranks: each
+// would train the same model alone.
 GanStatus ranks_open(const RankSetup *s, Comm **out);
-// Chooses the threads of this rank from the cores it may use (`asked`: this many, 0: choose), tells
-// the communicator what they leave (comm_room) and rank 0's console who is where. `gpu`: the card
-// this rank would compute on (DeviceApi.card), "" for none; GAN_ERR_DEVICE on all ranks where two
-// would share one and `share` is false.
+// Chooses the number of threads of this rank from the cores it may use (`asked`: --threads, 0:
+// choose), sets comm_room, and prints a table of hosts and cores on rank 0's console. `gpu`: the
+// card of this rank (DeviceApi.card), "" for none; GAN_ERR_DEVICE on all ranks if two have the same
+// and `share` is false.
 GanStatus ranks_preflight(Arena scratch, Comm *c, const Console *console, int64_t asked,
                           const char *gpu, bool share, int *threads);
-// "US,GBIT", as `word` was given it: a wire; and what a link over it is.
+// Parses "US,GBIT", the value of option `word`; and the model of a link with these figures.
 GanStatus wire_read(const char *word, Str text, double *us, double *gbit);
 LinkModel wire_link(double us, double gbit);
-// Whether --comm is for ranks that compute so.
+// GAN_ERR_USAGE if --comm does not apply to this device.
 GanStatus ranks_comm_fits(const Options *o, bool cuda);
-// What the words of a command line ask of a communicator: --deadline --wire --comm --overlap.
+// From --deadline, --wire, --comm and --overlap.
 GanStatus ranks_comm_options(const Options *o, CommOptions *out);
-CardRoute ranks_route(const Options *o); // the same of ranks on cards
+CardRoute ranks_route(const Options *o); // from --comm, for ranks on cards
 // --deterministic, --micro, --bucket-mb. GAN_ERR_USAGE.
 GanStatus ranks_split(const Options *o, Split *out);
-// How a step of `batch` samples is divided. GAN_ERR_USAGE for fewer samples than ranks, or parts
-// that the ranks or the batch do not go into.
+// How a step of `batch` samples is divided. GAN_ERR_USAGE for fewer samples than ranks, or numbers
+// of parts that ranks or batch are not divisible by.
 GanStatus ranks_parallel(const Comm *c, int64_t batch, const Split *split, LinkModel m,
                          Parallel *out);
 enum { COMPRESS_LEAST = 64 << 10 }; // --compress: bytes; statistics and losses are smaller
 bool ranks_first(const Comm *c);    // the rank that writes and speaks; true on one rank
 
-// --- agree.c: what must be equal -----------------------------------------------------------------
+// --- agree.c: consistency between ranks ----------------------------------------------------------
 
-// Fails on every rank, in the same words, when `mine` is not the same text everywhere: which rank,
-// and the first piece that differs (pieces end at `separator`: lines, members of JSON).
+// Fails on every rank, with the same message, unless `mine` is the same text on all: it names a
+// rank and the first piece that differs (pieces end at `separator`: lines, members of JSON).
 GanStatus ranks_agree(Arena scratch, Comm *c, const char *what, char separator, Str mine);
-// This program's version and its libraries', one a line; `plugin`: path of the MPI plugin.
+// Versions of this program and of its libraries, one a line; `plugin`: path of the MPI plugin.
 Str program_text(Arena *a, Str plugin);
-// The list of collectives of a plan, one a line: the same on every rank, or they would wait for
-// each other for ever.
+// The list of collectives of a plan, one a line: if it differed between ranks, they would deadlock.
 Str plan_collectives(Arena *a, const Plan *p);
 
 // --- link_model.c --------------------------------------------------------------------------------
 
-// By the time of sums of three sizes now, in some 50 ms; the same on all ranks.
+// Times all-reduces of three sizes, in some 50 ms; the same result on all ranks.
 GanStatus link_measure(Comm *c, LinkModel *out);
-// The model kept with run `dir`, else (and where dir is empty) as measured; what plans follow from,
-// latency and bandwidth, rounded to powers of two, the rest 0. Zeros on one rank.
+// The model stored with run `dir`, else (and if dir is empty) a measured one: latency and
+// bandwidth, which plans depend on, rounded to powers of two, the rest 0. Zeros on one rank.
 GanStatus link_find(Arena scratch, Comm *c, Str dir, LinkModel *out);
 GanStatus link_keep(Arena scratch, Str dir, LinkModel m); // link.json
-// False: it is not there, or what it says is no link's.
+// False: there is no such file, or its figures are implausible.
 bool link_kept(Arena scratch, Str dir, LinkModel *out);
 
 // --- trace.c: a step on a time line --------------------------------------------------------------
@@ -97,9 +96,9 @@ void trace_step(Trace *t, uint32_t step, double began); // the step, with its co
 // Takes the communicator's events so far, whose names are the session's: before that is released.
 void trace_events(Trace *t);
 GanStatus trace_close(Trace *t); // all ranks: writes the files
-// What of the waits that the communicator has kept (comm_trace) no communication caused, in
-// seconds, a mean over the ranks: of each call the rank that comes last waits for its transfer
-// alone, the others for that rank besides. The same on all ranks, which all come.
+// Collective. Straggler wait of the recorded events (comm_trace), in seconds, mean over the ranks:
+// the rank that arrives last at a call waits only for the transfer, the others wait for that rank
+// too.
 GanStatus trace_late(Arena scratch, Comm *c, double *seconds);
 
 #endif

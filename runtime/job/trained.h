@@ -7,17 +7,17 @@
 typedef struct Trained {
     Str dir; // the run's folder
     Job job;
-    bool other;      // --model: its text is not the run's
+    bool other;      // --model: another text than the run's
     Session session; // owned; weights are those of the newest checkpoint
     Feed *feed;      // owned; NULL until trained_feed
     uint32_t step;   // steps trained
 } Trained;
-// o->file[0] is the folder; --model, --device, --threads and --data are looked at.
+// o->file[0] is the folder; reads --model, --step, --device, --threads, --weights and --data.
 GanStatus trained_open(Arena *perm, const Host *h, const Options *o, Trained *out);
-// The same; its entry points' uniform and normal draws are slots to be fed.
+// The same; uniform and normal draws of entry points become input slots.
 GanStatus trained_open_fed(Arena *perm, const Host *h, const Options *o, Trained *out);
-// The weights of the checkpoint of step `step`, NONE: the newest whole one; of the stage the run
-// was opened in.
+// Loads the checkpoint of step `step`, NONE: the newest whole one, of the stage the run was opened
+// in.
 GanStatus trained_load(Arena *perm, const Host *h, Trained *t, uint32_t step);
 GanStatus trained_feed(Arena *perm, const Host *h, Trained *t); // opens its data
 void trained_close(Trained *t);                                 // accepts an empty one

@@ -21,11 +21,11 @@ typedef struct PastSave {
     double swd;
 } PastSave;
 
-typedef struct Score { // a number of `ganrun eval`: a line of scores.jsonl
-    Str name;          // what was measured how, the same for numbers that may be compared
+typedef struct Score { // a value of `ganrun eval`: a line of scores.jsonl
+    Str name;          // metric and set-up (sets_name): values of equal names may be compared
     uint32_t step;
     uint64_t seed;
-    double made, real; // real: as many other samples of the data; NaN: not measured
+    double made, real; // of generated samples, and of other samples of the data; NaN: unknown
 } Score;
 
 typedef struct Past {
@@ -38,27 +38,28 @@ typedef struct Past {
     double save_ms;             // of all saves but the one before the first step
     VEC(PastPart) part;         // data first, eval last; they add up to 1
     Str health;                 // at the last save, empty: none
-    CheckpointSteps saved;      // steps of the checkpoints there are
-    VEC(PastSave) save;         // with a distance of samples from data
-    VEC(Score) score;           // what `ganrun eval` said, and what was measured while it trained
-    uint32_t best;              // of the latter: the best step, 0: none
+    CheckpointSteps saved;      // steps of the existing checkpoints
+    VEC(PastSave) save;         // saves with a distance of samples from data
+    VEC(Score) score;           // of `ganrun eval`, and of --metric during training
+    uint32_t best;              // best step by --metric, 0: none
     double best_value;
-    Str best_of; // what its number is called
+    Str best_of; // the name of that value
 } Past;
 
-// Reads options.json, log.jsonl, scores.jsonl and the names in ckpt/. GAN_ERR_INPUT when `dir` is
-// no run's. A torn last line of a log is left out.
+// Reads options.json, log.jsonl, scores.jsonl and the names in ckpt/. GAN_ERR_INPUT if `dir` is not
+// the folder of a run. An incomplete last line of a log is skipped.
 GanStatus past_open(Arena *perm, Str dir, Past *out);
 const Trail *past_trail(const Past *p, Str name, bool report); // NULL: not logged
-// What it was asked to do, as words: of another run the same names in the same order, but for "-s
-// KEY", of which each run has its own.
+// The options of a run as names and values: the same names in the same order for all runs, except
+// for
+// "-s KEY".
 typedef VEC(Setting) Words;
 Words past_words(Arena *a, const Job *j);
-// The save whose samples were nearest to the data, among those whose checkpoint is still there;
-// NULL: no distance was measured.
+// The save with the smallest distance from the data among those whose checkpoint still exists;
+// NULL: none has a distance.
 const PastSave *past_best(const Past *p);
 
-// Of x [n], with NaN where there is nothing; NaN when there is nothing at all.
+// Of x [n], ignoring NaN, which stands for steps without a value; NaN if all are.
 double past_last(const double *x, uint32_t n);
 double past_late(const double *x, uint32_t n); // mean of the last tenth
 double past_median(Arena scratch, const double *x, uint32_t n);

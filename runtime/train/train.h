@@ -44,58 +44,57 @@ typedef struct Train {
     Progress progress;
     Gauge gauge; // owned
     Sampler sampler;
-    size_t pictures;            // of a grid; 0: the model shows none
-    float *picture;             // [pictures, c, h, w]
-    size_t reals;               // samples of the data they are compared with; 0: none
-    float *real;                // [reals, c, h, w]
-    uint32_t step;              // steps given to the device
-    uint32_t taken;             // steps whose numbers are in: the later ones may still be at work
-    StepLine line[METER_STEPS]; // of those, by number
-    double began[METER_STEPS], ended; // clock: when a step began; when the last one taken was in
+    size_t pictures;                  // samples of a grid; 0: the model has nothing to display
+    float *picture;                   // [pictures, c, h, w]
+    size_t reals;                     // samples of the data they are compared with; 0: none
+    float *real;                      // [reals, c, h, w]
+    uint32_t step;                    // steps launched
+    uint32_t taken;                   // steps whose numbers were read; later ones may be in flight
+    StepLine line[METER_STEPS];       // of the steps in flight, by number
+    double began[METER_STEPS], ended; // clock: when a step was launched; when the last one was read
     LinkModel link;                   // between the ranks
     Trace *trace;                     // NULL: none
-    double block;                     // when the present block began
-    float stop;                       // 1: some rank was asked to stop as this step began
-    Watch *watch;                     // borrowed; NULL but while steps are repeated
+    double block;                     // clock: when the current block began
+    float stop;                       // 1: a rank had a request to stop when this step began
+    Watch *watch;                     // borrowed; only while steps are repeated
     Timing timing;
-    HealthWord said; // the last word on the run's health
+    HealthWord said; // the last health verdict that was printed
 } Train;
 
-Counters counters_of(const Train *t); // of the step to come
-GanStatus train_steps(Train *t);      // all that are left. GAN_STOPPED when asked to
-void train_tell(const Train *t);      // what samples read as step, epoch and kimg
-// One step given to the device, no more.
+Counters counters_of(const Train *t); // of the next step
+GanStatus train_steps(Train *t);      // all remaining steps. GAN_STOPPED on request
+void train_tell(const Train *t);      // sets what samples read as step, epoch and kimg
+// Launches one step.
 GanStatus train_run_step(Train *t, const Counters *c);
 
-// The state to begin with, the same on every rank: the newest checkpoint's, else what the seed
-// gives.
+// The initial state, the same on every rank: the newest checkpoint, else drawn from the seed.
 GanStatus train_restore(Train *t, bool resume, Checkpoint *at);
 
-// The stage that a run goes on with, by the newest of its checkpoints; t->step: steps done.
+// Selects the stage in which a run continues, by its newest checkpoint; sets t->step.
 GanStatus stage_choose(Train *t, bool resume);
 void stage_tell(const Train *t);
 bool stage_begins(const Train *t); // a later one, at its first step
-// Such a stage takes what those before it have left: weights and state by name and shape, each as
-// the last stage that had it left it.
+// Initializes such a stage: weights and state by name and shape, each from the last stage that had
+// it.
 GanStatus stage_begin(Train *t, const Checkpoint *want, Checkpoint *at);
-// Whatever would stop a later stage, as far as can be known now, each with the memory it takes.
+// Reports any error of a later stage that can be found now, and the memory of each.
 GanStatus stages_check(const Train *t);
 
 // Is step t->step + 1 timed? On all ranks or none: a timed step ends with its own tail.
 bool train_timed(const Train *t);
 GanStatus train_time_launch(Train *t, uint32_t launch, bool done, const Counters *c);
-// Behind a step that was timed: what goes in its line of the log, valid until the next one.
+// After a step that was timed: the shares in its line of the log, valid until the next one.
 const Parts *train_time_end(Train *t);
 
-GanStatus train_pictures(Train *t); // room for the grids of saves, where the model shows any
+GanStatus train_pictures(Train *t); // buffers for the sample grids of saves, if there are any
 GanStatus train_save(Train *t);     // after step t->step
 GanStatus train_page(Train *t);     // index.html alone
-// Behind a save, and where a run goes on: measures the step if that is due and was not done. All
-// ranks. GAN_STOPPED: asked to stop meanwhile; the run goes on with it.
+// After a save, and when a run is resumed: evaluates the step if that is due and was not done. All
+// ranks. GAN_STOPPED: requested meanwhile; the resumed run evaluates it.
 GanStatus train_score(Train *t);
 
-// A loss or weight that is not finite ends the run where everything before it is still there to be
-// looked at, with the operation it began with named. `last`: the step it was met in.
+// Ends the run after a loss or weight that is not finite, with the first such operation named and
+// the last checkpoint intact. `last`: the step in which it was found.
 GanStatus train_not_finite(Train *t, uint32_t last, Str why);
 
 #endif
