@@ -236,7 +236,7 @@ static GanStatus load_best(Eval *v, uint32_t named, const Metric *only) {
         v->worst = 0;
         TRY(trained_load(v->perm, v->host, &v->run, steps.at[i]));
         TRY(eval_entries(v, named, only));
-        say(&v->host->console, "step %u: at most %.2f times as far as data from data", steps.at[i],
+        say(&v->host->console, "step %u: largest ratio of generated to data %.2f", steps.at[i],
             v->worst);
         if (v->worst > 0 && v->worst < least)
             least = v->worst, best = steps.at[i];

@@ -270,11 +270,12 @@ static void diff_trails(Text *t, const Past *x, const Past *y) {
                 equal = s;
     }
     text_fmt(t, "%u and %u steps", x->steps, y->steps);
-    if (shared && n)
-        text_fmt(t,
-                 equal == n ? ", equal to the bit as far as both go"
-                            : ", equal to the bit in the first %u",
-                 equal);
+    if (shared && n && equal == n)
+        text_put(t, STR(", bitwise equal as far as both go"));
+    else if (shared && n && equal)
+        text_fmt(t, ", bitwise equal up to step %u", equal);
+    else if (shared && n)
+        text_put(t, STR(", different from the first step on"));
     text_fmt(t, "\n");
     int wide = names_width(x);
     for (uint32_t i = 0; n && i < x->trail.n; i++) {

@@ -43,8 +43,8 @@ refused 1 'no number of the model depends on x' ganrun eval blind
 expect 0 train tiny.gan --data x=s.pack --batch 8 --steps 10 --save-every 2 --keep 4 --out kept
 [ "$(ls kept/ckpt/*.json | wc -l)" = 4 ] || fail "not four checkpoints"
 expect 0 eval kept --count 16 --best
-[ "$(grep -c '^step [0-9]*: at most' err)" = 4 ] || fail "not four were evaluated"
-best=$(sed -n 's/^step \([0-9]*\): at most \([0-9.]*\) .*/\2 \1/p' err | sort -n | head -n 1)
+[ "$(grep -c '^step [0-9]*: largest ratio' err)" = 4 ] || fail "not four were evaluated"
+best=$(sed -n 's/^step \([0-9]*\): largest ratio of generated to data \([0-9.]*\)$/\2 \1/p' err | sort -n | head -n 1)
 prints "^tiny after ${best#* } steps"
 
 # A scalar sample is its own metric.

@@ -163,10 +163,10 @@ awk -v said="$said" '{ all += $2; saves += $1 == "save_ms" ? $2 : 0 }
 expect 0 diff one two
 prints 'seed       0 | 7'
 prints 'the same graph'
-prints 'equal to the bit in the first 0'
+prints ', different from the first step on$'
 expect 0 diff one one
 prints 'the same options'
-prints 'equal to the bit as far as both go'
+prints ', bitwise equal as far as both go$'
 expect 0 train tiny.gan -s nz=6 --data x=s.pack --batch 4 --steps 2 --threads 1 --out three
 expect 0 diff one three
 prints '^  - config nz   = 4'
