@@ -71,8 +71,9 @@ static GanStatus plan_stages(const DataField *want, double lo, double hi, XformP
         if (x->op == DataCrop || x->op == DataFlip)
             sites += 2;
         if (x->op == DataScale) {
-            s.mul = hi > lo ? (x->b - x->a) / (hi - lo) : 0;
+            s.mul = hi != lo ? (x->b - x->a) / (hi - lo) : 0;
             s.add = x->a - lo * s.mul;
+            lo = x->a, hi = x->b; // of a scale after it
         }
         size_t floats = (size_t)p->c * s.h * s.w;
         p->scratch = floats > p->scratch ? floats : p->scratch;

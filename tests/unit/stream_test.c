@@ -250,7 +250,8 @@ static void transforms_match_their_definition(void **state) {
         x[i] = (float)i;
     Str path = under(p, "a.npy");
     assert_ok(npy_write_f32(path, x, 4, (const int64_t[]){2, 1, 4, 4}));
-    const DataXform scale[] = {{DataScale, 0, 1}}, crop[] = {{DataCrop, 2, 0}},
+    const DataXform scale[] = {{DataScale, 0, 1}},
+                    twice[] = {{DataScale, 3, -1}, {DataScale, 1, 0}}, crop[] = {{DataCrop, 2, 0}},
                     flip[] = {{DataFlip, 0, 0}}, resize[] = {{DataResize, 2, 0}};
     DataField field = {.name = STR("x"),
                        .kind = DataFloat,
@@ -272,6 +273,13 @@ static void transforms_match_their_definition(void **state) {
         }
     }
     stream_close(s);
+    field.xform = twice, field.xforms = 2; // the second one is of the first one's range
+    assert_ok(stream_open(&o, &s));
+    assert_ok(stream_next(s, &b));
+    for (uint32_t i = 0; i < 16; i++)
+        assert_true(fabsf(b->field[0][i] - (1 - (float)(16 * b->sample[0] + i) / 31)) < 1e-6f);
+    stream_close(s);
+    field.xforms = 1;
     field.dim[1] = field.dim[2] = 2;
     field.xform = crop;
     assert_ok(stream_open(&o, &s));
