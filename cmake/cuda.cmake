@@ -10,10 +10,15 @@
 set(GAN_CUDA auto CACHE STRING "The cuda device: auto, on or off")
 set_property(CACHE GAN_CUDA PROPERTY STRINGS auto on off)
 
-# Toolkit folders, then Python wheels of the same files.
-set(cuda_roots $ENV{CUDA_HOME} $ENV{CUDA_PATH} /usr/local/cuda /opt/cuda /usr/lib/cuda)
-file(GLOB cuda_wheels /usr/lib/python3*/dist-packages/nvidia/* /usr/local/lib/python3*/dist-packages/nvidia/*
+# Toolkit folders, then Python wheels of the same files, those of an active virtual environment first.
+set(cuda_roots $ENV{CUDA_HOME} $ENV{CUDA_PATH} $ENV{CONDA_PREFIX} /usr/local/cuda /opt/cuda /usr/lib/cuda)
+set(cuda_wheels "")
+if(DEFINED ENV{VIRTUAL_ENV})
+    file(GLOB cuda_wheels $ENV{VIRTUAL_ENV}/lib/python3*/site-packages/nvidia/*)
+endif()
+file(GLOB installed_wheels /usr/lib/python3*/dist-packages/nvidia/* /usr/local/lib/python3*/dist-packages/nvidia/*
      /usr/local/lib/python3*/site-packages/nvidia/*)
+list(APPEND cuda_wheels ${installed_wheels})
 if(NOT GAN_CUDA STREQUAL off)
     find_path(CUDA_INCLUDE_DIR cuda.h HINTS ${cuda_roots} ${cuda_wheels} PATH_SUFFIXES include)
     find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${cuda_roots} ${cuda_wheels} PATH_SUFFIXES include)
