@@ -82,7 +82,8 @@ static ncclResult_t all_reduce(const void *from, void *to, size_t n, ncclDataTyp
     CALL();
     if (!c || from != to || op != ncclSum || !n)
         complain("NCCL: not a sum in place");
-    size_t bytes = n * (type == ncclBfloat16 ? 2 : type == ncclFloat64 ? 8 : 4);
+    const bool half = type == ncclBfloat16 || type == ncclFloat16;
+    size_t bytes = n * (half ? 2 : type == ncclFloat64 ? 8 : 4);
     Work w = {.kind = WorkLibrary, .name = "ncclAllReduce"};
     vec_push(record_arena(), &w.access, ((Access){cuda_pointer(to), bytes, true}));
     record_work((CUstream)stream, w);
