@@ -25,20 +25,20 @@ typedef struct Ran { // ns
     uint64_t from, to;
 } Ran;
 
-// What came back since it was last asked for. The library's threads add to it.
+// Records received since the last query. The library's threads add to them.
 static struct {
     pthread_mutex_t lock;
-    const CuptiApi *api; // of the device that counts; NULL: none does
+    const CuptiApi *api; // of the device that measures; NULL: none does
     Ran *span;           // owned
     size_t n, room;
-    bool lost; // there was no memory for all
+    bool lost; // some were dropped for want of memory
 } seen = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-// --- what the library hands back -----------------------------------------------------------------
+// --- the library's buffers -----------------------------------------------------------------------
 
 static void give_buffer(uint8_t **at, size_t *bytes, size_t *records) {
     *at = mem_alloc(RECORDS);
-    *bytes = *at ? RECORDS : 0; // without one it drops what it has
+    *bytes = *at ? RECORDS : 0; // without a buffer the library drops its records
     *records = 0;               // as many as fit
     if (!*at) {
         pthread_mutex_lock(&seen.lock);
@@ -68,7 +68,7 @@ static void take_buffer(void *context, uint32_t stream, uint8_t *at, size_t byte
     mem_free(at);
 }
 
-// --- asking --------------------------------------------------------------------------------------
+// --- queries -------------------------------------------------------------------------------------
 
 static GanStatus cupti_check(const CuptiApi *api, int code, const char *what) {
     const char *words = NULL;
@@ -84,7 +84,7 @@ static int by_from(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// The seconds that spans cover; they are forgotten.
+// The seconds that the spans cover. Clears them.
 static double covered(void) {
     uint64_t ns = 0, until = 0;
     pthread_mutex_lock(&seen.lock);
@@ -120,7 +120,7 @@ static GanStatus begin(Cuda *c) {
     if (!api)
         return fail(GAN_ERR_DEVICE, "CUPTI is not found (ganrun doctor says how to fix it)");
     if (seen.api)
-        return fail(GAN_ERR_USAGE, "another device counts already");
+        return fail(GAN_ERR_USAGE, "GPU busy time is already measured on another device");
     seen.api = api;
     c->counts = true;
     TRY_OUT(cupti_check(api, api->callbacks(give_buffer, take_buffer), "starting"));

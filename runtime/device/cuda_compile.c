@@ -248,7 +248,7 @@ static GanStatus targets_make(const Nvrtc *n, Arena *a, Target *t, uint32_t targ
     BatchVec all = {0};
     for (uint32_t i = 0; i < targets; i++) {
         Str prelude = hash_hex(a, hash128(t[i].prelude.ptr, t[i].prelude.len));
-        t[i].key = str_format(a, "nvrtc %d way %d %s %d %.*s", nvrtc_version(n), NVRTC_WAY,
+        t[i].key = str_format(a, "nvrtc %d way %d %s %d %.*s", nvrtc_version(n), NVRTC_REVISION,
                               t[i].ptx ? "ptx" : "cubin", t[i].arch, SARG(prelude));
         t[i].found.a = a;
         target_find(a, &t[i]);

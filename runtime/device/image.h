@@ -1,8 +1,8 @@
-// image.h - machine code of a batch of kernels, as it is kept and sent.
+// image.h - machine code of a batch of kernels, as it is cached and stored in .ganx files.
 //
-// Mostly it is one image of the compiler's. Where some of its kernels were compiled once more by
-// themselves, theirs stands behind it, and behind that where it begins: whoever reads the first
-// image's own header finds what he expects, and nothing else of it.
+// Usually it is one image of the compiler's. Where some of its kernels were compiled again alone, a
+// second image follows, and after it a trailer with its offset: a reader of ELF files sees only the
+// first.
 #ifndef GAN_IMAGE_H
 #define GAN_IMAGE_H
 
@@ -10,8 +10,8 @@
 
 // Both, in `a`.
 Str image_join(Arena *a, Str first, Str again);
-// The second of a joined image, borrowed: its kernels are to be taken from there. Empty where there
-// is one image, as of any bytes that image_join did not make.
+// The second of a joined image, borrowed: its kernels replace those of the first. Empty where there
+// is one image, and for any bytes that image_join did not write.
 Str image_again(Str image);
 // Appends the names of the kernels in the (first) image, which is a cubin or PTX, to `out`: none
 // where the bytes are neither. Names are borrowed.

@@ -3,8 +3,8 @@
 // In: kernels as text. Out: one image of all of them. The library's functions are reached through a
 // table (nvrtc.def), so the program neither links it nor needs its headers.
 //
-// Text is translated to PTX once, for all cards from PTX_ARCH on, and assembled for each: half of
-// the time is the translation's, and the same PTX rounds alike on every card.
+// Text is translated to PTX once, for all cards from PTX_ARCH on, and assembled for each:
+// translation takes half of the time, and the same PTX rounds alike on every card.
 #include "nvrtc.h"
 
 #include "device.h"
@@ -109,7 +109,7 @@ static GanStatus fetch(const Nvrtc *n, Arena *a, void *program, SizeFn *size, Te
     size_t bytes = 0;
     int result = size(program, &bytes);
     if (result != OK)
-        return failed(n, result, "asking for a size");
+        return failed(n, result, "querying a size");
     char *at = arena_alloc(a, bytes + 1, 16);
     result = text(program, at);
     if (result != OK)
@@ -129,15 +129,15 @@ static Str first_error(Str log) {
     return str_sub(log, 0, str_find(log, '\n'));
 }
 
-// Text to PTX or machine code for `arch`; *log: what was said of it.
+// Text to PTX or machine code for `arch`, with the compiler's log.
 static GanStatus compile(const Nvrtc *n, Arena *a, void *program, int arch, bool ptx,
                          NvrtcImage *out) {
     const char *option[] = {
         str_format(a, "--gpu-architecture=%s_%d", ptx ? "compute" : "sm", arch).ptr,
         "--std=c++17",
-        "--fmad=false",       // what is computed does not follow from what stands around it
-        "--ptxas-options=-v", // says what spills
-        "--minimal",          // the prelude brings what it needs
+        "--fmad=false",       // a value must not depend on the code around it
+        "--ptxas-options=-v", // logs what spills
+        "--minimal",          // the prelude declares all it needs
     };
     int options = sizeof option / sizeof *option - (n->version < MINIMAL_SINCE);
     int result = n->api.compile(program, options, option);

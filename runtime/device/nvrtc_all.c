@@ -2,8 +2,8 @@
 //
 // In: jobs. Out: an image each. The compiler is single-threaded and takes a few tens of
 // milliseconds a kernel, so every core takes tasks until none is left: first the translations, one
-// for all architectures of a text, then the images, the largest first, for nobody should wait for
-// one that was begun last.
+// for all architectures of a text, then the images, the largest first, so that no core waits for
+// one that was started last.
 #include "device.h"
 #include "nvrtc.h"
 
@@ -54,8 +54,8 @@ static void tasks_list(Arena *a, uint32_t jobs, Tasks *t) {
     t->n = t->texts + jobs;
 }
 
-// The task to begin now: a translation while there are any, then the largest image whose PTX is
-// there. `n`: none; *later says that one will be.
+// The next task: a translation while there are any, then the largest image whose PTX is complete.
+// `n`: none now; *later: there will be one.
 static uint32_t task_best(const Tasks *t, bool *later) {
     uint32_t best = t->n;
     *later = false;
@@ -106,7 +106,7 @@ static GanStatus task_compile(void *user) {
 
 static void task_run(const Tasks *t, Task *k) {
     const Task *text = &t->task[k->text];
-    if (text != k && text->status != GAN_OK) { // which is told of the translation
+    if (text != k && text->status != GAN_OK) { // the translation has reported it
         k->status = text->status;
         return;
     }
