@@ -250,7 +250,8 @@ void process_open_standard(void);
 // temporaries first. Exceeding a file size limit becomes a write error (SIGXFSZ is ignored).
 void process_watch_end(void);
 // SIGTERM, SIGUSR1, SIGHUP (unless it was ignored: nohup) and SIGINT only request a stop; a second
-// SIGINT, seconds after the first, is fatal. Writes to a closed pipe are lost.
+// SIGINT, seconds after the first, is fatal; on a terminal the first prints that. Writes to a
+// closed pipe are lost.
 void process_watch_stop(void);
 bool process_stop_asked(void); // one of them came
 // A mapped file that is truncated while it is read, or whose disk fails, ends the program with the

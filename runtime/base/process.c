@@ -123,6 +123,7 @@ void process_open_standard(void) {
 // What handlers touch: signals belong to the process, not to a caller.
 static volatile sig_atomic_t stop_flag;
 static volatile sig_atomic_t interrupted; // second of the first SIGINT, monotonic; 0: none yet
+static bool at_terminal;                  // set once, before any other thread
 
 static void note_stop(int signal) {
     stop_flag = signal;
@@ -135,26 +136,31 @@ static void end_by(int signal) {
     raise(signal);
 }
 
+// Only calls that a handler may make.
+static void put_words(const char *text) {
+    if (write(2, text, strlen(text)) < 0)
+        return; // nobody is left to be told
+}
+
 // Who asks a second time will not wait. Launchers repeat themselves, but at once.
 static void note_interrupt(int signal) {
+    int error = errno; // of what was interrupted
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     if (interrupted && now.tv_sec > interrupted + 1) {
         file_drop_asides();
         end_by(signal);
     }
+    if (!interrupted && at_terminal) // a step may take long, and impatience costs all since a save
+        put_words(
+            "\nsaving after this step, then ending; another Ctrl-C ends now, without saving\n");
     if (!interrupted)
         interrupted = (sig_atomic_t)now.tv_sec;
     note_stop(signal);
+    errno = error;
 }
 
 static const char *speaker = ""; // of note_lost_file; set once, before any other thread
-
-// Only calls that a handler may make.
-static void put_words(const char *text) {
-    if (write(2, text, strlen(text)) < 0)
-        return; // nobody is left to be told
-}
 
 static void note_lost_file(int signal, siginfo_t *info, void *context) {
     (void)context;
@@ -205,6 +211,7 @@ void process_watch_end(void) {
 }
 
 void process_watch_stop(void) {
+    at_terminal = isatty(2);
     handle(SIGTERM, note_stop);
     handle(SIGUSR1, note_stop);
     handle(SIGINT, note_interrupt);

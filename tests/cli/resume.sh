@@ -67,6 +67,18 @@ kill -HUP "$(head -n 1 kept/.lock)"
 wait $pid || fail "SIGHUP ended a run started by nohup"
 exists kept/ckpt/00006000.json
 
+# On a terminal the first interrupt is acknowledged, as a step may take long.
+if command -v script >out; then
+    script -qec "$ganrun train tiny.gan $options --steps 1000000 --save-every 1000000 --out shown" typed </dev/null >out 2>&1 &
+    pid=$!
+    while [ "$(losses shown 2>/dev/null | wc -l)" -lt 5 ]; do kill -0 $pid || fail 'it did not begin'; done
+    kill -INT "$(head -n 1 shown/.lock)"
+    code=0
+    wait $pid || code=$?
+    [ $code = 75 ] || fail "SIGINT on a terminal: exit code $code"
+    grep -q 'another Ctrl-C ends now, without saving' typed || fail "not acknowledged: $(cat typed)"
+fi
+
 # Its output pipe is closed: it continues.
 { code=0; "$ganrun" train tiny.gan $options --steps 20 --out unread || code=$?; echo $code >code; } 2>&1 >/dev/null | head -n 1 >/dev/null
 [ "$(cat code)" = 0 ] || fail "closed pipe: exit code $(cat code)"
