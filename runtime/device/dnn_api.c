@@ -3,6 +3,8 @@
 // In: shapes with strides. Out: layouts and primitive descriptors with user-managed scratchpads.
 #include "dnn.h"
 
+#include <string.h>
+
 static dnnl_data_type_t data_type(Dtype t) {
     switch (t) {
     case DtBF16:
@@ -184,6 +186,67 @@ static bool goes_wrong(DnnConvKind kind, const DnnConv *c) {
                                     : false;
 }
 
+// --- long lines ----------------------------------------------------------------------------------
+
+enum { LONG_LINE = 1024, FEW_CHANNELS = 32, LANES = 16 };
+
+// The library's first choice on AVX-512 is a product of blocks. It describes blocks of every length
+// up to a thread's part of the line, and generates code for each way padding cuts into them: up to
+// 24 MB and 29 ms, then 10 to 19 ms for the primitive (2.6.3; 32 channels, 8,192 positions). Its
+// second choice, the direct convolution, takes 1 to 9 ms for both. Measured on a core, f32 and
+// bf16, of hifigan's lines: from or to 32 channels it runs 0.89 to 1.07 times as long, from one
+// channel 0.23 to 0.42; from 64 to 64 it would be up to 1.1. Fewer channels than lanes on both
+// sides have the same layout of weights for both choices, so none is chosen by it.
+static bool suits_direct(DnnConvKind kind, const DnnConv *c) {
+    int64_t in = c->src.dim[1], out = c->dst.dim[1];
+    int last = c->src.n - 1;
+    bool one_type = c->src.type == c->weights.type && c->src.type == c->dst.type;
+    return kind == DnnConvForward && c->weights.any && !c->src.any && !c->dst.any && one_type &&
+           c->weights.n == c->src.n && c->dst.dim[last] >= LONG_LINE &&
+           (in < out ? in : out) <= FEW_CHANNELS && (in >= LANES || out > LANES) &&
+           dnn_vector_level() == 4 && (c->src.type == DtF32 || !dnn_has_matrix_unit());
+}
+
+// The layout of weights in which the library's direct convolution takes them, and no other does.
+static dnnl_status_t direct_weights(const DnnConv *c, DnnLayout *out) {
+    static const dnnl_format_tag_t tag[2][2][DNN_AXES] = {
+        {{dnnl_OIw16i16o, dnnl_OIhw16i16o, dnnl_OIdhw16i16o},
+         {dnnl_Owi16o, dnnl_Ohwi16o, dnnl_Odhwi16o}},
+        {{dnnl_OIw8i16o2i, dnnl_OIhw8i16o2i, dnnl_OIdhw8i16o2i},
+         {dnnl_OwI16o2i, dnnl_OhwI16o2i, dnnl_OdhwI16o2i}}};
+    const DnnShape *w = &c->weights;
+    dnnl_format_tag_t t = tag[w->type == DtBF16][w->dim[1] < LANES][w->n - 3];
+#if DNNL_VERSION_MAJOR >= 3
+    return dnnl_memory_desc_create_with_tag(out, w->n, w->dim, data_type(w->type), t);
+#else
+    return dnnl_memory_desc_init_by_tag(out, w->n, w->dim, data_type(w->type), t);
+#endif
+}
+
+static bool is_direct(DnnDesc desc) {
+    const char *name = "";
+    return dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, (void *)&name) ==
+               dnnl_success &&
+           strncmp(name, "jit", 3) == 0 && strstr(name, ":avx512");
+}
+
+// Leaves NULL in *out where the library would choose something else for these weights.
+static dnnl_status_t direct_desc(dnnl_engine_t e, const DnnConv *c, DnnLayout l[3],
+                                 dnnl_primitive_attr_t attr, DnnDesc *out) {
+    DnnLayout any = l[1], direct = {0};
+    dnnl_status_t s = direct_weights(c, &direct);
+    l[1] = direct;
+    if (s == dnnl_success)
+        s = conv_desc(e, DnnConvForward, c, l, attr, out);
+    l[1] = any;
+    dnn_layout_free(&direct);
+    if (s == dnnl_success && !is_direct(*out)) {
+        dnnl_primitive_desc_destroy(*out);
+        *out = NULL;
+    }
+    return s == dnnl_out_of_memory ? s : dnnl_success;
+}
+
 dnnl_status_t dnn_conv_desc(dnnl_engine_t e, DnnConvKind kind, const DnnConv *c, DnnDesc *out) {
     DnnLayout l[3] = {0};
     dnnl_primitive_attr_t attr = NULL;
@@ -193,7 +256,9 @@ dnnl_status_t dnn_conv_desc(dnnl_engine_t e, DnnConvKind kind, const DnnConv *c,
     dnnl_status_t s = layouts((const DnnShape *[]){&c->src, &c->weights, &c->dst}, l);
     if (s == dnnl_success)
         s = user_scratchpad(&attr);
-    if (s == dnnl_success)
+    if (s == dnnl_success && suits_direct(kind, c))
+        s = direct_desc(e, c, l, attr, out);
+    if (s == dnnl_success && !*out)
         s = conv_desc(e, kind, c, l, attr, out);
     if (attr)
         dnnl_primitive_attr_destroy(attr);

@@ -1,6 +1,7 @@
 // dnn_library_test.c - the library's own convolutions, where we rely on them, against the direct
 // sums in f64: random small shapes, where its versions have had bugs (dnn_api.c), of every
-// direction, one to three axes, f32 and bf16. Elements are eighths, so f32 sums are exact.
+// direction, one to three axes, f32 and bf16; and long lines. Elements are eighths, so f32 sums are
+// exact.
 #include "dnn.h"
 #include "prelude.h"
 
@@ -13,7 +14,15 @@
 #include <cmocka.h>
 #include "cases.h"
 
-enum { SHAPES = 400, ELEMENTS = 60000, PRODUCTS = 400000, SideX = 0, SideW, SideY, Sides };
+enum {
+    SHAPES = 400,
+    ELEMENTS = 80000,
+    PRODUCTS = 400000,
+    LINES = 40,
+    LINE = 1024, // pixels, from where on dnn_api.c chooses the direct convolution
+    LINE_PRODUCTS = 8000000
+};
+enum { SideX, SideW, SideY, Sides };
 
 typedef struct Values { // of one tensor, row-major
     float x[ELEMENTS];
@@ -44,6 +53,17 @@ static DnnAxis random_axis(int64_t *after) {
     return a;
 }
 
+// One axis of a line: as wide paddings and dilations as vocoders have.
+static DnnAxis random_line(int64_t *after) {
+    DnnAxis a = {.k = 1 + below(8), .s = 1 + !below(3), .d = 1 + below(3)};
+    int64_t reach = (a.k - 1) * a.d + 1;
+    a.p = below(reach);
+    a.y = LINE + below(40);
+    *after = below(reach);
+    a.x = (a.y - 1) * a.s + reach - a.p - *after;
+    return a;
+}
+
 static void plain(DnnShape *s, int axes, int64_t first, int64_t second, Dtype type) {
     *s = (DnnShape){.n = axes + 2, .dim = {first, second}, .type = type};
 }
@@ -55,7 +75,9 @@ static int64_t elements(const DnnShape *s) {
     return n;
 }
 
-static DnnConv random_conv(DnnConvKind kind, int axes, Dtype type) {
+typedef DnnAxis RandomAxis(int64_t *after);
+
+static DnnConv random_conv(DnnConvKind kind, int axes, Dtype type, RandomAxis *axis, int64_t most) {
     static const int64_t channels[] = {1, 1, 2, 3, 4, 5, 8, 15, 16, 17, 32, 48, 64};
     DnnConv c;
     int64_t products;
@@ -67,13 +89,13 @@ static DnnConv random_conv(DnnConvKind kind, int axes, Dtype type) {
         plain(&c.dst, axes, n, o, type);
         products = n * i * o;
         for (int k = 0; k < axes; k++) {
-            DnnAxis a = random_axis(&c.after[k]);
+            DnnAxis a = axis(&c.after[k]);
             c.src.dim[k + 2] = a.x, c.weights.dim[k + 2] = a.k, c.dst.dim[k + 2] = a.y;
             c.stride[k] = a.s, c.dilation[k] = a.d - 1, c.before[k] = a.p;
             products *= a.k * a.y;
         }
-    } while (products > PRODUCTS || elements(&c.src) > ELEMENTS ||
-             elements(&c.weights) > ELEMENTS || elements(&c.dst) > ELEMENTS);
+    } while (products > most || elements(&c.src) > ELEMENTS || elements(&c.weights) > ELEMENTS ||
+             elements(&c.dst) > ELEMENTS);
     dnn_channels_last(&c.src);
     dnn_channels_last(&c.weights);
     dnn_channels_last(&c.dst);
@@ -216,28 +238,68 @@ static void compare(const Way *w, const DnnConv *c) {
     }
 }
 
+static bool check_one(const Way *w, const DnnConv *c) {
+    fill(&value[SideX], &c->src);
+    fill(&value[SideW], &c->weights);
+    fill(&value[SideY], &c->dst);
+    if (!run(w, c))
+        return false;
+    sum_directly(c, w->result);
+    compare(w, c);
+    return true;
+}
+
 static void check(const Way *w, Dtype type) {
     for (int axes = 1; axes <= DNN_AXES; axes++) {
         int made = 0;
         state = (uint64_t)axes;
         for (int i = 0; i < SHAPES; i++) {
-            DnnConv c = random_conv(w->kind, axes, type);
-            fill(&value[SideX], &c.src);
-            fill(&value[SideW], &c.weights);
-            fill(&value[SideY], &c.dst);
-            if (!run(w, &c))
-                continue;
-            sum_directly(&c, w->result);
-            compare(w, &c);
-            made++;
+            DnnConv c = random_conv(w->kind, axes, type, random_axis, PRODUCTS);
+            made += check_one(w, &c);
         }
         assert_true(made > SHAPES / 10);
+    }
+}
+
+// As fast as any other the library has, and described at once, however long the line is.
+static void assert_direct(const DnnConv *c) {
+    const char *name;
+    DnnConv asked = *c;
+    Dnn *d;
+    asked.weights.any = true;
+    assert_int_equal(dnn_open(NULL, &d), GAN_OK);
+    DnnDesc *desc = dnn_new_desc(d);
+    assert_int_equal(dnn_conv_desc(dnn_engine(d), DnnConvForward, &asked, desc), dnnl_success);
+    assert_int_equal(dnnl_primitive_desc_query(*desc, dnnl_query_impl_info_str, 0, (void *)&name),
+                     dnnl_success);
+    if (strncmp(name, "jit", 3) != 0)
+        fail_msg("%lld to %lld channels of %lld pixels by %s", (long long)c->src.dim[1],
+                 (long long)c->dst.dim[1], (long long)c->dst.dim[2], name);
+    dnn_close(d);
+}
+
+static void check_lines(Dtype type) {
+    state = 1;
+    for (int i = 0; i < LINES; i++) {
+        DnnConv c = random_conv(DnnConvForward, 1, type, random_line, LINE_PRODUCTS);
+        assert_true(check_one(&ways[DnnConvForward], &c));
+        int64_t in = c.src.dim[1], out = c.dst.dim[1];
+        bool taken = (in <= 32 || out <= 32) && (in >= 16 || out > 16);
+        if (taken && dnn_vector_level() == 4 && !(type == DtBF16 && dnn_has_matrix_unit()))
+            assert_direct(&c);
     }
 }
 
 static void forward_is_right(void **unused) {
     (void)unused;
     check(&ways[DnnConvForward], DtF32);
+}
+
+static void long_lines_are_right(void **unused) {
+    (void)unused;
+    check_lines(DtF32);
+    if (dnn_vector_level() == 4)
+        check_lines(DtBF16);
 }
 
 static void input_gradients_are_right(void **unused) {
@@ -261,6 +323,7 @@ static void convolutions_are_right_in_bf16(void **unused) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forward_is_right),
+        cmocka_unit_test(long_lines_are_right),
         cmocka_unit_test(input_gradients_are_right),
         cmocka_unit_test(weight_gradients_are_right),
         cmocka_unit_test(convolutions_are_right_in_bf16),
