@@ -2,9 +2,10 @@
 // of tasks per block.
 //
 // In: a plan and two memories. Out: for every launch one Task, ready to run: its functions, its
-// pointers, or its prepared library call. A kernel is a function over a range of chunks; a task's
-// chunks, of all its instances, are distributed over the threads in order, so results do not depend
-// on their number. Without a compiler or a library, plain.c runs instead.
+// pointers, or its library call, which is prepared when it first runs. A kernel is a function over
+// a range of chunks; a task's chunks, of all its instances, are distributed over the threads in
+// order, so results do not depend on their number. Without a compiler or a library, plain.c runs
+// instead.
 #define _GNU_SOURCE
 #include "device.h"
 
@@ -44,6 +45,7 @@ typedef struct Part { // one region inside a task
 
 typedef enum TaskKind {
     TaskKernel,
+    TaskProduct, // to become one of the next two when it first runs
     TaskDnn,
     TaskFft,
     TaskOrder,
@@ -63,7 +65,7 @@ typedef struct Task {
     const DnnCall *call;    // TaskDnn
     const FftCall *fft;     // TaskFft
     const OrderCall *order; // TaskOrder
-    const Region *region;   // TaskPlain, TaskStart, TaskWait
+    const Region *region;   // TaskProduct, TaskPlain, TaskStart, TaskWait
     void *to;               // TaskCopy
     const void *from;
     size_t bytes;
@@ -82,7 +84,9 @@ struct Loaded {
     Block *block;      // [func->blocks]
     JitCode *code;     // owned
     Dnn *dnn;          // owned; NULL without the library
-    Ahead *ahead;      // owned; while the plan is loaded, NULL where that is not worth a thread
+    uint32_t waiting;  // tasks that are TaskProduct
+    Ahead *ahead;      // owned; NULL once none waits, and where it is not worth a thread
+    bool started;      // ahead_start was called
     FftCalls fft;      // owned
     OrderCalls order;  // owned
     void *scratch;     // owned; partial results of the launch that runs
@@ -252,25 +256,9 @@ static int product_threads(const Loaded *l, uint32_t id) {
     return threads_worth(l, node_gflop(&l->plan->func->g, id) * 1e9, WorthProduct);
 }
 
-static GanStatus prepare_product(const Loaded *l, Dnn *d, uint32_t id, DnnCall **out) {
-    use_threads(product_threads(l, id)); // the primitives are made for so many
-    GanStatus st = dnn_prepare(d, l->plan, id, l->memory, out);
-    use_threads(l->cpu->base.threads);
-    return st;
-}
-
-static GanStatus prepare_ahead(void *user, Dnn *d, uint32_t id) {
-    DnnCall *call;
-    return prepare_product(user, d, id, &call);
-}
-
 static GanStatus product_task(Loaded *l, const Region *r, Task *out) {
-    DnnCall *call = NULL;
-    uint32_t id = r->node.at[0];
-    if (l->dnn)
-        TRY(prepare_product(l, l->dnn, id, &call));
-    *out = call ? (Task){.kind = TaskDnn, .call = call, .threads = product_threads(l, id)}
-                : (Task){.kind = TaskPlain, .region = r};
+    *out = (Task){.kind = l->dnn ? TaskProduct : TaskPlain, .region = r};
+    l->waiting += l->dnn != NULL;
     return GAN_OK;
 }
 
@@ -334,12 +322,9 @@ static GanStatus load_block(Loaded *l, Section b, Block *out) {
     for (uint32_t i = b.first; i < b.first + b.n; i++)
         n += tasks_of(l, p->launch.at[i]);
     *out = (Block){0, arena_array(&l->arena, Task, n)};
-    if (l->dnn)
-        dnn_block(l->dnn);
     for (uint32_t i = b.first; i < b.first + b.n; i++) {
         Launch launch = p->launch.at[i];
         uint32_t first = out->n;
-        ahead_load(l->ahead, i);
         if (l->code || p->region.at[launch.region].kind != RegionLoop) {
             TRY(load_task(l, launch, &out->task[out->n++]));
         } else {
@@ -372,6 +357,7 @@ static GanStatus load_scratch(Loaded *l) {
 static void cpu_unload(Loaded *l) {
     if (!l)
         return;
+    ahead_join(l->ahead);
     dnn_close(l->dnn);
     fft_release(&l->fft);
     order_release(&l->order);
@@ -385,14 +371,14 @@ static GanStatus load_all(void *user) {
     Loaded *l = user;
     TRY(load_kernels(l));
     TRY(load_scratch(l));
-    TRY(dnn_open(l->arena.oom, &l->dnn));
+    TRY(dnn_open(&l->dnn));
     if (!l->dnn)
         device_notice(&l->cpu->base,
                       "built without oneDNN: convolution and matrix products run as plain loops");
     l->block = arena_array(&l->arena, Block, l->plan->section.n);
     for (uint32_t i = 0; i < l->plan->section.n; i++)
         TRY(load_block(l, l->plan->section.at[i], &l->block[i]));
-    return l->dnn ? dnn_ready(l->dnn) : GAN_OK;
+    return GAN_OK;
 }
 
 static GanStatus cpu_load(Device *d, const Plan *plan, void *slots, void *work, Loaded **out) {
@@ -405,12 +391,7 @@ static GanStatus cpu_load(Device *d, const Plan *plan, void *slots, void *work, 
     *l = (Loaded){.cpu = (Cpu *)d, .plan = plan, .memory = {slots, work}};
     GanStatus st = arena_init(&l->arena, 0);
     if (st == GAN_OK)
-        st = ahead_start(plan, d->threads - 1, prepare_ahead, l, &l->ahead);
-    if (st == GAN_OK) {
         st = arena_guard(&l->arena, "to load a plan", load_all, l);
-        ahead_join(l->ahead);
-        l->ahead = NULL;
-    }
     if (st != GAN_OK) {
         cpu_unload(l);
         return st;
@@ -449,9 +430,10 @@ static double run_finish(const Task *t, bool counting) {
     return counting ? time_now() - began : 0;
 }
 
-static int team_of(const Cpu *cpu, const Task *t) {
-    int team = device_team(&cpu->base);
-    return t->threads < team ? t->threads : team;
+// Threads that prepare products are the device's.
+static int team_now(const Loaded *l) {
+    int team = device_team(&l->cpu->base) - ahead_busy(l->ahead);
+    return team > 1 ? team : 1;
 }
 
 // Starting and joining the team is no work of a kernel's; waiting for its slowest member is.
@@ -472,11 +454,12 @@ static double run_team(const Task *t, const Counters *c, int64_t lo, int64_t hi,
 // A launch may last as long as the loan of a thread: `init` is one launch, which draws all weights.
 // So with fewer threads than it is worth it runs in slices, and a thread that returns joins the
 // next.
-static void run_kernels(Cpu *cpu, const Task *t, const Counters *c) {
+static void run_kernels(const Loaded *l, const Task *t, const Counters *c) {
     enum { SLICE = 64 }; // chunks, of some 8,192 numbers each
+    Cpu *cpu = l->cpu;
     int64_t hi;
     for (int64_t lo = 0; lo < t->chunks; lo = hi) {
-        int team = team_of(cpu, t);
+        int now = team_now(l), team = t->threads < now ? t->threads : now;
         bool partial = team < t->threads && t->chunks - lo > SLICE;
         hi = partial ? lo + SLICE : t->chunks;
         cpu->inside += run_team(t, c, lo, hi, team, cpu->counting);
@@ -488,13 +471,13 @@ static GanStatus run_call(const Loaded *l, const Task *t) {
     Cpu *cpu = l->cpu;
     double began = cpu->counting ? time_now() : 0;
     if (t->kind == TaskFft) {
-        fft_run(t->fft, device_team(&cpu->base));
+        fft_run(t->fft, team_now(l));
     } else if (t->kind == TaskOrder) {
-        order_run_call(t->order, device_team(&cpu->base));
+        order_run_call(t->order, team_now(l));
     } else {
-        use_threads(team_of(cpu, t));
+        use_threads(t->threads); // whichever are free: their number may decide a product's bits
         GanStatus st = dnn_run(l->dnn, t->call);
-        use_threads(device_team(&cpu->base));
+        use_threads(team_now(l));
         TRY(st);
     }
     cpu->inside += cpu->counting ? time_now() - began : 0;
@@ -504,8 +487,10 @@ static GanStatus run_call(const Loaded *l, const Task *t) {
 static GanStatus run_task(const Loaded *l, const Task *t, const Counters *c) {
     switch (t->kind) {
     case TaskKernel:
-        run_kernels(l->cpu, t, c);
+        run_kernels(l, t, c);
         return GAN_OK;
+    case TaskProduct:
+        bug("cpu: a product runs that was not prepared");
     case TaskDnn:
     case TaskFft:
     case TaskOrder:
@@ -524,23 +509,68 @@ static GanStatus run_task(const Loaded *l, const Task *t, const Counters *c) {
     return GAN_OK;
 }
 
+// --- products ------------------------------------------------------------------------------------
+
+static GanStatus prepare_product(const Loaded *l, Dnn *d, uint32_t id, DnnCall **out) {
+    use_threads(product_threads(l, id)); // the primitives are made for so many
+    GanStatus st = dnn_prepare(d, l->plan, id, l->memory, out);
+    use_threads(l->cpu->base.threads);
+    return st;
+}
+
+static GanStatus prepare_ahead(void *user, Dnn *d, uint32_t id) {
+    DnnCall *call;
+    return prepare_product(user, d, id, &call);
+}
+
+static GanStatus prepare_task(Loaded *l, uint32_t block, Task *t) {
+    uint32_t id = t->region->node.at[0];
+    DnnCall *call;
+    dnn_block(l->dnn, block);
+    ahead_run(l->ahead, t->launch);
+    TRY(prepare_product(l, l->dnn, id, &call));
+    TRY(dnn_ready(l->dnn));
+    t->kind = call ? TaskDnn : TaskPlain;
+    t->call = call;
+    t->threads = product_threads(l, id);
+    if (--l->waiting > 0)
+        return GAN_OK;
+    ahead_join(l->ahead);
+    l->ahead = NULL;
+    return GAN_OK;
+}
+
+// A task that runs for the first time is prepared, so that a step starts before all of it is.
+static GanStatus prepare_first(Loaded *l, uint32_t block, Task *t) {
+    if (t->kind != TaskProduct)
+        return GAN_OK;
+    if (!l->started)
+        TRY(ahead_start(l->plan, l->cpu->base.threads - 1, prepare_ahead, l, &l->ahead));
+    l->started = true;
+    return prepare_task(l, block, t);
+}
+
 static GanStatus cpu_run(Loaded *l, uint32_t block, const Counters *c) {
-    use_threads(device_team(&l->cpu->base));
     const Block *b = &l->block[block];
     for (uint32_t i = 0; i < b->n; i++) {
         TRY(improve(l, false));
+        TRY(prepare_first(l, block, &b->task[i]));
+        use_threads(team_now(l));
         TRY(run_task(l, &b->task[i], c));
     }
     return GAN_OK;
 }
 
+// Products are prepared in the order of their block, whichever launch of it is wanted.
 static GanStatus cpu_launch(Loaded *l, uint32_t block, uint32_t launch, const Counters *c) {
-    use_threads(device_team(&l->cpu->base));
     const Block *b = &l->block[block];
     TRY(improve(l, false));
-    for (uint32_t i = 0; i < b->n; i++)
+    for (uint32_t i = 0; i < b->n && b->task[i].launch <= launch; i++) {
+        TRY(prepare_first(l, block, &b->task[i]));
+        use_threads(team_now(l));
         if (b->task[i].launch == launch)
             TRY(run_task(l, &b->task[i], c));
+    }
     return GAN_OK;
 }
 

@@ -2,9 +2,9 @@
 //
 // Creating a primitive takes up to 60 ms (its description alone may be 20 MB), and a model has up
 // to 150 that differ. oneDNN keeps what it created, for whoever needs an equal one next. So while
-// one thread loads a plan from its first launch on, others prepare the products that differ, from
-// the last on, each with a Dnn of its own that it closes in the end. What they created, the loading
-// thread finds in the library's cache.
+// one thread runs a plan for the first time, and prepares each product as it comes to it, others
+// prepare the products that differ, from the last on, each with a Dnn of its own that it closes in
+// the end. What they created, the running thread finds in the library's cache.
 #include "device.h"
 
 #include <pthread.h>
@@ -23,9 +23,10 @@ struct Ahead {
     const Plan *plan;
     AheadPrepare *prepare;
     void *user;
-    VEC(Product) product;    // that differ, the last launch first
-    _Atomic uint32_t next;   // of product[], to be prepared
-    _Atomic uint32_t loaded; // launches before this one are, or are being, loaded
+    VEC(Product) product;  // that differ, the last launch first
+    _Atomic uint32_t next; // of product[], to be prepared
+    _Atomic uint32_t come; // launches before this one are, or are being, prepared by who runs them
+    _Atomic int busy;      // threads that have not ended
     uint32_t threads;
     pthread_t thread[MOST_AHEAD];
 };
@@ -54,32 +55,20 @@ static GanStatus find_products(void *user) {
     return GAN_OK;
 }
 
-typedef struct Preparer {
-    Ahead *ahead;
-    Dnn *dnn;   // owned
-    Arena none; // where to go when the Dnn is refused memory, and no more
-} Preparer;
-
-static GanStatus prepare_products(void *user) {
-    Preparer *t = user;
-    Ahead *a = t->ahead;
-    TRY(dnn_open(t->none.oom, &t->dnn));
-    if (!t->dnn)
-        return GAN_OK;
-    dnn_rehearse(t->dnn);
-    for (uint32_t i; (i = a->next++) < a->product.n;) {
-        if (a->product.at[i].launch < a->loaded)
-            break;
-        TRY(a->prepare(a->user, t->dnn, a->product.at[i].node));
-    }
-    return GAN_OK;
-}
-
-// That it fails is no reason for the load to fail: the loading thread prepares all products too.
+// That it fails is no reason for the run to fail: the running thread prepares all products too.
 static void *run_ahead(void *user) {
-    Preparer t = {.ahead = user};
-    (void)arena_guard(&t.none, "to prepare products", prepare_products, &t);
-    dnn_close(t.dnn);
+    Ahead *a = user;
+    Dnn *d = NULL;
+    GanStatus st = dnn_open(&d);
+    if (d)
+        dnn_rehearse(d);
+    for (uint32_t i; d && st == GAN_OK && (i = a->next++) < a->product.n;) {
+        if (a->product.at[i].launch < a->come)
+            break;
+        st = a->prepare(a->user, d, a->product.at[i].node);
+    }
+    dnn_close(d);
+    a->busy--;
     return NULL;
 }
 
@@ -95,29 +84,37 @@ GanStatus ahead_start(const Plan *p, int threads, AheadPrepare *prepare, void *u
     a->user = user;
     GanStatus st = arena_init(&a->arena, (size_t)64 << 20);
     if (st == GAN_OK)
-        st = arena_guard(&a->arena, "to load a plan", find_products, a);
+        st = arena_guard(&a->arena, "to prepare products", find_products, a);
     if (st != GAN_OK) {
         ahead_join(a);
         return st;
     }
     uint32_t worth = a->product.n / WORTH_A_THREAD, most = (uint32_t)threads;
     most = most < MOST_AHEAD ? most : MOST_AHEAD;
-    for (uint32_t n = worth < most ? worth : most; a->threads < n; a->threads++)
-        if (pthread_create(&a->thread[a->threads], NULL, run_ahead, a) != 0)
-            break;
+    for (uint32_t n = worth < most ? worth : most; a->threads < n; a->threads++) {
+        a->busy++;
+        if (pthread_create(&a->thread[a->threads], NULL, run_ahead, a) == 0)
+            continue;
+        a->busy--;
+        break;
+    }
     *out = a;
     return GAN_OK;
 }
 
-void ahead_load(Ahead *a, uint32_t launch) {
+void ahead_run(Ahead *a, uint32_t launch) {
     if (a)
-        a->loaded = launch;
+        a->come = launch;
+}
+
+int ahead_busy(const Ahead *a) {
+    return a ? a->busy : 0;
 }
 
 void ahead_join(Ahead *a) {
     if (!a)
         return;
-    a->loaded = UINT32_MAX;
+    a->come = UINT32_MAX;
     for (uint32_t i = 0; i < a->threads; i++)
         pthread_join(a->thread[i], NULL);
     arena_release(&a->arena);

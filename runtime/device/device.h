@@ -87,15 +87,17 @@ void *jit_find(const JitCode *c, uint32_t k, const char *name);
 
 typedef struct Dnn Dnn;         // what one loaded plan needs of the library
 typedef struct DnnCall DnnCall; // one prepared anchor; lives as long as its Dnn
-// `oom`: where to go when arena memory is refused (Arena.oom). *out is NULL without the library.
-GanStatus dnn_open(void *oom, Dnn **out);
-void dnn_close(Dnn *d); // accepts NULL
+GanStatus dnn_open(Dnn **out);  // *out is NULL without the library
+void dnn_close(Dnn *d);         // accepts NULL
 // From here on calls are prepared for what the library keeps of them: they cannot run.
 void dnn_rehearse(Dnn *d);
-void dnn_block(Dnn *d); // calls prepared from here on belong to another block
-// Prepares node `id` of the plan. *out is NULL when the library does not do it.
+// Calls prepared from here on belong to this block. Within a block, calls are prepared in the order
+// in which they run: the first one that wants a value in another layout makes the copy.
+void dnn_block(Dnn *d, uint32_t block);
+// Prepares node `id` of the plan. *out is NULL when the library does not do it. A call that is
+// refused memory may be prepared again.
 GanStatus dnn_prepare(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall **out);
-GanStatus dnn_ready(Dnn *d); // after the last dnn_prepare: shared scratch memory
+GanStatus dnn_ready(Dnn *d); // after dnn_prepare and before dnn_run: shared scratch memory
 GanStatus dnn_run(Dnn *d, const DnnCall *call);
 int dnn_vector_level(void); // of x86-64 (psABI) that this machine's instructions reach: 1, 3 or 4
 
@@ -104,10 +106,11 @@ int dnn_vector_level(void); // of x86-64 (psABI) that this machine's instruction
 typedef struct Ahead Ahead;
 // Prepares node `id` of the plan, for what the library keeps of it.
 typedef GanStatus AheadPrepare(void *user, Dnn *d, uint32_t id);
-// Starts up to `threads` threads, which prepare the plan's products, the last first. Whoever loads
+// Starts up to `threads` threads, which prepare the plan's products, the last first. Whoever runs
 // the plan says which launch it has come to, and joins them. *out may be NULL, and is accepted.
 GanStatus ahead_start(const Plan *p, int threads, AheadPrepare *prepare, void *user, Ahead **out);
-void ahead_load(Ahead *a, uint32_t launch);
+void ahead_run(Ahead *a, uint32_t launch);
+int ahead_busy(const Ahead *a); // how many threads still work
 void ahead_join(Ahead *a);
 
 // --- cpu_fft.c -----------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ typedef struct DeviceApi {
     // from the plan, and `load` stays within it.
     PlanBytes (*bytes)(const Plan *p);
     // Prepares every launch of `plan` against these two memories: compiles kernels, creates library
-    // primitives. May write to the work memory.
+    // primitives (or leaves those to the first run). May write to the work memory.
     GanStatus (*load)(Device *d, const Plan *plan, void *slots, void *work, Loaded **out);
     void (*unload)(Loaded *l); // accepts NULL
     GanStatus (*run)(Loaded *l, uint32_t block,

@@ -41,6 +41,7 @@ typedef struct DnnAxis {
 
 DnnLayoutRef dnn_layout_ref(const DnnLayout *l);
 dnnl_status_t dnn_layout(const DnnShape *s, DnnLayout *out);
+dnnl_status_t dnn_layout_copy(DnnLayoutRef from, DnnLayout *out);
 void dnn_layout_free(DnnLayout *l);
 dnnl_status_t dnn_conv_desc(dnnl_engine_t e, DnnConvKind kind, const DnnConv *c, DnnDesc *out);
 dnnl_status_t dnn_matmul_desc(dnnl_engine_t e, const DnnShape *a, const DnnShape *b,

@@ -43,6 +43,15 @@ dnnl_status_t dnn_layout(const DnnShape *s, DnnLayout *out) {
 #endif
 }
 
+dnnl_status_t dnn_layout_copy(DnnLayoutRef from, DnnLayout *out) {
+#if DNNL_VERSION_MAJOR >= 3
+    return dnnl_memory_desc_clone(out, from);
+#else
+    *out = *from;
+    return dnnl_success;
+#endif
+}
+
 void dnn_layout_free(DnnLayout *l) {
 #if DNNL_VERSION_MAJOR >= 3
     if (*l)

@@ -2,8 +2,7 @@
 // all.
 #include "device.h"
 
-GanStatus dnn_open(void *oom, Dnn **out) {
-    (void)oom;
+GanStatus dnn_open(Dnn **out) {
     *out = NULL;
     return GAN_OK;
 }
@@ -16,8 +15,8 @@ void dnn_rehearse(Dnn *d) {
     (void)d;
 }
 
-void dnn_block(Dnn *d) {
-    (void)d;
+void dnn_block(Dnn *d, uint32_t block) {
+    (void)d, (void)block;
 }
 
 GanStatus dnn_prepare(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall **out) {

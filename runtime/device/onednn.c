@@ -4,7 +4,7 @@
 // primitives with their memories bound. Where a primitive prefers another layout of the weights
 // than the plan's, a reorder converts them at their first use in a block, and the block's other
 // uses share the result. All calls share one scratchpad and one staging buffer, as they run one
-// after another.
+// after another; both grow as calls are prepared.
 #include "dnn.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ typedef struct Packed { // a value in a layout some primitive wants
     uint32_t node, block;
     uint64_t form;       // what else was done to it: see dnn_copy_of
     DnnLayoutRef from;   // the value's axes as the caller numbers them
-    DnnLayoutRef layout; // valid until dnn_ready, both
+    DnnLayoutRef layout; // both in Dnn.layout
     void *at;            // in Dnn.own
 } Packed;
 
@@ -22,21 +22,27 @@ typedef struct Staged {   // memory bound by dnn_ready
     size_t offset;
 } Staged;
 
+typedef struct Shared { // a buffer that all calls use, one after another
+    size_t need, bytes; // of the calls prepared so far; of the buffer
+    VEC(Staged) use;
+    uint32_t bound; // of use[], to this buffer
+} Shared;
+
 struct Dnn {
     Arena arena;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     bool rehearses; // no value is stored, no memory bound
-    uint32_t block; // calls being prepared belong to it
-    size_t scratch_bytes, staging_bytes[DNN_STAGING];
+    bool began;     // a call was begun and not finished
+    uint32_t block; // calls being prepared belong to it; 0: none
+    Shared scratched, staged[DNN_STAGING];
     void *scratch, *staging[DNN_STAGING]; // owned, made by dnn_ready
     VEC(Packed) packed;
     VEC(void *) own;         // values of calls, owned
     VEC(DnnLayout *) layout; // owned
-    VEC(DnnDesc *) desc;     // owned until dnn_ready; layouts queried from them are valid so long
+    VEC(DnnDesc *) desc;     // of the call being prepared, owned, as are layouts queried from them
     VEC(dnnl_primitive_t) primitive;
     VEC(dnnl_memory_t) memory;
-    VEC(Staged) scratched, staged[DNN_STAGING];
 };
 
 int dnn_vector_level(void) {
@@ -59,7 +65,7 @@ static GanStatus status_of(dnnl_status_t s, const char *what) {
     return fail(GAN_ERR_DEVICE, "oneDNN: %s: status %d", what, (int)s);
 }
 
-GanStatus dnn_open(void *oom, Dnn **out) {
+GanStatus dnn_open(Dnn **out) {
     *out = NULL;
     Dnn *d = mem_alloc(sizeof *d);
     if (!d)
@@ -69,7 +75,6 @@ GanStatus dnn_open(void *oom, Dnn **out) {
         mem_free(d);
         return st;
     }
-    d->arena.oom = oom;
     dnnl_status_t s = dnnl_engine_create(&d->engine, dnnl_cpu, 0);
     if (s == dnnl_success)
         s = dnnl_stream_create(&d->stream, d->engine, dnnl_stream_default_flags);
@@ -117,8 +122,8 @@ void dnn_rehearse(Dnn *d) {
     d->rehearses = true;
 }
 
-void dnn_block(Dnn *d) {
-    d->block++;
+void dnn_block(Dnn *d, uint32_t block) {
+    d->block = block + 1;
 }
 
 dnnl_engine_t dnn_engine(const Dnn *d) {
@@ -189,8 +194,8 @@ static dnnl_status_t new_memory(Dnn *d, DnnLayoutRef layout, void *at, dnnl_memo
 }
 
 void dnn_stage(Dnn *d, int staging, size_t bytes) {
-    if (bytes > d->staging_bytes[staging])
-        d->staging_bytes[staging] = bytes;
+    if (bytes > d->staged[staging].need)
+        d->staged[staging].need = bytes;
 }
 
 static dnnl_status_t bind(Dnn *d, DnnStep *step, int arg, DnnTensor t) {
@@ -201,7 +206,7 @@ static dnnl_status_t bind(Dnn *d, DnnStep *step, int arg, DnnTensor t) {
     if (s != dnnl_success)
         return s;
     if (!t.at) {
-        vec_push(&d->arena, &d->staged[t.staging], ((Staged){memory, t.offset}));
+        vec_push(&d->arena, &d->staged[t.staging].use, ((Staged){memory, t.offset}));
         dnn_stage(d, t.staging, dnnl_memory_desc_get_size(t.layout) + t.offset);
     }
     step->arg[step->n++] = (dnnl_exec_arg_t){arg, memory};
@@ -217,9 +222,9 @@ static dnnl_status_t bind_scratch(Dnn *d, DnnStep *step, DnnDesc desc) {
     dnnl_status_t s = new_memory(d, layout, NULL, &memory);
     if (s != dnnl_success)
         return s;
-    vec_push(&d->arena, &d->scratched, ((Staged){memory, 0}));
-    if (need > d->scratch_bytes)
-        d->scratch_bytes = need;
+    vec_push(&d->arena, &d->scratched.use, ((Staged){memory, 0}));
+    if (need > d->scratched.need)
+        d->scratched.need = need;
     step->arg[step->n++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, memory};
     return s;
 }
@@ -265,6 +270,12 @@ void *dnn_own(Dnn *d, size_t bytes) {
     return *own = mem_alloc_pages(bytes);
 }
 
+static DnnLayoutRef copy_layout(Dnn *d, DnnLayoutRef from) {
+    DnnLayout *l = arena_new(&d->arena, DnnLayout);
+    vec_push(&d->arena, &d->layout, l);
+    return dnn_layout_copy(from, l) == dnnl_success ? dnn_layout_ref(l) : NULL;
+}
+
 void *dnn_copy_of(Dnn *d, uint32_t id, uint64_t form, DnnLayoutRef from, DnnLayoutRef layout,
                   bool *fresh) {
     Packed *p = NULL;
@@ -276,9 +287,11 @@ void *dnn_copy_of(Dnn *d, uint32_t id, uint64_t form, DnnLayoutRef from, DnnLayo
     }
     *fresh = !p || p->block != d->block;
     if (!p) {
-        Packed made = {id,   d->block, form,
-                       from, layout,   dnn_own(d, dnnl_memory_desc_get_size(layout))};
-        if (!made.at)
+        Packed made = {.node = id, .form = form};
+        made.from = copy_layout(d, from);
+        made.layout = copy_layout(d, layout);
+        made.at = dnn_own(d, dnnl_memory_desc_get_size(layout));
+        if (!made.from || !made.layout || !made.at)
             return NULL;
         p = vec_add(&d->arena, &d->packed);
         *p = made;
@@ -309,36 +322,71 @@ dnnl_status_t dnn_own_packed(Dnn *d, DnnLayoutRef wanted, DnnTensor plain, DnnTe
 
 // --- calls ---------------------------------------------------------------------------------------
 
-GanStatus dnn_prepare(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall **out) {
-    *out = NULL;
-    DnnCall *call = arena_new(&d->arena, DnnCall);
-    bool done = false;
-    Op op = (Op)graph_node(&p->func->g, id)->op;
-    dnnl_status_t s = (op == OpDot ? dnn_prepare_dot : dnn_prepare_conv)(d, p, id, m, call, &done);
-    if (s == dnnl_success && done)
-        *out = call;
-    return status_of(s, op_info[op].text);
+typedef struct Preparing {
+    Dnn *dnn;
+    const Plan *plan;
+    uint32_t node;
+    Memory memory;
+    DnnCall *call; // NULL: the library does not do it
+} Preparing;
+
+// A call that was begun and refused memory leaves copies that no step of a call makes.
+static void forget_copies(Dnn *d) {
+    for (uint32_t i = 0; i < d->packed.n; i++)
+        d->packed.at[i].block = 0;
 }
 
-static GanStatus bind_all(size_t bytes, const Staged *staged, uint32_t n, void **out) {
-    if (!bytes)
-        return GAN_OK;
-    *out = mem_alloc_pages(bytes);
-    if (!*out)
-        return fail(GAN_ERR_MEMORY, "no memory for %zu bytes of scratch", bytes);
-    for (uint32_t i = 0; i < n; i++)
-        TRY(status_of(
-            dnnl_memory_set_data_handle(staged[i].memory, (char *)*out + staged[i].offset),
-            "binding scratch memory"));
+static GanStatus prepare(void *user) {
+    Preparing *p = user;
+    Dnn *d = p->dnn;
+    if (d->began)
+        forget_copies(d);
+    d->began = true;
+    DnnCall *call = arena_new(&d->arena, DnnCall);
+    bool done = false;
+    Op op = (Op)graph_node(&p->plan->func->g, p->node)->op;
+    dnnl_status_t s = (op == OpDot ? dnn_prepare_dot : dnn_prepare_conv)(d, p->plan, p->node,
+                                                                         p->memory, call, &done);
+    if (s != dnnl_success)
+        return status_of(s, op_info[op].text);
+    p->call = done ? call : NULL;
+    d->began = false;
+    return GAN_OK;
+}
+
+GanStatus dnn_prepare(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall **out) {
+    Preparing now = {d, p, id, m, NULL};
+    *out = NULL;
+    GanStatus st = arena_guard(&d->arena, "to prepare a product", prepare, &now);
+    drop_descs(d);
+    if (st == GAN_OK)
+        *out = now.call;
+    return st;
+}
+
+static GanStatus bind_shared(Shared *b, void **at) {
+    if (b->need > b->bytes) {
+        void *more = mem_alloc_pages(b->need);
+        if (!more)
+            return fail(GAN_ERR_MEMORY, "no memory for %zu bytes of scratch", b->need);
+        mem_free_aligned(*at);
+        *at = more;
+        b->bytes = b->need;
+        b->bound = 0;
+    }
+    for (; b->bound < b->use.n; b->bound++) {
+        Staged s = b->use.at[b->bound];
+        TRY(status_of(dnnl_memory_set_data_handle(s.memory, (char *)*at + s.offset),
+                      "binding scratch memory"));
+    }
     return GAN_OK;
 }
 
 GanStatus dnn_ready(Dnn *d) {
-    d->arena.oom = NULL; // running allocates nothing
     drop_descs(d);
     for (int i = 0; i < DNN_STAGING; i++)
-        TRY(bind_all(d->staging_bytes[i], d->staged[i].at, d->staged[i].n, &d->staging[i]));
-    return bind_all(d->scratch_bytes, d->scratched.at, d->scratched.n, &d->scratch);
+        TRY(bind_shared(&d->staged[i], &d->staging[i]));
+    return bind_shared(&d->scratched, &d->scratch);
 }
 
 static GanStatus run_steps(Dnn *d, const DnnCall *call, int from, int to, int64_t round) {
@@ -381,7 +429,7 @@ static GanStatus time_product(Dnn *d, const DnnCall *call, double *gflops) {
 GanStatus dnn_peak(Dtype type, double *gflops) {
     *gflops = 0;
     Dnn *d;
-    TRY(dnn_open(NULL, &d));
+    TRY(dnn_open(&d));
     GanStatus st = GAN_OK;
     DnnCall call = {0};
     DnnShape s = {.n = 2, .dim = {PEAK_SIZE, PEAK_SIZE}, .type = type};

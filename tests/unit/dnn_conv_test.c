@@ -106,11 +106,11 @@ static bool run(const Shape *s, DnnConvKind kind, const WinoForm form[2], size_t
     DnnCall call = {0};
     DnnConv c = conv_of(s);
     bool done = false;
-    assert_int_equal(dnn_open(NULL, &d), GAN_OK);
+    assert_int_equal(dnn_open(&d), GAN_OK);
     DnnTensor t[] = {{dnn_keep_layout(d, &c.src), x, 0, 0},
                      {dnn_keep_layout(d, &c.weights), w, 0, 0},
                      {dnn_keep_layout(d, &c.dst), y, 0, 0}};
-    dnn_block(d);
+    dnn_block(d, 0);
     assert_int_equal(wino_add(d, &call, kind, &c, t, form, bytes, &done), dnnl_success);
     if (done) {
         assert_int_equal(dnn_ready(d), GAN_OK);
@@ -207,12 +207,12 @@ static bool run_taps(const Shape *s, DnnConvKind kind, Dtype type) {
     bool done = false, halves = type == DtBF16;
     c.src.type = c.dst.type = type;
     c.weights.type = kind == DnnConvWeights ? DtF32 : type; // their gradients stay f32
-    assert_int_equal(dnn_open(NULL, &d), GAN_OK);
+    assert_int_equal(dnn_open(&d), GAN_OK);
     void *weights = halves && kind != DnnConvWeights ? (void *)w_half : (void *)w;
     DnnTensor t[] = {{dnn_keep_layout(d, &c.src), halves ? (void *)x_half : (void *)x, 0, 0},
                      {dnn_keep_layout(d, &c.weights), weights, 0, 0},
                      {dnn_keep_layout(d, &c.dst), halves ? (void *)y_half : (void *)y, 0, 0}};
-    dnn_block(d);
+    dnn_block(d, 0);
     assert_int_equal(dnn_prepare_taps(d, &call, kind, &c, 1, t, &done), dnnl_success);
     if (done) {
         assert_int_equal(dnn_ready(d), GAN_OK);

@@ -188,8 +188,8 @@ static bool run(const Way *w, const DnnConv *c) {
     DnnConv asked = *c;
     Dnn *d;
     asked.weights.any = true;
-    assert_int_equal(dnn_open(NULL, &d), GAN_OK);
-    dnn_block(d);
+    assert_int_equal(dnn_open(&d), GAN_OK);
+    dnn_block(d, 0);
     DnnDesc *desc = dnn_new_desc(d);
     dnnl_status_t s = dnn_conv_desc(dnn_engine(d), w->kind, &asked, desc);
     for (int i = 0; i < Sides && s == dnnl_success; i++) {
@@ -267,7 +267,7 @@ static void assert_direct(const DnnConv *c) {
     DnnConv asked = *c;
     Dnn *d;
     asked.weights.any = true;
-    assert_int_equal(dnn_open(NULL, &d), GAN_OK);
+    assert_int_equal(dnn_open(&d), GAN_OK);
     DnnDesc *desc = dnn_new_desc(d);
     assert_int_equal(dnn_conv_desc(dnn_engine(d), DnnConvForward, &asked, desc), dnnl_success);
     assert_int_equal(dnnl_primitive_desc_query(*desc, dnnl_query_impl_info_str, 0, (void *)&name),
