@@ -43,19 +43,24 @@ GAN_FN float gan_expf(float x) {
     return p * gan_f32_bits((half + 127u) << 23) * gan_f32_bits((k - half + 127u) << 23);
 }
 
-// 1 ulp. x = 2^k * (1 + f) with 1 + f around 1; log(1 + f) by the odd series in s = f / (2 + f).
-GAN_FN float gan_logf(float x) {
-    float up = x < 1.17549435e-38f ? x * 8388608.0f : x,
-          back = x < 1.17549435e-38f ? 150.0f : 127.0f;
-    uint32_t u = gan_bits_f32(up) + (0x3F800000u - 0x3F3504F3u);
-    float k = (gan_f32_bits(0x4B000000u | u >> 23) - 8388608.0f) - back;
+// log of x / 2^(bias - 127), for a positive x that is neither subnormal nor infinite: 1 ulp.
+// x = 2^k * (1 + f) with 1 + f around 1; log(1 + f) by the odd series in s = f / (2 + f).
+GAN_FN float gan_log_scaled(float x, float bias) {
+    uint32_t u = gan_bits_f32(x) + (0x3F800000u - 0x3F3504F3u);
+    float k = (gan_f32_bits(0x4B000000u | u >> 23) - 8388608.0f) - bias;
     float f = gan_f32_bits((u & 0x007FFFFFu) + 0x3F3504F3u) - 1.0f;
     float s = gan_divf(f, 2.0f + f), z = s * s, h = 0.5f * f * f;
     float p = 2.361055912e-1f;
     p = p * z + 2.853588759e-1f;
     p = p * z + 4.000035621e-1f;
     p = p * z + 6.666666556e-1f;
-    float y = k * 0.693145751953125f + (f - (h - (s * (h + p * z) + k * 1.42860677e-6f)));
+    return k * 0.693145751953125f + (f - (h - (s * (h + p * z) + k * 1.42860677e-6f)));
+}
+
+// 1 ulp.
+GAN_FN float gan_logf(float x) {
+    float up = x < 1.17549435e-38f ? x * 8388608.0f : x,
+          bias = x < 1.17549435e-38f ? 150.0f : 127.0f, y = gan_log_scaled(up, bias);
     float inf = gan_f32_bits(0x7F800000u), nan = gan_f32_bits(0x7FC00000u),
           edge = x == 0.0f ? -inf : nan;
     y = x < inf ? y : x;
@@ -268,7 +273,7 @@ GAN_FN double gan_normal(uint64_t seed, uint32_t site, uint32_t step, uint32_t r
 GAN_FN float gan_normalf(uint64_t seed, uint32_t site, uint32_t step, uint32_t round,
                          uint32_t sample, uint32_t element) {
     gan_words d = gan_draw(seed, site, step, round, sample, element);
-    return gan_sqrtf(-2.0f * gan_logf(gan_unitf(d.w[0], d.w[1]))) *
+    return gan_sqrtf(-2.0f * gan_log_scaled(gan_unitf(d.w[0], d.w[1]), 127.0f)) *
            gan_cos_near(6.28318531f * gan_unitf(d.w[2], d.w[3]));
 }
 
