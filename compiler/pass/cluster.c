@@ -2,9 +2,11 @@
 //
 // The order is maintained, not recomputed: a walk from one cluster is cut off at the position of
 // the other, so a merge of neighbours costs the clusters between them (the idea of Pearce and
-// Kelly, "A dynamic topological sort algorithm for directed acyclic graphs", 2006).
+// Kelly, "A dynamic topological sort algorithm for directed acyclic graphs", 2006). Most pairs that
+// a path keeps apart, as an activation and its gradient, are far apart: those a barrier tells.
 #include "fuse.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -17,18 +19,16 @@ void clusters_init(Fuse *z) {
     uint32_t n = z->g->node.n;
     z->cluster = arena_array(z->arena, uint32_t, n);
     z->member = arena_array(z->arena, NodeVec, n);
-    z->pos = arena_array(z->arena, uint32_t, n);
-    z->order = arena_array(z->arena, uint32_t, n);
+    order_init(&z->topo, z->arena, n);
+    z->order = arena_array(z->arena, uint32_t, n + 1);
     z->mark = arena_array(z->arena, uint32_t, n);
     z->seen = arena_array(z->arena, uint32_t, 2 * n);
     z->demand = arena_array(z->arena, Demand, n);
-    z->stack.at = arena_array(z->arena, uint32_t, n);
-    z->stack.cap = n;
     for (uint32_t id = 1; id < n; id++) { // index order is a topological order
         bool read = z->live[id] && z->g->node.at[id].op == OpRead; // may become a unit: a copy
         if (z->unit[id] || read) {
-            z->cluster[id] = z->order[id] = id;
-            z->pos[id] = id;
+            z->cluster[id] = id;
+            order_append(&z->topo, id);
         }
         if (z->unit[id])
             vec_push(z->arena, &z->member[id], id);
@@ -41,13 +41,22 @@ static bool is_marked(const Fuse *z, uint32_t cluster) {
     return z->mark[cluster] == z->walks;
 }
 
-// Marks the clusters of these units and puts them on the stack, which has room for all clusters.
+static bool is_within(const Fuse *z, uint32_t cluster, uint32_t limit) {
+    return !order_before(&z->topo, limit, cluster);
+}
+
+static void mark(Fuse *z, uint32_t cluster) {
+    z->mark[cluster] = z->walks;
+    vec_push(z->arena, &z->reached, cluster);
+}
+
+// Marks the clusters of these units and puts them on the stack.
 static void visit(Fuse *z, const NodeVec *units, uint32_t limit, uint32_t except) {
     for (uint32_t k = 0; k < units->n; k++) {
         uint32_t to = z->cluster[units->at[k]];
-        if (z->mark[to] != z->walks && z->pos[to] <= limit && to != except) {
-            z->mark[to] = z->walks;
-            z->stack.at[z->stack.n++] = to;
+        if (!is_marked(z, to) && to != except && is_within(z, to, limit)) {
+            mark(z, to);
+            vec_push(z->arena, &z->stack, to);
         }
     }
 }
@@ -63,45 +72,59 @@ static void visit_successors(Fuse *z, uint32_t cluster, uint32_t limit, uint32_t
 // Marks what `start` leads to within the order up to `target`, not following edges from start
 // straight to `target` when `indirect`. Is the target among it? Then not all of it is marked.
 static bool walk(Fuse *z, uint32_t start, uint32_t target, bool indirect) {
-    uint32_t limit = z->pos[target];
     z->walks++;
-    z->stack.n = 0;
-    z->mark[start] = z->walks;
-    visit_successors(z, start, limit, indirect ? target : 0);
+    z->stack.n = z->reached.n = 0;
+    mark(z, start);
+    visit_successors(z, start, target, indirect ? target : 0);
     while (z->stack.n && !is_marked(z, target))
-        visit_successors(z, z->stack.at[--z->stack.n], limit, 0);
+        visit_successors(z, z->stack.at[--z->stack.n], target, 0);
     return is_marked(z, target);
 }
 
-// Moves what the last walk marked behind the rest of positions lo..hi; both parts keep their order.
-static void settle(Fuse *z, uint32_t lo, uint32_t hi) {
-    uint32_t at = lo;
-    z->stack.n = 0;
-    for (uint32_t i = lo; i <= hi; i++) {
-        uint32_t cluster = z->order[i];
-        z->order[i] = 0;
-        if (cluster && is_marked(z, cluster)) {
-            z->stack.at[z->stack.n++] = cluster;
-        } else if (cluster) {
-            z->order[at] = cluster;
-            z->pos[cluster] = at++;
-        }
+typedef struct Ranked {
+    uint64_t label;
+    uint32_t cluster;
+} Ranked;
+
+static int by_label(const void *a, const void *b) {
+    const Ranked *x = a, *y = b;
+    return x->label < y->label ? -1 : x->label > y->label;
+}
+
+// Moves what the last walk reached behind `after`, in the order it has; `instead`: in its place.
+static void move_reached(Fuse *z, uint32_t after, bool instead) {
+    Arena scratch = *z->arena;
+    uint32_t n = z->reached.n;
+    Ranked *by = arena_array(&scratch, Ranked, n);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t cluster = z->reached.at[i];
+        by[i] = (Ranked){z->topo.label[cluster], cluster};
+        order_remove(&z->topo, cluster);
     }
-    for (uint32_t i = 0; i < z->stack.n; i++) {
-        z->order[at] = z->stack.at[i];
-        z->pos[z->stack.at[i]] = at++;
-    }
+    qsort(by, n, sizeof *by, by_label);
+    for (uint32_t i = 0; i < n; i++)
+        z->reached.at[i] = by[i].cluster;
+    uint32_t before = z->topo.prev[after];
+    if (instead)
+        order_remove(&z->topo, after);
+    order_insert(&z->topo, instead ? before : after, z->reached.at, n);
+}
+
+void cluster_list(Fuse *z) {
+    uint32_t n = 1;
+    for (uint32_t cluster = z->topo.next[0]; cluster; cluster = z->topo.next[cluster])
+        z->order[n++] = cluster;
+    memset(&z->order[n], 0, (z->g->node.n + 1 - n) * sizeof *z->order);
 }
 
 bool cluster_order(Fuse *z, uint32_t before, uint32_t after) {
     uint32_t a = z->cluster[before], b = z->cluster[after];
     if (a == b)
         return true;
-    if (z->pos[a] > z->pos[b]) {
-        uint32_t lo = z->pos[b], hi = z->pos[a];
+    if (order_before(&z->topo, b, a)) {
         if (walk(z, b, a, false))
             return false;
-        settle(z, lo, hi);
+        move_reached(z, a, false);
     }
     vec_push(z->arena, &z->later[before], after);
     return true;
@@ -222,7 +245,8 @@ void cluster_reads(Fuse *z, uint32_t cluster, ReadsVec *out) {
     follow_reads(z, out);
 }
 
-// --- merging -------------------------------------------------------------------------------------
+// --- what cannot be one region
+// --------------------------------------------------------------------
 
 static uint32_t reduction_of(const Fuse *z, uint32_t cluster) {
     for (uint32_t i = 0; i < z->member[cluster].n; i++)
@@ -287,19 +311,13 @@ static const char *slots_refuse(Fuse *z, uint32_t a, uint32_t b) {
     return NULL;
 }
 
-static bool joinable(const Graph *g, uint32_t unit) {
-    Op op = (Op)g->node.at[unit].op;
-    OpClass c = node_class(g, unit);
-    return c != ClassANCHOR && c != ClassCOMM && op != OpScatter && op != OpRead;
-}
-
 // Why the loops of two units cannot be one, whatever is between them.
 static const char *loops_refuse(const Graph *g, uint32_t a, uint32_t b) {
     if (node_class(g, a) == ClassCOMM || node_class(g, b) == ClassCOMM)
         return "the ranks add it up";
-    if (!joinable(g, a))
+    if (!unit_joins(g, a))
         return "a library call makes it";
-    if (!joinable(g, b))
+    if (!unit_joins(g, b))
         return "a library call reads it";
     if (g->node.at[a].block != g->node.at[b].block)
         return "they run in different blocks";
@@ -308,14 +326,12 @@ static const char *loops_refuse(const Graph *g, uint32_t a, uint32_t b) {
                : "their loops have different shapes";
 }
 
-const char *cluster_refuses(Fuse *z, uint32_t ua, uint32_t ub) {
+// --- merging -------------------------------------------------------------------------------------
+
+// Why two clusters, a before b, cannot be one for as long as units are kept and users stay as they
+// are: both only grow.
+static const char *never_one(Fuse *z, uint32_t a, uint32_t b) {
     const Graph *g = z->g;
-    uint32_t a = z->cluster[ua], b = z->cluster[ub];
-    if (z->pos[a] > z->pos[b]) {
-        uint32_t swap = a;
-        a = b;
-        b = swap;
-    }
     const char *why = loops_refuse(g, z->member[a].at[0], z->member[b].at[0]);
     if (!why && z->member[a].n + z->member[b].n > MaxMembers)
         why = "the kernel would be too long";
@@ -324,44 +340,60 @@ const char *cluster_refuses(Fuse *z, uint32_t ua, uint32_t ub) {
     z->visit++;
     for (uint32_t i = 0; !why && i < z->member[b].n; i++)
         why = edges_refuse(z, z->member[b].at[i], a, true);
-    why = why ? why : slots_refuse(z, a, b);
+    return why ? why : slots_refuse(z, a, b);
+}
+
+static void swap_to_order(const Fuse *z, uint32_t *a, uint32_t *b) {
+    if (order_before(&z->topo, *b, *a)) {
+        uint32_t swap = *a;
+        *a = *b;
+        *b = swap;
+    }
+}
+
+const char *cluster_refuses(Fuse *z, uint32_t ua, uint32_t ub) {
+    uint32_t a = z->cluster[ua], b = z->cluster[ub];
+    swap_to_order(z, &a, &b);
+    const char *why = never_one(z, a, b);
     return why                   ? why
            : walk(z, a, b, true) ? "something between them needs one and is needed by the other"
                                  : NULL;
 }
 
-// Makes one of clusters a and b, a being first; the walk between them has been made.
+// Makes one of clusters a and b, a being first; the walk between them has been made, and marked
+// what follows a.
 static void unite(Fuse *z, uint32_t a, uint32_t b) {
-    uint32_t lo = z->pos[a], hi = z->pos[b];
-    z->order[hi] = 0; // b's position becomes a hole; the walk has marked what follows a
-    settle(z, lo, hi);
+    move_reached(z, b, true);
     for (uint32_t i = 0; i < z->member[b].n; i++) {
         z->cluster[z->member[b].at[i]] = a;
         vec_push(z->arena, &z->member[a], z->member[b].at[i]);
     }
     z->member[b].n = 0;
     z->merges++;
+    barriers_join(z, a, b);
 }
 
-bool cluster_merge(Fuse *z, uint32_t ua, uint32_t ub) {
+Merge cluster_merge(Fuse *z, uint32_t ua, uint32_t ub) {
     uint32_t a = z->cluster[ua], b = z->cluster[ub];
     if (a == b)
-        return true;
-    if (cluster_refuses(z, a, b))
-        return false;
-    bool turned = z->pos[a] > z->pos[b];
-    unite(z, turned ? b : a, turned ? a : b);
-    return true;
+        return MergeDone;
+    swap_to_order(z, &a, &b);
+    if (never_one(z, a, b) || barrier_between(z, a, b))
+        return MergeNever;
+    if (walk(z, a, b, true))
+        return MergeBlocked;
+    unite(z, a, b);
+    return MergeDone;
 }
 
 bool cluster_join(Fuse *z, uint32_t ua, uint32_t ub) {
     uint32_t a = z->cluster[ua], b = z->cluster[ub];
-    bool turned = z->pos[a] > z->pos[b];
     if (a == b)
         return true;
-    if (walk(z, turned ? b : a, turned ? a : b, true))
+    swap_to_order(z, &a, &b);
+    if (walk(z, a, b, true))
         return false;
-    unite(z, turned ? b : a, turned ? a : b);
+    unite(z, a, b);
     return true;
 }
 
@@ -376,7 +408,7 @@ const char *cluster_wrong(Fuse *z, uint32_t cluster) {
             why = reductions_refuse(z->g, reduction, id);
     }
     z->visit++;
-    for (uint32_t i = 0; i < m->n && !why && joinable(z->g, m->at[0]); i++)
+    for (uint32_t i = 0; i < m->n && !why && unit_joins(z->g, m->at[0]); i++)
         why = edges_refuse(z, m->at[i], cluster, true);
     return why ? why : slots_refuse(z, cluster, cluster);
 }

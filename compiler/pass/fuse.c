@@ -196,11 +196,15 @@ static void fuse_vertically(Fuse *z) {
     }
     if (edge.n)
         qsort(edge.at, edge.n, sizeof *edge.at, by_bytes);
+    barriers_find(z);
     uint32_t before;
-    do { // an edge refused may be possible once both ends have grown
+    do { // an edge that is blocked may be possible once both ends have grown
+        uint32_t blocked = 0;
         before = z->merges;
         for (uint32_t i = 0; i < edge.n; i++)
-            cluster_merge(z, edge.at[i].from, edge.at[i].to);
+            if (cluster_merge(z, edge.at[i].from, edge.at[i].to) == MergeBlocked)
+                edge.at[blocked++] = edge.at[i];
+        edge.n = blocked;
     } while (z->merges > before);
 }
 
@@ -357,10 +361,10 @@ static void fuse_horizontally(Fuse *z) {
     const Graph *g = z->g;
     VEC(Edge) value = {0};
     NodeVec *by = arena_array(z->arena, NodeVec, g->node.n);
-    for (uint32_t p = 1; p < g->node.n; p++) {
-        uint32_t c = z->order[p];
+    barriers_find(z);
+    for (uint32_t c = z->topo.next[0]; c; c = z->topo.next[c]) {
         ReadsVec reads = {0};
-        if (!c || node_class(g, c) == ClassANCHOR)
+        if (node_class(g, c) == ClassANCHOR)
             continue;
         cluster_reads(z, c, &reads);
         for (uint32_t i = 0; i < reads.n; i++)
@@ -403,6 +407,7 @@ void fuse(Arena *perm, const PassOptions *o, Plan *p) {
         fuse_horizontally(&z);
         find_kept(&z);
     }
+    cluster_list(&z);
     regions_build(&z, perm, p);
     regions_explain(&z, perm, p);
     arena_release(&scratch);

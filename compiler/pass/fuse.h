@@ -11,6 +11,7 @@
 
 #include "index.h"
 #include "plan.h"
+#include "total_order.h"
 
 typedef struct Reads { // a value that a unit reads, through views, at one index
     uint32_t node;     // a unit or a Read
@@ -32,6 +33,18 @@ typedef struct Demand { // what a walk over recomputed units reads of a node
     index; // distinct index expressions
 } Demand;
 
+// Barriers are units that are in no cluster with others, such as library calls. A path from one
+// cluster to another through a barrier is there whatever else is merged, and keeps the two apart.
+// Of up to so many barriers, spread over the graph, each cluster knows which it leads to and which
+// lead to it: where a set of the one meets a set of the other, no walk is needed.
+enum { BarrierWords = 8 };
+typedef struct BarrierSet {
+    uint64_t bits[BarrierWords];
+} BarrierSet;
+typedef struct Barriers {
+    BarrierSet *after, *before; // [cluster] that depend on it; that it depends on
+} Barriers;
+
 typedef struct Fuse {
     Arena *arena; // scratch
     const Module *m;
@@ -50,13 +63,15 @@ typedef struct Fuse {
     NodeVec *writes;       // [slot] its Write nodes
     uint32_t *cluster;     // [node] its cluster, named by one of the members
     NodeVec *member;       // [cluster]
-    uint32_t *pos;         // [cluster] position in a topological order of clusters
-    uint32_t *order;       // [pos] cluster, 0 for a hole
+    TotalOrder topo;       // of clusters: a topological order of their graph
+    uint32_t *order;       // [1 + position] cluster, 0 behind the last: cluster_list()
     uint32_t *mark;        // [cluster] the last walk over clusters that reached it
+    NodeVec reached;       // clusters that the last walk reached
     uint32_t walks;        // number of such walks
-    uint32_t *seen;        // [2 * unit + aligned] the last visit that reached it
-    uint32_t visit;        // number of the walk over recomputed units
-    Demand *demand;        // [node]
+    Barriers barrier;
+    uint32_t *seen; // [2 * unit + aligned] the last visit that reached it
+    uint32_t visit; // number of the walk over recomputed units
+    Demand *demand; // [node]
     NodeVec stack;
     uint32_t merges; // number so far
 } Fuse;
@@ -74,6 +89,7 @@ static inline const NodeVec *slot_changes(const Fuse *z, uint32_t id) {
     bool read = z->g->node.at[id].op == OpRead && !z->unit[id];
     return read ? &z->writes[slot_of(z, id)] : NULL;
 }
+bool unit_joins(const Graph *g, uint32_t id);    // may be in a region with others
 double fuse_weight(const Graph *g, uint32_t id); // arithmetic of one element; an addition is 1
 
 bool func_repeats(const Func *f); // has a Repeat on its tape
@@ -87,12 +103,22 @@ NodeVec *slot_writes(Arena *a, const Module *m, const Func *f); // [slot] its Wr
 void regions_build(Fuse *z, Arena *perm, Plan *p);
 void regions_explain(Fuse *z, Arena *perm, Plan *p); // why[]: after regions_build
 
+// --- barrier.c -----------------------------------------------------------------------------------
+
+void barriers_find(Fuse *z);                                 // from Fuse.users as they are now
+void barriers_join(Fuse *z, uint32_t a, uint32_t b);         // cluster a is now one with b
+bool barrier_between(const Fuse *z, uint32_t a, uint32_t b); // a path from a to b through one
+
 // --- cluster.c -----------------------------------------------------------------------------------
 
 void clusters_init(Fuse *z);
+void cluster_list(Fuse *z); // fills Fuse.order
 // NULL when the clusters of two units can be merged; else why not.
 const char *cluster_refuses(Fuse *z, uint32_t a, uint32_t b);
-bool cluster_merge(Fuse *z, uint32_t a, uint32_t b); // false when refused
+// Done, also where they were one; refused for now, as a path between them leads through clusters
+// that may join either; or for as long as units are kept and users stay as they are.
+typedef enum Merge { MergeDone, MergeBlocked, MergeNever } Merge;
+Merge cluster_merge(Fuse *z, uint32_t a, uint32_t b);
 // NULL when the members of a cluster, however formed, can be one region; else why not.
 const char *cluster_wrong(Fuse *z, uint32_t cluster);
 // Merges two clusters of any kind; false when another one must run between them.

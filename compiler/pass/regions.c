@@ -148,9 +148,8 @@ static void build_regions(Fuse *z, Arena *perm, Plan *p) {
     p->region_of = arena_array(perm, uint32_t, n);
     memset(p->region_of, 0xff, n * sizeof *p->region_of);
     Build b = {.perm = perm, .z = z, .seen = arena_array(z->arena, uint32_t, n)};
-    for (uint32_t pos = 1; pos < n; pos++)
-        if (z->order[pos])
-            build_region(&b, p, z->order[pos]);
+    for (uint32_t pos = 1; z->order[pos]; pos++)
+        build_region(&b, p, z->order[pos]);
 }
 
 void regions_explain(Fuse *z, Arena *perm, Plan *p) {

@@ -39,6 +39,12 @@ const Type *fuse_space(const Graph *g, uint32_t id) {
     return node_type(g, of_operand ? node_in(g, id, 0) : id);
 }
 
+bool unit_joins(const Graph *g, uint32_t id) {
+    Op op = (Op)g->node.at[id].op;
+    OpClass c = node_class(g, id);
+    return c != ClassANCHOR && c != ClassCOMM && op != OpScatter && op != OpRead;
+}
+
 // The axes of a loop over its operand that a reduction does not keep.
 static uint32_t summed_axes(const Graph *g, uint32_t id) {
     Op op = (Op)g->node.at[id].op;
