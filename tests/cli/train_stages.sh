@@ -171,8 +171,8 @@ expect 0 eval all --step 4 --count 16
 expect 0 eval all --step 15 --entry steps --count 4
 prints '^steps .*value  *7 '
 expect 0 eval all --best --count 16
-says '^step 16: at most'
-if grep -q '^step 4: at most' err; then fail 'steps of another stage were compared'; fi
+says '^step 16: largest ratio'
+if grep -q '^step 4: largest ratio' err; then fail 'steps of another stage were compared'; fi
 expect 0 film all -o film.png
 says 'earlier grids have another size and are left out$'
 expect 0 report all
