@@ -9,5 +9,5 @@ if ! "$python" -c 'import numpy, onnxruntime' 2>/dev/null; then
 fi
 pack
 cp "$here/onnx.gan" .
-expect 0 train onnx.gan --data x=s.pack --batch 2 --steps 2 --out run --threads 1
+expect 0 train onnx.gan --data x=s.pack --batch 4 --steps 2 --out run --threads 1
 "$python" "$here/onnx_runtime.py" "$ganrun" onnx.gan run
