@@ -14,8 +14,7 @@
 // --- classes -------------------------------------------------------------------------------------
 
 static bool is_call_of(const Ast *kind, const char *name) {
-    return kind->kind == AstCall && kind->a->kind == AstName &&
-           str_eq(kind->a->text, str_c(name));
+    return kind->kind == AstCall && kind->a->kind == AstName && str_eq(kind->a->text, str_c(name));
 }
 
 bool is_class(const Ast *kind) {
@@ -103,8 +102,12 @@ static bool want_range(Elab *e, Env *env, const Ast *kind, Range *out) {
         fine = fine && want_num(e, args.at[i].value, names[at], &bound[at]);
     }
     spot_leave(e, outer);
-    *out = (Range){!str_eq(kind->a->text, STR("number")), str_eq(kind->a->text, STR("wholes")),
-                   bound[0], bound[1], bound[2], bound[3]};
+    *out = (Range){!str_eq(kind->a->text, STR("number")),
+                   str_eq(kind->a->text, STR("wholes")),
+                   bound[0],
+                   bound[1],
+                   bound[2],
+                   bound[3]};
     return fine;
 }
 
@@ -137,7 +140,8 @@ static bool in_range(const Range *r, Value v) {
 
 // A parameter with a shape or a class was given neither a number nor a tensor.
 static void refuse_kind(Elab *e, const Ast *p, Value v, Str who) {
-    bool class = is_class(p->a), number = is_range(p->a) || (p->a->kind == AstList && !p->a->list.n);
+    bool class = is_class(p->a),
+         number = is_range(p->a) || (p->a->kind == AstList && !p->a->list.n);
     double quoted;
     diag(e->f, DiagE0402, here(e), SARG(who), SARG(p->text),
          class    ? "class"
@@ -174,15 +178,15 @@ static bool match_range(Elab *e, Env *env, const Ast *p, Value v, Str who) {
     Str wanted = range_text(e, &r);
     diag(e->f, DiagE0324, here(e), SARG(who), SARG(p->text), SARG(wanted), SARG(value_text(e, v)));
     if (tensor)
-        diag_help(e->f,
-                  "give it %s; what a layer is applied to stands before it: x |> %.*s(...)",
+        diag_help(e->f, "give it %s; what a layer is applied to stands before it: x |> %.*s(...)",
                   r.whole ? "a number that is known when the model is compiled" : "one number",
                   SARG(who));
     diag_note(e->f, p->span, "`%.*s` is declared here", SARG(p->text));
     return false;
 }
 
-// --- any ------------------------------------------------------------------------------------------
+// --- any
+// ------------------------------------------------------------------------------------------
 
 bool match_parameter(Elab *e, Env *env, const Ast *p, Value *v, Str who) {
     Val val;

@@ -288,8 +288,8 @@ GanStatus stream_seek(DataStream *s, uint64_t position);     // the next batch i
 GanStatus stream_fill(DataStream *s, uint64_t place, float *const *field, uint64_t *sample);
 uint64_t stream_count(const DataStream *s);            // samples
 Str stream_name(const DataStream *s, uint64_t sample); // where it came from
-// Content hashes of the field's packs in the order they are read, with a + between them; then, where
-// it is paired with another source other than row by row, a hash of the pairs.
+// Content hashes of the field's packs in the order they are read, with a + between them; then,
+// where it is paired with another source other than row by row, a hash of the pairs.
 void stream_content(const DataStream *s, uint32_t field, Text *out);
 uint32_t stream_rate(const DataStream *s, uint32_t field); // of its sounds; 0: it has none
 // Names of a label's classes, borrowed; 0: they are numbers, or its packs disagree.

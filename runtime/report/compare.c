@@ -53,6 +53,28 @@ static bool column_differs(const Column *c, uint32_t runs) {
     return false;
 }
 
+// Do two runs with the same options have different models? Then a text was edited in between.
+static bool text_was_edited(const Pasts *runs, const Columns *words) {
+    for (uint32_t r = 1; r < runs->n; r++)
+        for (uint32_t k = 0; k < r; k++) {
+            bool same = true;
+            for (uint32_t i = 0; same && i < words->n; i++)
+                same = str_eq(words->at[i].name, STR("seed")) ||
+                       str_eq(words->at[i].word[r], words->at[i].word[k]);
+            if (same && !str_eq(runs->at[r].job.hash, runs->at[k].job.hash))
+                return true;
+        }
+    return false;
+}
+
+static void add_hashes(Arena *a, Columns *out, const Pasts *runs) {
+    enum { Shown = 8 }; // digits
+    Column *c = vec_add(a, out);
+    *c = (Column){.name = STR("model hash"), .word = arena_array(a, Str, runs->n)};
+    for (uint32_t r = 0; r < runs->n; r++)
+        c->word[r] = str_sub(runs->at[r].job.hash, 0, Shown);
+}
+
 // How long a run is to be is no part of what it computes.
 static Columns columns_of_words(Arena *a, const Pasts *runs) {
     Columns all = {0}, out = {0};
@@ -72,6 +94,8 @@ static Columns columns_of_words(Arena *a, const Pasts *runs) {
             if (str_starts(all.at[i].name, STR("-s ")) != others &&
                 column_differs(&all.at[i], runs->n))
                 vec_push(a, &out, all.at[i]);
+    if (text_was_edited(runs, &out))
+        add_hashes(a, &out, runs);
     return out;
 }
 
@@ -104,12 +128,26 @@ static void add_trails(Arena *a, Columns *out, const Pasts *runs, bool report) {
         }
 }
 
-static double score_value(const Score *s) {
-    return s->real > 0 ? s->made / s->real : s->made;
+// A column of scores: a reader's has the ratio of generated to data, a program's both apart.
+typedef enum ScorePart { ScoreRatio, ScoreMade, ScoreReal } ScorePart;
+
+static double score_value(const Score *s, ScorePart part) {
+    return part == ScoreReal                   ? s->real
+           : part == ScoreRatio && s->real > 0 ? s->made / s->real
+                                               : s->made;
+}
+
+static Str score_name(Arena *a, const Score *s, ScorePart part) {
+    bool ratio = part == ScoreRatio && s->real > 0;
+    return str_format(a, "%.*s%s", SARG(s->name),
+                      ratio               ? ", generated/data"
+                      : part == ScoreReal ? ", data"
+                                          : "");
 }
 
 // The evaluations of the step that was evaluated last; of two with one seed the later.
-static void set_score(Arena scratch, const Past *p, Str name, Column *c, uint32_t run) {
+static void set_score(Arena scratch, const Past *p, Str name, ScorePart part, Column *c,
+                      uint32_t run) {
     double *value = arena_array(&scratch, double, p->score.n);
     uint64_t *seed = arena_array(&scratch, uint64_t, p->score.n);
     uint32_t n = 0, step = 0;
@@ -124,29 +162,31 @@ static void set_score(Arena scratch, const Past *p, Str name, Column *c, uint32_
         while (k < n && seed[k] != s->seed)
             k++;
         n += k == n;
-        seed[k] = s->seed, value[k] = score_value(s);
+        seed[k] = s->seed, value[k] = score_value(s, part);
     }
     Figure f = figure_of(value, n);
-    c->value[run] = f.mean, c->spread[run] = f.spread, c->step[run] = step;
+    c->value[run] = f.mean, c->spread[run] = f.spread;
+    c->step[run] = part == ScoreReal ? -1 : (int64_t)step;
 }
 
-static void add_scores(Arena *a, Columns *out, const Pasts *runs) {
+static void add_scores(Arena *a, Columns *out, const Pasts *runs, ScorePart part) {
     uint32_t first = out->n;
     for (uint32_t r = 0; r < runs->n; r++)
         for (uint32_t i = 0; i < runs->at[r].score.n; i++) {
             const Score *s = &runs->at[r].score.at[i];
-            Str name =
-                str_format(a, "%.*s%s", SARG(s->name), s->real > 0 ? ", generated/data" : "");
+            Str name = score_name(a, s, part);
             uint32_t c = first;
+            if (part == ScoreReal && isnan(s->real))
+                continue;
             while (c < out->n && !str_eq(out->at[c].name, name))
                 c++;
             if (c == out->n)
                 add_numbers(a, out, name, runs->n);
-            set_score(*a, &runs->at[r], s->name, &out->at[c], r);
+            set_score(*a, &runs->at[r], s->name, part, &out->at[c], r);
         }
 }
 
-static Columns columns_of_numbers(Arena *a, const Pasts *runs) {
+static Columns columns_of_numbers(Arena *a, const Pasts *runs, bool apart) {
     Columns out = {0};
     add_trails(a, &out, runs, false);
     add_trails(a, &out, runs, true);
@@ -161,7 +201,9 @@ static Columns columns_of_numbers(Arena *a, const Pasts *runs) {
         any = any || b || !isnan(last.value[r]);
     }
     out.n -= any ? 0 : 2;
-    add_scores(a, &out, runs);
+    add_scores(a, &out, runs, apart ? ScoreMade : ScoreRatio);
+    if (apart)
+        add_scores(a, &out, runs, ScoreReal);
     return out;
 }
 
@@ -246,7 +288,7 @@ static void fill_group(Arena *a, Str *row, const uint32_t *group, uint32_t of, u
 }
 
 Cells compare_cells(Arena *a, const Pasts *runs) {
-    Columns words = columns_of_words(a, runs), numbers = columns_of_numbers(a, runs);
+    Columns words = columns_of_words(a, runs), numbers = columns_of_numbers(a, runs, false);
     uint32_t *group = groups_of(a, runs, &words), groups = 0;
     for (uint32_t r = 0; r < runs->n; r++)
         groups += group[r] == r && group_size(group, r, runs->n) > 1;
@@ -269,21 +311,62 @@ Cells compare_cells(Arena *a, const Pasts *runs) {
     return c;
 }
 
-// --- as text -------------------------------------------------------------------------------------
+// --- as CSV --------------------------------------------------------------------------------------
 
-GanStatus compare_csv(Arena scratch, const Cells *c, Str path) {
-    Text t = {.arena = &scratch};
-    for (uint32_t i = 0; i < c->rows * c->columns; i++) {
-        text_put(&t, i % c->columns ? STR(",\"") : STR("\""));
-        for (size_t k = 0; k < c->at[i].len; k++) {
-            if (c->at[i].ptr[k] == '"')
-                text_char(&t, '"');
-            text_char(&t, c->at[i].ptr[k]);
-        }
-        text_put(&t, (i + 1) % c->columns ? STR("\"") : STR("\"\n"));
+static void put_cell(Text *t, Str s) {
+    text_put(t, t->n && t->at[t->n - 1] != '\n' ? STR(",\"") : STR("\""));
+    for (size_t k = 0; k < s.len; k++) {
+        if (s.ptr[k] == '"')
+            text_char(t, '"');
+        text_char(t, s.ptr[k]);
+    }
+    text_char(t, '"');
+}
+
+static void put_cell_number(Text *t, double x) {
+    put_cell(t, isnan(x) ? STR("") : str_double(t->arena, x));
+}
+
+// A column of numbers is up to three of the file: value, standard deviation and step. Row 0: names.
+static void put_numbers(Text *t, const Column *c, uint32_t runs, uint32_t row) {
+    bool spread = false, step = false;
+    for (uint32_t r = 0; r < runs; r++) {
+        spread = spread || !isnan(c->spread[r]);
+        step = step || c->step[r] >= 0;
+    }
+    if (row == 0) {
+        put_cell(t, c->name);
+        if (spread)
+            put_cell(t, str_format(t->arena, "%.*s, deviation", SARG(c->name)));
+        if (step)
+            put_cell(t, str_format(t->arena, "%.*s, step", SARG(c->name)));
+        return;
+    }
+    put_cell_number(t, c->value[row - 1]);
+    if (spread)
+        put_cell_number(t, c->spread[row - 1]);
+    if (step)
+        put_cell_number(t, c->step[row - 1] < 0 ? NAN : (double)c->step[row - 1]);
+}
+
+GanStatus compare_csv(Arena scratch, const Pasts *runs, Str path) {
+    Arena *a = &scratch;
+    Columns words = columns_of_words(a, runs), numbers = columns_of_numbers(a, runs, true);
+    Text t = {.arena = a};
+    for (uint32_t row = 0; row <= runs->n; row++) {
+        const Past *p = row ? &runs->at[row - 1] : NULL;
+        put_cell(&t, p ? p->dir : STR("run"));
+        put_cell(&t, p ? str_format(a, "%u", p->steps) : STR("steps"));
+        for (uint32_t i = 0; i < words.n; i++)
+            put_cell(&t, p ? words.at[i].word[row - 1] : words.at[i].name);
+        for (uint32_t i = 0; i < numbers.n; i++)
+            put_numbers(&t, &numbers.at[i], runs->n, row);
+        text_char(&t, '\n');
     }
     return file_write_atomic(path, t.at, t.n);
 }
+
+// --- as text -------------------------------------------------------------------------------------
 
 void compare_text(Text *t, const Cells *c) {
     int *width = arena_array(t->arena, int, c->columns);

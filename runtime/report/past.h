@@ -77,7 +77,9 @@ typedef struct Cells {
 } Cells;
 Cells compare_cells(Arena *a, const Pasts *runs);
 void compare_text(Text *t, const Cells *c);
-GanStatus compare_csv(Arena scratch, const Cells *c, Str path); // RFC 4180, every cell in quotes
+// RFC 4180, every cell in quotes, for programs: a row for each run, each cell one number or text,
+// or empty; numbers read back exactly.
+GanStatus compare_csv(Arena scratch, const Pasts *runs, Str path);
 // One HTML file that asks for no other: the table, curves over one another, newest samples.
 GanStatus compare_page(Arena scratch, const Pasts *runs, const Cells *c, Str path);
 

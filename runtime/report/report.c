@@ -151,7 +151,7 @@ static GanStatus report_runs(Arena *perm, Arena scratch, const Host *h, const Op
     Text t = {.arena = perm};
     Cells c = compare_cells(perm, runs);
     if (str_ends(page, STR(".csv")))
-        TRY(compare_csv(scratch, &c, page));
+        TRY(compare_csv(scratch, runs, page));
     else if (page.len)
         TRY(compare_page(scratch, runs, &c, page));
     if (o->at[OptJson].given)

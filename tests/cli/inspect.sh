@@ -211,6 +211,22 @@ expect 0 report one two                                      # damaged lines are
 expect 0 report one two -o both.csv
 sed -n 1p both.csv | grep -q '^"run","steps",' && grep -q '^"two","6",' both.csv || fail "the table: $(cat both.csv)"
 [ "$(awk -F '","' '{ print NF }' both.csv | sort -u | wc -l)" = 1 ] || fail 'rows of different lengths'
+[ "$(wc -l <both.csv)" = 3 ] || fail 'rows that are no runs'
+for column in 'distance' 'best kept' 'best kept, step' 'fakes swd pixels of 8' 'fakes swd pixels of 8, deviation' \
+    'fakes swd pixels of 8, step' 'fakes swd pixels of 8, data'; do
+    awk -F '","|^"|"$' -v name="$column" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) at = i }
+        NR == 2 { exit !(at && $at ~ /^[0-9.e-]+$/) }' both.csv || fail "no number in column $column: $(cat both.csv)"
+done
+swd=$(sed -n 's/^{"step": 6, "saved.*"swd": \([^,]*\),.*/\1/p' one/log.jsonl)
+[ -n "$swd" ] && grep -q "\"$swd\"" both.csv || fail 'the distance is rounded'
+
+# Runs whose models differ only by an edit are no seeds of one another.
+cp tiny.gan keep.gan && sed 's/conv(4,/conv(5,/' keep.gan >tiny.gan
+begin --out edited --seed 7
+mv keep.gan tiny.gan
+expect 0 report one edited
+prints '^run  *steps  *seed  *model hash '
+grep -q 'mean of' out && fail 'another model is another seed'
 expect 2 report one two -o page.pdf
 says 'what can be written is .html .csv'
 expect 1 report one nowhere
