@@ -177,7 +177,7 @@ bool file_is_dir(Str path) {
 
 // Linux keeps what one call wrote in pages as large as the call. Beyond 1 MiB it must first find
 // such pages, and clear them: 80 MB in calls of 8 MiB took ten times as long as in these
-// (docs/performance.md).
+// (docs/tuning.md).
 enum { OutBuffer = 1 << 16, WriteMost = 1 << 19 };
 
 struct FileOut {
