@@ -215,6 +215,9 @@ GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
             return fail(GAN_ERR_INPUT, "--from %.*s: there is no such run or file",
                         SARG(o->at[OptFrom].text));
     }
+    out->from_optimizer = str_eq(o->at[OptFromOptimizer].text, STR("on"));
+    if (out->from_optimizer && !out->from.len)
+        return fail(GAN_ERR_USAGE, "--from-optimizer on is for --from RUN");
     if (out->batch > BATCH_MOST)
         return fail(GAN_ERR_USAGE, "--batch %lld: the maximum is %d", (long long)out->batch,
                     BATCH_MOST);
@@ -259,14 +262,15 @@ static GanStatus change(Arena *perm, Job *job, const Options *o) {
 }
 
 GanStatus job_resume(Arena *perm, Str dir, Job *job, const Options *o) {
-    static const OptionId fixed[] = {OptSet,    OptBatch, OptDevice,   OptTf32,     OptSeed, OptOut,
-                                     OptDeterm, OptMicro, OptBucketMb, OptCompress, OptFrom};
+    static const OptionId fixed[] = {OptSet,      OptBatch,    OptDevice, OptTf32,
+                                     OptSeed,     OptOut,      OptDeterm, OptMicro,
+                                     OptBucketMb, OptCompress, OptFrom,   OptFromOptimizer};
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         if (fixed[i] == OptSet ? sets_model(o) : o->at[fixed[i]].given)
             return fail(
                 GAN_ERR_USAGE,
                 "%s is fixed once a run has begun: a run of its own, from this one's weights, is "
-                "`ganrun train %.*s --from %.*s`",
+                "`ganrun train %.*s --from %.*s`; with its optimizers' state, --from-optimizer on",
                 option_word(fixed[i]), SARG(job->origin), SARG(dir));
     TRY(ranks_comm_fits(o, str_eq(job->device, STR("cuda"))));
     TRY(change_precision(job, o));
@@ -312,6 +316,8 @@ GanStatus job_rejoin(Arena *perm, Job *job, const Job *asked, const Options *o) 
         return fail_disagrees(OptBucketMb, as_given(perm, (double)job->split.bucket / 1e6));
     if (!str_eq(job->from, asked->from))
         return fail_disagrees(OptFrom, job->from);
+    if (job->from_optimizer != asked->from_optimizer)
+        return fail_disagrees(OptFromOptimizer, job->from_optimizer ? STR("on") : STR("off"));
     return change(perm, job, o);
 }
 
@@ -366,6 +372,8 @@ void job_write(Text *t, const Job *job) {
     json_name(&j, "model"), json_put_str(&j, job->origin);
     if (job->from.len)
         json_name(&j, "from"), json_put_str(&j, job->from);
+    if (job->from_optimizer)
+        json_name(&j, "from_optimizer"), json_put_bool(&j, true);
     json_name(&j, "hash"), json_put_str(&j, job->hash);
     json_name(&j, "batch"), json_put_int(&j, job->batch);
     json_name(&j, "steps"), json_put_int(&j, job->steps);
@@ -508,6 +516,7 @@ GanStatus job_read(Arena *perm, Str text, Str path, Job *out) {
         .model = get_str(&r, "model"),
         .origin = get_str(&r, "model"),
         .from = json_string(json_get(r.root, "from"), (Str){0}),
+        .from_optimizer = json_bool(json_get(r.root, "from_optimizer"), false),
         .hash = get_str(&r, "hash"),
         .batch = get_int(&r, "batch", 1, BATCH_MOST),
         .steps = get_int(&r, "steps", 1, STEPS_MOST),

@@ -51,12 +51,13 @@ typedef struct JobStage { // a run without `stages` in its text has one
     Str says;             // the stage's own settings as text, "size=8"
 } JobStage;
 typedef struct Job {
-    Str model;     // path of the model's text: as given, or a run's resolved.gan
-    Str text;      // the model's text if it was read before, so that later edits have no effect
-    Str origin;    // path that was given when the run began
-    Str from;      // --from, absolute: run or file of the initial weights; or empty
-    Str hash;      // the model's identity, 32 digits; fixed for the life of a run
-    int64_t batch; // of the run; a stage may set its own (job_batch)
+    Str model;  // path of the model's text: as given, or a run's resolved.gan
+    Str text;   // the model's text if it was read before, so that later edits have no effect
+    Str origin; // path that was given when the run began
+    Str from;   // --from, absolute: run or file of the initial weights; or empty
+    bool from_optimizer; // --from-optimizer: and of the optimizers' initial state
+    Str hash;            // the model's identity, 32 digits; fixed for the life of a run
+    int64_t batch;       // of the run; a stage may set its own (job_batch)
     int64_t save_every;
     int64_t steps; // of all stages; 0: from the text, else DEFAULT_STEPS (job_hash)
     int64_t kimg;  // --kimg, which job_hash converts to steps; 0: not given

@@ -1,4 +1,4 @@
-// weights.c - imports weights: of another run or a file (--from), and of pretrained nets.
+// weights.c - names and shapes of weights in files, and the files of pretrained nets.
 //
 // Files are safetensors of any program, or torch.save's. Tensors are matched by name, as PyTorch's
 // layers or our checkpoints name them, never by order. Numbers of another precision are converted.
@@ -33,9 +33,9 @@ static Str torch_words(Arena *a, Str name) {
     return str_format(a, "%.*s%.*s", SARG(str_sub(name, 0, dot)), SARG(last));
 }
 
-// What PyTorch calls the slot of a name; one whose name another has by then keeps its own, so that
-// each has one: a layer with both `w` and `gain` has `weight` and `gain`.
-static Str torch_name(Arena *a, const Module *m, Str name) {
+// One whose name another slot has by then keeps its own, so that each has one: a layer with both
+// `w` and `gain` has `weight` and `gain`.
+Str weight_torch_name(Arena *a, const Module *m, Str name) {
     Str says = torch_words(a, name);
     Arena scratch = *a;
     bool earlier = true;
@@ -52,11 +52,11 @@ static Str torch_name(Arena *a, const Module *m, Str name) {
 
 Str weight_name(Arena *a, const Module *m, const Slot *s, bool of_one_net) {
     size_t from = of_one_net && s->net != NONE ? m->net.at[s->net].name.len + 1 : 0;
-    Str name = torch_name(a, m, s->name);
+    Str name = weight_torch_name(a, m, s->name);
     return str_sub(name, from, name.len);
 }
 
-static bool same_shape(const SafeTensor *t, const Slot *s) {
+bool tensor_same_shape(const SafeTensor *t, const Slot *s) {
     bool same = t && t->rank == s->type.rank;
     for (uint32_t k = 0; same && k < t->rank; k++)
         same = t->dim[k] == s->type.dim[k];
@@ -64,13 +64,22 @@ static bool same_shape(const SafeTensor *t, const Slot *s) {
 }
 
 bool tensor_fits(const SafeTensor *t, const Slot *s) {
-    return same_shape(t, s) && t->dtype == slot_tensor(s).dtype;
+    return tensor_same_shape(t, s) && t->dtype == slot_tensor(s).dtype;
+}
+
+Str weights_listed(Arena *a, const SafeFile *f) {
+    enum { Shown = 4 };
+    Text t = {.arena = a};
+    for (uint32_t i = 0; i < f->tensor.n && i < Shown; i++)
+        text_fmt(&t, "%s%.*s %.*s", i ? ", " : "", SARG(f->tensor.at[i].name),
+                 SARG(safe_shape(a, &f->tensor.at[i])));
+    text_fmt(&t, "%s, %u in all", f->tensor.n > Shown ? ", ..." : "", f->tensor.n);
+    return text_str(&t);
 }
 
 // --- numbers into slots --------------------------------------------------------------------------
 
-// Gives a slot the numbers of a tensor of its shape; those of another precision are rounded.
-static GanStatus slot_take(Exec *e, uint32_t slot, const SafeTensor *t) {
+GanStatus slot_take(Exec *e, uint32_t slot, const SafeTensor *t) {
     if (tensor_fits(t, &exec_module(e)->slot.at[slot]))
         return exec_slot_load(e, slot, t->data);
     double *room = mem_alloc(t->count * sizeof *room);
@@ -81,106 +90,6 @@ static GanStatus slot_take(Exec *e, uint32_t slot, const SafeTensor *t) {
     GanStatus st = exec_slot_put(e, slot, room, t->count);
     mem_free(room);
     return st;
-}
-
-// --- --from --------------------------------------------------------------------------------------
-
-// What a slot begins with: the tensor of its name; in a copy of a net else its model's, whose
-// weights a copy begins with; NULL: neither is there in its shape.
-static const SafeTensor *begins_with(Arena scratch, const SafeFile *f, const Module *m,
-                                     const Slot *s) {
-    Str name = s->name;
-    for (uint32_t net = s->net;;) {
-        const SafeTensor *t = safe_find(f, name);
-        uint32_t model = net == NONE ? NONE : m->net.at[net].copy_of;
-        if (!t)
-            t = safe_find(f, torch_name(&scratch, m, name));
-        if (same_shape(t, s) && t->dtype != SafeUnread)
-            return t;
-        if (model == NONE)
-            return NULL;
-        Str mine = m->net.at[net].name, its = m->net.at[model].name;
-        name = str_format(&scratch, "%.*s%.*s", SARG(its), SARG(str_sub(name, mine.len, name.len)));
-        net = model;
-    }
-}
-
-// What a slot begins with, of the newest file that has it; *of is that file.
-static const SafeTensor *find_newest(Arena scratch, const SafeFile *f, uint32_t files,
-                                     const Module *m, const Slot *s, const SafeFile **of) {
-    const SafeTensor *t = NULL;
-    for (uint32_t i = files; i-- > 0 && !t;)
-        t = begins_with(scratch, *of = &f[i], m, s);
-    return t;
-}
-
-static GanStatus take_tensors(Arena *perm, const SafeFile *f, uint32_t files, Str from, Exec *e,
-                              const Console *console, uint32_t *some) {
-    enum { Named = 4 };
-    const Module *m = exec_module(e);
-    Text absent = {.arena = perm}, copied = {.arena = perm};
-    uint32_t all = 0, taken = 0, copying = NONE; // a net of which that was said
-    for (uint32_t i = 0; i < m->slot.n; i++) {
-        const Slot *s = &m->slot.at[i];
-        if ((s->kind != SlotParam && s->kind != SlotState) || !slot_saved(m, s))
-            continue;
-        const SafeFile *of;
-        const SafeTensor *t = find_newest(*perm, f, files, m, s, &of), *named;
-        named = safe_find(t ? of : &f[files - 1], s->name);
-        all++;
-        if (t) {
-            TRY(slot_take(e, i, t));
-            taken++;
-            if (t != named && s->net != copying)
-                text_fmt(&copied, "%s%.*s", copied.n ? ", " : "", SARG(m->net.at[s->net].name));
-            copying = t != named ? s->net : copying;
-        } else if (all - taken <= Named) {
-            text_fmt(&absent, "%s%.*s%s", absent.n ? ", " : "", SARG(s->name),
-                     !named                       ? ""
-                     : named->dtype == SafeUnread ? " (of numbers that are not read)"
-                                                  : " (of another shape)");
-        }
-    }
-    say(console, "from %.*s: %u of %u weights and states%s%.*s%s%.*s%s", SARG(from), taken, all,
-        copied.n ? "; copies begin with their model's: " : "", SARG(text_str(&copied)),
-        absent.n ? "; initialized: " : "", SARG(text_str(&absent)),
-        all - taken > Named ? ", ..." : "");
-    *some = taken;
-    return GAN_OK;
-}
-
-GanStatus weights_take(Arena *perm, const Str *path, uint32_t files, Exec *e,
-                       const Console *console, uint32_t *taken) {
-    SafeFile *f = arena_array(perm, SafeFile, files);
-    GanStatus st = GAN_OK;
-    uint32_t open = 0;
-    while (st == GAN_OK && open < files) {
-        st = weights_open(perm, path[open], &f[open]);
-        open += st == GAN_OK;
-    }
-    if (st == GAN_OK)
-        st = take_tensors(perm, f, files, path[files - 1], e, console, taken);
-    while (open-- > 0)
-        safe_close(&f[open]);
-    return st;
-}
-
-GanStatus weights_from(Arena *perm, Str from, Exec *e, const Console *console) {
-    Str path = from;
-    uint32_t step;
-    if (file_is_dir(from)) {
-        TRY(checkpoint_newest(perm, from, &step));
-        if (step == NONE)
-            return fail(GAN_ERR_INPUT, "--from %.*s: there is no whole checkpoint in it",
-                        SARG(from));
-        path = run_file(perm, from, "ckpt", step, "safetensors");
-    }
-    uint32_t taken;
-    TRY(weights_take(perm, &path, 1, e, console, &taken));
-    return taken
-               ? GAN_OK
-               : fail(GAN_ERR_INPUT,
-                      "--from %.*s: it has no weight of this model's names and shapes", SARG(path));
 }
 
 // --- pretrained nets -----------------------------------------------------------------------------
@@ -260,7 +169,7 @@ typedef struct Match { // of one slot
 typedef VEC(Match) Matches;
 
 static bool match_fits(const Module *m, const Match *x) {
-    return same_shape(x->is, &m->slot.at[x->slot]) && is_real(x->is);
+    return tensor_same_shape(x->is, &m->slot.at[x->slot]) && is_real(x->is);
 }
 
 // A net's slots, and what of the file they are given.
@@ -281,29 +190,23 @@ static Matches match(Arena *a, const Module *m, uint32_t net, Str prefix, const 
 // Both sides, in one line: the first that does not fit, how many do not, and what the file has.
 static GanStatus refuse_file(Arena scratch, const Module *m, const Net *net, Str path,
                              const Matches *all, const SafeFile *f) {
-    enum { Shown = 4 };
     Arena *a = &scratch;
     const Match *first = NULL;
-    Text has = {.arena = a};
     uint32_t wrong = 0;
     for (uint32_t i = 0; i < all->n; i++)
         if (!match_fits(m, &all->at[i]))
             first = wrong++ ? first : &all->at[i];
-    for (uint32_t i = 0; i < f->tensor.n && i < Shown; i++)
-        text_fmt(&has, "%s%.*s %.*s", i ? ", " : "", SARG(f->tensor.at[i].name),
-                 SARG(safe_shape(a, &f->tensor.at[i])));
     SafeTensor want = slot_tensor(&m->slot.at[first->slot]);
     Str found = !first->is           ? STR("is not there")
                 : is_real(first->is) ? str_format(a, "is %.*s", SARG(safe_shape(a, first->is)))
                                      : what_is(a, first->is);
-    return fail(GAN_ERR_INPUT,
-                "%.*s: %u of %u weights and states of net %.*s are not in it: %.*s of %.*s %.*s; "
-                "it has %.*s%s, %u in all (ganrun data inspect lists them). What all its names "
-                "begin with is said in the text: "
-                "pretrained(f, file, prefix=\"...\")",
-                SARG(path), wrong, all->n, SARG(net->name), SARG(first->name),
-                SARG(safe_shape(a, &want)), SARG(found), SARG(text_str(&has)),
-                f->tensor.n > Shown ? ", ..." : "", f->tensor.n);
+    return fail(
+        GAN_ERR_INPUT,
+        "%.*s: %u of %u weights and states of net %.*s are not in it: %.*s of %.*s %.*s; "
+        "it has %.*s (ganrun data inspect lists them). What all its names begin with is said "
+        "in the text: pretrained(f, file, prefix=\"...\")",
+        SARG(path), wrong, all->n, SARG(net->name), SARG(first->name), SARG(safe_shape(a, &want)),
+        SARG(found), SARG(weights_listed(a, f)));
 }
 
 static GanStatus take_matches(Exec *e, Str path, const Matches *all, Hash128 *hash) {

@@ -8,14 +8,20 @@
 // The name of a weight or state in a PyTorch state dict: "G.conv.3.weight"; `of_one_net`: without
 // the net's name.
 Str weight_name(Arena *a, const Module *m, const Slot *s, bool of_one_net);
-bool tensor_fits(const SafeTensor *t, const Slot *s); // in shape and precision; t may be NULL
+Str weight_torch_name(Arena *a, const Module *m, Str name); // the same of the name of a slot
+bool tensor_fits(const SafeTensor *t, const Slot *s);       // in shape and precision; t may be NULL
+bool tensor_same_shape(const SafeTensor *t, const Slot *s); // t may be NULL
+Str weights_listed(Arena *a, const SafeFile *f);            // the first tensors, for a message
+// Gives a slot the numbers of a tensor of its shape; those of another precision are rounded.
+GanStatus slot_take(Exec *e, uint32_t slot, const SafeTensor *t);
 // Copies weights and states by name (ours or PyTorch's) and shape from another run's newest whole
-// checkpoint, or from a file, rounded to the precision here. A copy of a net that the file lacks is
-// initialized from its original's weights there; optimizer state is not copied. Reports how many
-// were copied and which were missing. GAN_ERR_INPUT: none was copied.
-GanStatus weights_from(Arena *perm, Str from, Exec *e, const Console *console);
-// The same from several files, at least one, oldest first: each weight comes from the newest file
-// that has it. *taken: how many were copied, possibly none.
+// checkpoint, or from a file, rounded to the precision here; a file of a single net may lack its
+// name. A copy of a net that the file lacks is initialized from its original's weights there. With
+// `optimizers` their state is copied too. Reports how many were copied and which were missing.
+// GAN_ERR_INPUT: none was copied.
+GanStatus weights_from(Arena *perm, Str from, bool optimizers, Exec *e, const Console *console);
+// Weights and states from several files, at least one, oldest first: each weight comes from the
+// newest file that has it. *taken: how many were copied, possibly none.
 GanStatus weights_take(Arena *perm, const Str *path, uint32_t files, Exec *e,
                        const Console *console, uint32_t *taken);
 // Sets the path of a pretrained net's file, a pair of --weights.

@@ -288,6 +288,7 @@ Words past_words(Arena *a, const Job *j) {
                  j->setting.at[i].value);
     add_word(a, &w, "data", pairs_word(a, j->data.at, j->data.n));
     add_word(a, &w, "from", j->from);
+    add_word(a, &w, "from_optimizer", j->from_optimizer ? STR("on") : STR("off"));
     add_word(a, &w, "batch", number_word(a, j->batch));
     add_word(a, &w, "seed", number_word(a, (int64_t)j->seed));
     add_word(a, &w, "device", j->device);

@@ -30,7 +30,8 @@ GanStatus train_restore(Train *t, bool resume, Checkpoint *at) {
     if (ranks_first(t->comm))
         TRY(weights_pretrained(t->perm, t->job, t->session.exec, !found));
     if (!resume && t->job->from.len && ranks_first(t->comm))
-        TRY(weights_from(t->perm, t->job->from, t->session.exec, &t->host->console));
+        TRY(weights_from(t->perm, t->job->from, t->job->from_optimizer, t->session.exec,
+                         &t->host->console));
     TRY(comm_bcast(t->comm, at, sizeof *at, 0));
     at->model = want.model; // rank 0's addresses are of no use here
     at->data = ranks_first(t->comm) ? at->data : (Str){0};

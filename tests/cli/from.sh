@@ -31,8 +31,43 @@ says '13 of 14 weights and states; initialized: G.dense.0.w (of another shape)$'
 sed -e 's/^  report.*/  ema(G_avg, G, keep=0.999)\n  report apart = gap/' -e 's/^  z = .*/&\n  gap = mean((G(z) - G_avg(z))^2)/' \
     -e 's/^opt/net G_avg = copy(G)\n&/' tiny.gan >average.gan
 go average.gan --data x=s.pack --batch 4 --steps 1 --out f --from a
-says '20 of 20 weights and states; copies begin with their model.s: G_avg$'
+says '20 of 20 weights and states; from the nets they are copies of: G_avg$'
 grep -q '"reports": {"apart": 0}' f/log.jsonl || fail 'G_avg differs from G'
+# An exported file, whose names are PyTorch's; one of a single net, without its name; one of a net in DataParallel.
+expect 0 export a -o all.safetensors
+go tiny.gan --data x=s.pack --batch 4 --steps 1 --out all --from all.safetensors
+says ': 14 of 14 weights and states$'
+same b/ckpt/00000000.safetensors all/ckpt/00000000.safetensors
+go tiny.gan -s nz=6 --data x=s.pack --batch 4 --steps 1 --out other --from all.safetensors
+says '13 of 14 weights and states; initialized: G.dense.0.w (of another shape)$'
+expect 0 export a --net G -o g.safetensors
+go tiny.gan --data x=s.pack --batch 4 --steps 1 --out one --from g.safetensors
+says ': 6 of 14 weights and states; initialized: D.conv.0.w, '
+cat >wrapped.gan <<'M'
+model wrapped
+data x : image(3, 8, 8) scale(-1, 1)
+net module(z: [4]) -> [3, 8, 8] { z |> dense(3*8*8) |> reshape(3, 8, 8) |> batch_norm |> tanh }
+step { update module minimize mean((module(normal(4)) - x)^2) using adam() }
+M
+go wrapped.gan --data x=s.pack --batch 4 --steps 1 --out wrapped
+expect 0 export wrapped -o wrapped.safetensors
+go tiny.gan --data x=s.pack --batch 4 --steps 1 --out unwrapped --from wrapped.safetensors
+says ': 6 of 14 weights and states; initialized: D.conv.0.w, '
+# With another learning rate, and the optimizers' state.
+sed 's/lr=1e-3/lr=1e-4/' tiny.gan >slower.gan
+go slower.gan --data x=s.pack --batch 4 --steps 1 --out slow --from a --from-optimizer on
+says '^24 of 24 tensors of optimizers. state$'
+numbers() { tail -c "$(($(wc -c <"$1") - $(od -An -tu8 -N8 "$1") - 8))" "$1"; }
+numbers a/ckpt/00000006.safetensors >a.numbers
+numbers slow/ckpt/00000000.safetensors >slow.numbers
+[ "$(wc -c <a.numbers)" -gt 10000 ] && same a.numbers slow.numbers
+expect 2 train slower.gan --data x=s.pack --batch 4 --steps 1 --out slow --resume auto --from a
+says 'begun with --from-optimizer=on: give the same'
+expect 0 train slower.gan --data x=s.pack --batch 4 --steps 2 --out slow --resume auto --from a --from-optimizer on
+expect 1 train slower.gan --data x=s.pack --batch 4 --steps 1 --out none --from all.safetensors --from-optimizer on
+says 'all.safetensors has no state of these optimizers'
+expect 2 train slower.gan --data x=s.pack --batch 4 --steps 1 --out none --from-optimizer on
+absent none
 # From another precision, and back bit-identically.
 go tiny.gan --data x=s.pack --batch 4 --steps 1 --device ref --precision f64 --out g --from a
 says ': 14 of 14 weights and states$'
@@ -68,7 +103,7 @@ net F(z: [3]) -> [1] = z |> dense(1)
 step { update F minimize mean(F(normal(3))^2) using adam() }
 M
 refused_run 1 train other.gan --out none --from a
-says 'no weight of this model'
+says 'no weight of this model.*as F.dense.0.weight .1, 3.; it has .* in all'
 expect 2 train b --from a
 says 'fixed once a run has begun'
 expect 2 train tiny.gan --data x=s.pack --batch 4 --steps 4 --out b --resume auto

@@ -119,7 +119,7 @@ static void look_tensors(Arena *a) {
                           SARG(hash_hex(a, hash128(bytes.ptr, bytes.len))));
     folder_put(*a, at(a, "ckpt/00000001.json"), json.ptr, json.len);
     look_checkpoint(a);
-    (void)weights_from(a, path, session.exec, &host.console);
+    (void)weights_from(a, path, true, session.exec, &host.console);
 }
 
 // --- the files, and who reads them ---------------------------------------------------------------
