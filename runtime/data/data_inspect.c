@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FirstNames = 5, SizesShown = 5, SizesInJson = 16, BadMost = 20 };
+enum { FirstNames = 5, SizesShown = 5, SizesInJson = 16, BadMost = 20, ClassesShown = 20 };
+enum { ClassesCounted = 1 << 24 }; // a damaged file may say anything
 
 typedef struct SizeCount {
     uint32_t w, h, channels, bits; // of images
@@ -29,7 +30,8 @@ typedef struct Survey { // what was found, whatever the source
     Map size_of;         // hash of a kind of image or sound to its number in `size`, from 1
     double lo, hi;       // values of the samples
     const Pack *pack;    // or NULL
-    const Array *array;  // or NULL
+    uint64_t *of_class[PACK_MAX_FIELDS]; // of a pack's labels: [classes] samples; or NULL
+    const Array *array;                  // or NULL
 } Survey;
 
 // --- gathering -----------------------------------------------------------------------------------
@@ -167,6 +169,21 @@ static void look_at_pack(Survey *s, const Pack *p) {
     }
 }
 
+static void count_classes(Survey *s, const Pack *p) {
+    for (uint32_t i = 0; i < p->fields; i++) {
+        const PackField *f = &p->field[i];
+        if (f->kind != DataLabel || f->classes > ClassesCounted)
+            continue;
+        s->of_class[i] = arena_array(s->arena, uint64_t, f->classes);
+        for (uint64_t k = 0; k < p->count; k++) {
+            uint32_t class;
+            memcpy(&class, pack_record(p, k) + f->offset, sizeof class);
+            if (class < f->classes)
+                s->of_class[i][class]++;
+        }
+    }
+}
+
 // --- telling -------------------------------------------------------------------------------------
 
 static Str shape_list(Arena *a, uint32_t rank, const int64_t *dim) {
@@ -198,6 +215,30 @@ static const char *mode_name(uint32_t channels) {
     return names[channels];
 }
 
+// How many samples the classes have, and the first ones' names.
+static void tell_classes(const PackField *f, const uint64_t *samples, FILE *out) {
+    uint64_t least = UINT64_MAX, most = 0;
+    uint32_t empty = 0;
+    for (uint32_t c = 0; samples && c < f->classes; c++) {
+        empty += samples[c] == 0;
+        least = samples[c] && samples[c] < least ? samples[c] : least;
+        most = samples[c] > most ? samples[c] : most;
+    }
+    fprintf(out, "           %u class%s", f->classes, f->classes == 1 ? "" : "es");
+    if (most && least == most)
+        fprintf(out, " of %" PRIu64 " sample%s", most, most == 1 ? "" : "s");
+    else if (most)
+        fprintf(out, " of %" PRIu64 " to %" PRIu64 " samples", least, most);
+    if (empty)
+        fprintf(out, ", %u without any", empty);
+    fputc('\n', out);
+    for (uint32_t c = 0; samples && f->class_name && c < f->classes && c < ClassesShown; c++)
+        fprintf(out, "           class %u: %.*s (%" PRIu64 ")\n", c, SARG(f->class_name[c]),
+                samples[c]);
+    if (f->class_name && f->classes > ClassesShown)
+        fprintf(out, "           and %u more\n", f->classes - ClassesShown);
+}
+
 static void tell_pack(const Survey *s, FILE *out) {
     const Pack *p = s->pack;
     for (uint32_t i = 0; i < p->fields; i++) {
@@ -205,8 +246,8 @@ static void tell_pack(const Survey *s, FILE *out) {
         Str shape = shape_list(s->arena, f->rank, f->dim);
         fprintf(out, "field      %.*s: %s [%.*s]\n", SARG(f->name), pack_dtype_name(f->dtype),
                 SARG(shape));
-        for (uint32_t c = 0; f->class_name && c < f->classes && c < BadMost; c++)
-            fprintf(out, "           class %u: %.*s\n", c, SARG(f->class_name[c]));
+        if (f->kind == DataLabel)
+            tell_classes(f, s->of_class[i], out);
     }
     Str line = data_line(s->arena, p);
     fprintf(out, "model      %.*s\n", SARG(line));
@@ -311,6 +352,10 @@ static void put_pack(const Survey *s, JsonOut *j) {
         if (f->kind == DataLabel) {
             json_name(j, "classes");
             json_put_int(j, f->classes);
+            json_name(j, "samples"), json_open(j, '[');
+            for (uint32_t c = 0; s->of_class[i] && c < f->classes; c++)
+                json_put_int(j, (int64_t)s->of_class[i][c]);
+            json_close(j, ']');
         }
         json_close(j, '}');
     }
@@ -398,6 +443,7 @@ static GanStatus look(Survey *s, Str path, Str dataset, Pack *pack, ArrayFile *a
     case SourcePack:
         TRY(pack_open(s->arena, path, pack));
         look_at_pack(s, pack);
+        count_classes(s, pack);
         return GAN_OK;
     case SourceNpy:
     case SourceNpz:

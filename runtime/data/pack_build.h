@@ -7,7 +7,7 @@
 
 // By which part of its name a member finds its label.
 typedef enum LabelKey {
-    LabelByFolder, // "cat/1.png": cat
+    LabelByFolder, // "cat/1.png" and "cat/old/2.png": cat
     LabelByPath,   // cat/1.png
     LabelByStem,   // cat/1, up to the base name's first dot, as WebDataset groups files
 } LabelKey;
@@ -33,6 +33,7 @@ typedef struct Labels {
     LabelKey key;
     KeyLabelVec of;  // sorted by key
     FloatVec vector; // [labels][width]
+    Str root;        // by folder: what all names begin with, ending in /, or ""
     Str in;          // where labels are, in words
     Str words;       // of a table: its name and columns, to be told of the pack; else ""
     // Of an array's samples:

@@ -22,9 +22,15 @@ Str member_path(Str name) {
     return str_starts(name, STR("./")) ? str_sub(name, 2, name.len) : name;
 }
 
+// The outermost folder below the root: as in ImageFolder, what lies deeper belongs to it. Of a file
+// in the root itself "".
+static Str class_folder(Str root, Str name) {
+    Str rest = str_sub(member_path(name), root.len, SIZE_MAX);
+    size_t slash = str_find(rest, '/');
+    return slash < rest.len ? str_sub(rest, 0, slash) : (Str){0};
+}
+
 static Str key_of(LabelKey key, Str name) {
-    if (key == LabelByFolder)
-        return path_dir(name);
     Str base = path_base(name);
     size_t end = key == LabelByStem ? name.len - base.len + str_find(base, '.') : name.len;
     return member_path(str_sub(name, 0, end));
@@ -75,18 +81,44 @@ Str *labels_sorted_names(StrVec *names, uint32_t *n) {
     return names->at;
 }
 
+// The folder that holds all of these files, with the slash behind it; "" where none does.
+static Str common_folder(const StrVec *names) {
+    Str root = names->n ? member_path(names->at[0]) : (Str){0};
+    for (uint32_t i = 0; i < names->n; i++)
+        while (root.len &&
+               (root.ptr[root.len - 1] != '/' || !str_starts(member_path(names->at[i]), root)))
+            root.len--;
+    return root;
+}
+
+// Where all files are in one folder, that is the class.
+static Str only_class(Str root) {
+    return root.len ? path_base(str_sub(root, 0, root.len - 1)) : STR(".");
+}
+
 static GanStatus labels_of_folders(Build *b) {
-    StrVec names = {0};
+    StrVec names = {0}, folders = {0};
     TRY(source_names(b->perm, b->path, b->kind, &names));
-    for (uint32_t i = 0; i < names.n; i++)
-        names.at[i] = path_dir(names.at[i]);
-    uint32_t n;
     Labels *l = &b->labels;
     l->key = LabelByFolder;
     l->in = STR("folders");
-    l->class_name = labels_sorted_names(&names, &n);
+    l->root = common_folder(&names);
+    for (uint32_t i = 0; i < names.n; i++) {
+        Str folder = class_folder(l->root, names.at[i]);
+        if (folder.len)
+            vec_push(b->perm, &folders, folder);
+    }
+    if (!folders.n) {
+        Str *name = arena_array(b->perm, Str, 1);
+        *name = only_class(l->root);
+        l->class_name = name;
+        labels_add_class(b->perm, l, (Str){0}, 0);
+        return GAN_OK;
+    }
+    uint32_t n;
+    l->class_name = labels_sorted_names(&folders, &n);
     for (uint32_t i = 0; i < n; i++)
-        labels_add_class(b->perm, l, names.at[i], i);
+        labels_add_class(b->perm, l, folders.at[i], i);
     return labels_sort(l);
 }
 
@@ -255,7 +287,10 @@ GanStatus build_put_label_of(const Build *b, Str name, uint8_t *record) {
     const Labels *l = &b->labels;
     if (!l->on)
         return GAN_OK;
-    const KeyLabel *at = labels_find(l, key_of(l->key, name));
+    const KeyLabel *at = labels_find(l, l->key == LabelByFolder ? class_folder(l->root, name)
+                                                                : key_of(l->key, name));
+    if (!at && l->key == LabelByFolder)
+        return fail(GAN_ERR_INPUT, "it lies beside the folders of the classes, in none of them");
     if (!at)
         return fail(GAN_ERR_INPUT, "no label for it in %.*s", SARG(l->in));
     if (l->width)

@@ -1,7 +1,7 @@
-// table.c - rows of a table in text: values separated by commas or tabs, or columns between blanks.
+// table.c - rows of a table in text: values separated by a character, or columns between blanks.
 //
 // In: a whole file's text. Out: its rows, one by one, each a list of fields; empty lines are passed
-// over. Where a comma or tab separates, a field in double quotes may hold separators, line ends
+// over. Where a character separates, a field in double quotes may hold separators, line ends
 // and, doubled, quotes (RFC 4180), and blanks around a field are dropped.
 #include "sources.h"
 

@@ -104,8 +104,8 @@ static void adapt_names(Arena *perm, const Module *m, SafeFile *f) {
     drop_wrappers(perm, f);
     uint32_t net = any_fits(*perm, m, f) ? NONE : net_held(*perm, m, f);
     for (uint32_t i = 0; net != NONE && i < f->tensor.n; i++)
-        f->tensor.at[i].name = str_format(perm, "%.*s.%.*s", SARG(m->net.at[net].name),
-                                          SARG(f->tensor.at[i].name));
+        f->tensor.at[i].name =
+            str_format(perm, "%.*s.%.*s", SARG(m->net.at[net].name), SARG(f->tensor.at[i].name));
 }
 
 // --- all weights ---------------------------------------------------------------------------------

@@ -64,6 +64,52 @@ static void non_ascii_folder_names_are_distinct_classes(void **state) {
     pack_close(&k);
 }
 
+// As ImageFolder does: the outermost folder is the class, whatever lies deeper; but a folder that
+// holds all files, such as an archive's own, is none.
+static void the_outermost_folder_is_the_class(void **state) {
+    static const struct {
+        const char *name[3];
+        uint32_t classes;
+        const char *class_name[3];
+        uint32_t label[3];
+    } cases[] = {
+        {{"cat/old/1.png", "cat/2.png", "dog/a/b/3.png"}, 2, {"cat", "dog"}, {0, 0, 1}},
+        {{"./set/dog/1.png", "./set/cat/2.png", "./set/cat/old/3.png"},
+         2,
+         {"cat", "dog"},
+         {1, 0, 0}},
+        {{"n1/images/1.png", "n2/images/1.png", "n10/images/1.png"},
+         3,
+         {"n1", "n10", "n2"},
+         {0, 2, 1}},
+        {{"set/cat/1.png", "set/cat/2.png", "set/cat/3.png"}, 1, {"cat"}, {0, 0, 0}},
+        {{"cats/1.png", "cat/2.png", "c/3.png"}, 3, {"c", "cat", "cats"}, {2, 1, 0}},
+        {{"1.png", "2.png", "3.png"}, 1, {"."}, {0, 0, 0}},
+    };
+    Fixture *p = *state;
+    Str png = picture(p);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Pack k = {0};
+        Member m[3];
+        for (int j = 0; j < 3; j++)
+            m[j] = (Member){cases[i].name[j], png, false};
+        write_zip(p, "a.zip", 3, m);
+        assert_ok(pack(p, "a.zip", "folders", &k));
+        assert_int_equal(k.field[1].classes, cases[i].classes);
+        for (uint32_t c = 0; c < cases[i].classes; c++)
+            assert_str(k.field[1].class_name[c], cases[i].class_name[c]);
+        for (uint64_t j = 0; j < 3; j++)
+            assert_int_equal(label_at(&k, j), cases[i].label[j]);
+        pack_close(&k);
+    }
+    Pack k = {0};
+    write_zip(p, "a.zip", 3,
+              (const Member[]){
+                  {"cat/1.png", png, false}, {"2.png", png, false}, {"dog/3.png", png, false}});
+    assert_refused(pack(p, "a.zip", "folders", &k),
+                   "2.png: it lies beside the folders of the classes");
+}
+
 #define NAMED "{\"labels\": [[\"00000/a.png\", 2], [\"00001/b.png\", 0], [\"00000/c.png\", 2]]}"
 
 static void check_stylegan(const Pack *k) {
@@ -227,6 +273,13 @@ static void tables_of_every_form_are_read(void **state) {
         const char *first; // the first class's name
     } cases[] = {
         {"a.csv", "file,label\n000001.png,2\n000003.png,0\n000002.png,1\n", "", 3, {2, 1, 0}, NULL},
+        {"a.csv",
+         "\xef\xbb\xbf"
+         "file;label\r\n000001.png;2\r\n\"000003.png\";0\r\n000002.png;1\r\n",
+         "",
+         3,
+         {2, 1, 0},
+         NULL},
         {"a.csv", "000001.png,4\r\n000002.png,0\r\n\r\n000003.png,4", "", 5, {4, 0, 4}, NULL},
         {"a.csv",
          "\xef\xbb\xbfid,breed\n000001,pug\n000002,\"dog, \"\"big\"\"\"\n000003,pug",
@@ -318,7 +371,7 @@ static void a_table_that_does_not_fit_is_refused(void **state) {
                    "--label-columns is for labels of a");
     write_image(p, "set/more/000001.png", 8, 8, 1);
     write_text(p, "set/t.csv", "000001.png,1\n000002.png,1\n000003.png,1\n");
-    assert_ok(pack(p, "set", "folders", &k));
+    assert_ok(pack(p, "set", "", &k));
     pack_close(&k);
     assert_refused(pack(p, "set", "t.csv", &k), "two files are 000001.png");
     write_text(p, "set/t.csv",
@@ -485,6 +538,7 @@ static void a_tar_cut_between_members_is_noticed(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         T(non_ascii_folder_names_are_distinct_classes),
+        T(the_outermost_folder_is_the_class),
         T(a_dataset_json_has_the_classes),
         T(a_dataset_json_that_does_not_fit_is_refused),
         T(a_dataset_json_has_vectors),
