@@ -1,6 +1,7 @@
 // dnn_conv.c - the three convolutions as oneDNN primitives.
 //
-// Activations keep the plan's layout, except where narrow groups run over large samples. The
+// Activations keep the plan's layout, which is channels-last, except where narrow groups run over
+// large samples, and those without a batch axis, which the plan lays out as it does weights. The
 // library chooses the weights' layout; a reorder converts between it and the plan's [o, k..., i].
 #include "dnn.h"
 
@@ -188,14 +189,24 @@ static bool pad_here(Dnn *d, DnnConv *c, DnnTensor *x, Padding **out) {
     return x->layout;
 }
 
+// For any other layout than channels-last the library has its reference implementation only: 16
+// channels of 42x42 pixels take 386 ms by it, 0.2 ms here with the copies. False if s changed.
+static bool put_channels_last(DnnShape *s) {
+    DnnShape before = *s;
+    dnn_channels_last(s);
+    return !memcmp(before.stride, s->stride, (size_t)s->n * sizeof *s->stride);
+}
+
 static dnnl_status_t prepare_library(Dnn *d, DnnCall *call, const Roles *r, DnnConv *c,
                                      DnnTensor t[Sides], bool *done) {
+    bool x_as_planned = put_channels_last(&c->src);
+    put_channels_last(&c->dst);
     c->src.any = c->dst.any = groups_are_narrow(c);
     c->weights.any = true;
     DnnDesc *desc = dnn_new_desc(d);
     dnnl_status_t s = dnn_conv_desc(dnn_engine(d), r->kind, c, desc);
     Padding *padding;
-    if (s == dnnl_unimplemented && r->kind == DnnConvForward &&
+    if (s == dnnl_unimplemented && r->kind == DnnConvForward && x_as_planned &&
         pad_here(d, c, &t[SideX], &padding)) {
         s = dnn_conv_desc(dnn_engine(d), r->kind, c, desc);
         if (s == dnnl_success)

@@ -505,7 +505,7 @@ static Val slot_value(Bench *b, const char *name, Type t) {
 }
 
 typedef struct ConvCase {
-    int batch;
+    int batch; // 0: without a batch axis
     int64_t c, o, x[3], k[3];
     ConvGeom geom;
 } ConvCase;
@@ -513,9 +513,9 @@ typedef struct ConvCase {
 // A convolution and both its gradients: x, w and y's gradient become them.
 static void conv_module(Bench *b, const ConvCase *k) {
     Func *f = &b->m.step;
-    b->m.batch = k->batch;
+    b->m.batch = k->batch ? k->batch : 1;
     f->name = STR("step");
-    graph_init(&f->g, b->a, k->batch);
+    graph_init(&f->g, b->a, b->m.batch);
     f->blocks = 1;
     vec_push(b->a, &f->tape, ((Ctl){.kind = CtlBlock}));
     const ConvGeom *geom = &k->geom;
@@ -526,9 +526,9 @@ static void conv_module(Bench *b, const ConvCase *k) {
         wd[2 + i] = k->k[i];
         yd[1 + i] = (padded - geom->dilation[i] * (k->k[i] - 1) - 1) / geom->stride[i] + 1;
     }
-    Type image = type_make(true, (int)geom->n + 1, xd);
+    Type image = type_make(k->batch > 0, (int)geom->n + 1, xd);
     Val x = slot_value(b, "x", image),
-        gy = slot_value(b, "gy", type_make(true, (int)geom->n + 1, yd)),
+        gy = slot_value(b, "gy", type_make(k->batch > 0, (int)geom->n + 1, yd)),
         w = slot_value(b, "w", type_make(false, (int)geom->n + 2, wd));
     vec_push(b->a, &f->effect, Write(0, ConvDx(gy, w, geom, image)).id);
     vec_push(b->a, &f->effect, Write(1, Conv(x, w, geom)).id);
@@ -536,6 +536,14 @@ static void conv_module(Bench *b, const ConvCase *k) {
 }
 
 static const ConvCase conv_cases[] = {
+    // of a shared value, which the plan does not lay out channels-last (dnn_conv.c)
+    {0, 16, 24, {12, 10}, {3, 3}, {2, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1}},
+    {0, 3, 16, {9, 11}, {4, 4}, {2, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 1}},
+    {0, 1, 5, {8, 7}, {3, 2}, {2, {1, 1}, {0, 0}, {0, 0}, {1, 1}, 1}},
+    {0, 16, 16, {40}, {3}, {1, {1}, {9}, {9}, {9}, 1}},
+    {0, 32, 32, {67, 67}, {3, 3}, {2, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 2}},
+    {0, 24, 24, {9, 11}, {5, 5}, {2, {1, 1}, {2, 2}, {2, 2}, {1, 1}, 24}},
+    {0, 4, 6, {4, 5, 6}, {2, 3, 3}, {3, {1, 2, 1}, {0, 1, 1}, {1, 1, 2}, {1, 1, 1}, 1}},
     // narrow groups over samples larger than a core's cache: in the library's layout (dnn_conv.c)
     {1, 32, 32, {8, 8}, {3, 3}, {2, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 2}},
     {1, 32, 32, {67, 67}, {3, 3}, {2, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 2}},
