@@ -80,8 +80,8 @@ GanStatus compile_file(Front *f, const CompileOptions *o, Compiled *out);
 GanStatus compile_plans(Arena *perm, Module *m, const CompileOptions *o, Compiled *out);
 // Gives `m` the slots of scales where its losses are scaled so; compile_plans does.
 void compile_scales(Arena *perm, Module *m, const CompileOptions *o);
-// Bytes of what is there at once: slots, and the work of the function that needs most of it;
-// `card`: with room for its libraries (room.c).
+// Peak bytes: slots, and the largest work memory of a function; `card`: with the workspace of a
+// card's libraries (room.c).
 size_t compiled_bytes(const Compiled *c, bool card);
 // GAN_ERR_MEMORY where all plans are made and take more than o->memory after all; with a batch that
 // fits, compiled to be sure.

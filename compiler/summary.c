@@ -212,8 +212,8 @@ static void remade_row(Text *t, const Plan *p) {
     if (r && r->launches)
         text_fmt(
             t,
-            "  computed again in %.*s, instead of held: %u launches, %.2f GFLOP, %.1f MiB read "
-            "and written; work %.1f MiB instead of %.1f MiB\n",
+            "  recomputed in %.*s (rematerialization): %u launches, %.2f GFLOP, %.1f MiB read and "
+            "written; work memory %.1f MiB instead of %.1f MiB\n",
             SARG(p->func->name), r->launches, r->gflop, r->bytes / 1048576,
             (double)p->work_bytes / 1048576, (double)r->held / 1048576);
 }
@@ -275,7 +275,7 @@ void model_summary(Text *t, const Compiled *c) {
     text_fmt(
         t,
         "\n  weights, optimizer state and data: %.1f MiB; peak, with work memory: %.1f MiB; on a "
-        "card, with room for its libraries: %.1f MiB\n",
+        "card, with workspace of its libraries: %.1f MiB\n",
         (double)c->step.slot_bytes / 1048576, (double)compiled_bytes(c, false) / 1048576,
         (double)compiled_bytes(c, true) / 1048576);
     text_fmt(t, "  the step as written: %.2f GFLOP; compiled: %.2f GFLOP\n\n", c->step.gflop_model,
