@@ -117,11 +117,13 @@ GanStatus xform_plan(const DataField *want, const PackField *have, double lo, do
          spatial = have->rank == 3 || flat;
     if ((want->rank != have->rank && !flat) ||
         (!spatial && !same_shape(want, have->rank, have->dim))) {
+        bool lengths = want->rank == 2 && have->rank == 2 && want->dim[0] == have->dim[0];
         return fail(GAN_ERR_INPUT,
                     "%.*s: the model expects [%s], the data has [%s]: `ganrun data inspect` prints "
-                    "the `data` line for it, --data %.*s=PATH names other data",
+                    "the `data` line for it, --data %.*s=PATH names other data%s",
                     SARG(want->name), shape_text(want->rank, want->dim).at,
-                    shape_text(have->rank, have->dim).at, SARG(want->name));
+                    shape_text(have->rank, have->dim).at, SARG(want->name),
+                    lengths ? "; sounds are packed again with another --length" : "");
     }
     p.c = (uint32_t)(have->bytes / pack_dtype_size(have->dtype));
     if (spatial) {

@@ -98,13 +98,14 @@ static bool class_named(const Strs *classes, Str name, double *out) {
     return false;
 }
 
-// 0,3,5 or cats,dogs: one each for a sample, then from the beginning. A name goes before a number.
+// 0,3,5 or cats,dogs: one each for a sample, then from the beginning. A name goes before a number;
+// the last name may have commas in it.
 static GanStatus read_numbers(Arena *perm, Str name, Str text, const Strs *classes, Given *out) {
     VEC(float) x = {0};
     for (Str rest = text;;) {
-        size_t comma = str_find(rest, ',');
-        Str word = str_sub(rest, 0, comma);
         double one;
+        size_t comma = class_named(classes, rest, &one) ? rest.len : str_find(rest, ',');
+        Str word = str_sub(rest, 0, comma);
         if (!class_named(classes, word, &one) && !str_to_double(word, &one))
             return no_number(perm, name, word, classes);
         vec_push(perm, &x, (float)one);

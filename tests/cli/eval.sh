@@ -57,7 +57,7 @@ refused 1 'three is one value, not one per sample; add 0[*]sample_index() to mak
 refused 2 'no metric `swf`: did you mean `swd`' ganrun eval run --metric swf
 refused 2 'fid is of the features of a trained net: --features' ganrun eval run --metric fid
 refused 2 'no sample `fake`'                    ganrun eval run --entry fake
-refused 2 'no sample `pictures`: its first is `fakes`' ganrun eval run --entry pictures
+refused 2 'no sample `pictures`: it has `fakes`' ganrun eval run --entry pictures
 refused 1 'nothing to evaluate'                  ganrun eval run --metric chamfer
 refused 1 'not the folder of a run'             ganrun eval tiny.gan
 "$ganrun" data synth shapes --out few.pack --count 12 --size 8 >/dev/null

@@ -154,5 +154,13 @@ expect 0 sample named -o n.npy --count 3 --input y=triangle,circle --input k=0 -
 [ "$(tail -c +129 n.npy | od -An -v -w32 -tf4 | awk '{ printf "%s%s%s ", $1, $2, $3 }')" = '001 100 001 ' ] || fail 'not the classes named'
 expect 2 sample named -o n.npy --input y=squares
 says 'did you mean `square`?'
+cp -r named comma && sed 's/"square"/"square, blue"/' named/options.json >comma/options.json
+expect 0 sample comma -o n.npy --count 2 --input 'y=circle,square, blue' --input k=0 --threads 1
+expect 0 sample named -o same.npy --count 2 --input y=circle,square --input k=0 --threads 1
+same n.npy same.npy
+expect 2 sample named --entry what
+says 'model named has no sample `what`: it has `which`$'
+expect 2 sample named --label 3
+says 'write --input y=3'
 expect 2 sample named -o n.npy --input k=square
 says 'needs numbers'

@@ -22,6 +22,10 @@ says 'cut: 3 of 5'
 expect 0 data inspect s.pack
 prints 'data x : float(1, 256) scale(-1, 1), y : label(2)'
 prints '16000 Hz, cut or padded to 256 samples'
+printf 'model longer\ndata x : float(1, 512)\nnet G(z: [1]) -> [1, 512] = z |> dense(512) |> reshape(1, 512)
+step { update G minimize mse(G(normal(1)), x) using sgd() }\n' >longer.gan
+expect 1 train longer.gan --data x=s.pack --batch 2 --steps 1 --out longer
+says 'expects .1, 512., the data has .1, 256..*sounds are packed again with another --length$'
 
 # Every file holds the same numbers, i/256 - 1/2 at index i mod 256, rounded to its format.
 "$ganrun" data pack s/low -o low.pack --length 200 2>/dev/null >/dev/null || fail 'low'
