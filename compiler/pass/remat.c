@@ -61,14 +61,15 @@ static bool add_input(const Remat *z, Chain *c, uint32_t node) {
     if (run == NONE)
         return false;
     const Value *v = &z->value.at[run][z->runs.out[node] - 1];
-    if (v->last >= c->at || z->fixed[node])
+    uint32_t last = z->at.at[v->last];
+    if (last >= c->at || z->fixed[node])
         return true;
     Chain was = *c;
     if (v->bytes * Small > c->bytes && z->pure[home] && add_region(z, c, home))
         return true;
     was.tries = c->tries;
     *c = was;
-    c->lost += (double)v->bytes * remat_over(z, v->last + 1, c->at);
+    c->lost += (double)v->bytes * remat_over(z, last + 1, c->at);
     return true;
 }
 
@@ -96,8 +97,8 @@ typedef struct Choice {
 } Choice;
 
 // The last moment before `at` at which a value is used.
-static uint32_t used_before(const Remat *z, const Value *v, uint32_t at) {
-    uint32_t last = v->first;
+static uint32_t used_before(const Remat *z, uint32_t run, const Value *v, uint32_t at) {
+    uint32_t last = z->at.at[run];
     for (uint32_t i = 0; i < v->use.n && z->at.at[v->use.at[i]] < at; i++)
         last = z->at.at[v->use.at[i]];
     return last;
@@ -109,8 +110,8 @@ static double saved_by(const Remat *z, uint32_t run, uint32_t at) {
     double sum = 0;
     for (uint32_t k = 0; k < r->out.n; k++) {
         const Value *v = &z->value.at[run][k];
-        if (!z->fixed[r->out.at[k]] && v->last >= at)
-            sum += (double)v->bytes * remat_over(z, used_before(z, v, at) + 1, at - 1);
+        if (!z->fixed[r->out.at[k]] && z->at.at[v->last] >= at)
+            sum += (double)v->bytes * remat_over(z, used_before(z, run, v, at) + 1, at - 1);
     }
     return sum;
 }
@@ -141,13 +142,13 @@ typedef VEC(Choice) ChoiceVec;
 
 static void find_choices(Remat *z, ChoiceVec *out) {
     Chain c;
-    for (uint32_t m = 0; m < z->order.n; m++) {
+    for (uint32_t m = 0; m < z->moments; m++) {
         RunList runs = remat_runs_at(z, m);
         for (uint32_t i = 0; i < runs.n; i++) {
             const Region *r = remat_region(z, runs.at[i]);
             for (uint32_t k = 0; k < r->out.n && z->pure[z->runs.run.at[runs.at[i]].region]; k++) {
                 const Value *v = &z->value.at[runs.at[i]][k];
-                uint32_t was = v->first;
+                uint32_t was = m;
                 for (uint32_t u = 0; u < v->use.n && !z->fixed[r->out.at[k]]; u++) {
                     Choice choice = {runs.at[i], k, v->use.at[u], 0};
                     uint32_t at = z->at.at[choice.reader];
@@ -198,6 +199,7 @@ static bool apply(Remat *z, const Choice *choice, const Chain *c) {
     remat_redirect(z, made[c->n - 1], choice->run, 0);
     for (uint32_t i = 0; i < c->n; i++)
         remat_drop(z, made[i]);
+    remat_order(z);
     remat_measure(z);
     return false;
 }
@@ -229,18 +231,15 @@ static bool save_some(Remat *z) {
     return done;
 }
 
-// Removes recomputations without readers.
-static void sweep(Remat *z) {
-    for (uint32_t m = z->order.n; m-- > 0;) {
-        uint32_t run = z->order.at[m], uses = 0;
-        if (!z->runs.run.at[run].again)
-            continue;
-        for (uint32_t k = 0; k < remat_region(z, run)->out.n; k++)
-            uses += z->value.at[run][k].use.n;
-        if (!uses)
-            remat_drop(z, run);
-    }
-    remat_measure(z);
+// Removes a recomputation without readers, and those that then have none.
+static void drop_unread(Remat *z, uint32_t run) {
+    const Run *r = &z->runs.run.at[run];
+    if (!r->again || !remat_unread(z, run) || remat_left_out(z, run))
+        return;
+    remat_drop(z, run);
+    for (uint32_t k = 0; k < remat_region(z, run)->in.n; k++)
+        if (r->from[k] != NONE)
+            drop_unread(z, r->from[k]);
 }
 
 // Removes each recomputation whose readers can read an earlier run after all.
@@ -253,7 +252,9 @@ static void drop_needless(Remat *z) {
         remat_redirect(z, run, other, 0);
         remat_measure(z);
         if (z->excess <= was) {
-            sweep(z);
+            drop_unread(z, run);
+            remat_order(z);
+            remat_measure(z);
             continue;
         }
         remat_redirect(z, other, run, z->at.at[run]);
@@ -277,8 +278,10 @@ static bool fit(Remat *z, const struct Steps *steps, int64_t target) {
             z->target = steps->first < steps->least ? was : z->target;
         }
     }
+    for (uint32_t run = z->p->region.n; run < z->runs.run.n; run++)
+        drop_unread(z, run);
+    remat_order(z);
     remat_measure(z);
-    sweep(z);
     drop_needless(z);
     return z->target <= target && z->excess <= 0;
 }

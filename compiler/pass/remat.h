@@ -26,11 +26,16 @@ typedef struct Runs {
 
 // --- remat_live.c --------------------------------------------------------------------------------
 
-typedef struct Value {    // an output of a run
-    uint32_t first, last; // live range, in moments
-    int64_t bytes;        // 0: in slot memory
-    RunList use;          // runs that read it, in order
+typedef struct Value { // an output of a run
+    int64_t bytes;     // 0: in slot memory
+    RunList use;       // runs that read it, in order
+    uint32_t last;     // the run that leads the last moment of its live range
 } Value;
+
+typedef struct Change {  // of live bytes at a moment
+    int64_t made, freed; // of values whose live range begins, and ends, there
+    int64_t apart;       // live there beside those values
+} Change;
 
 typedef struct Remat {
     Arena *a;
@@ -38,8 +43,10 @@ typedef struct Remat {
     Lives lives;
     Runs runs;
     VEC(Value *) value; // [run] of its outputs
-    VEC(uint32_t) at;   // [run] its moment: an index of `order`
-    RunList order;      // all runs
+    VEC(uint32_t) at;   // [run] its moment
+    RunList order;      // [moment] the run that leads it, the first of a launch; room for all runs
+    uint32_t moments;
+    VEC(Change) change; // [run] at the moment it leads
     RunList *beside;    // [launch] the regions it runs
     RunList *copies;    // [region] its runs
     int64_t *apart;     // [launch] live bytes not of values; negative where values share a buffer
@@ -49,7 +56,6 @@ typedef struct Remat {
     uint32_t *until;    // [region] the launch that overwrites a slot it reads
     double *seconds;    // [region] estimated
     int64_t target;     // limit of live bytes
-    VEC(int64_t) live;  // [moment] bytes
     VEC(uint32_t) over; // [moment] number of earlier moments above the target
     double excess;      // bytes above the target, summed over all moments
 } Remat;
@@ -71,9 +77,10 @@ void remat_order(Remat *z);
 void remat_use_inputs(Remat *z, uint32_t run);
 // Readers of run `old` from moment `at` on read `now` instead.
 void remat_redirect(Remat *z, uint32_t old, uint32_t now, uint32_t at);
-void remat_drop(Remat *z, uint32_t run); // removes a recomputation that has no readers
+void remat_drop(Remat *z, uint32_t run); // removes a recomputation; then remat_order()
 bool remat_left_out(const Remat *z, uint32_t run);
-// Computes live ranges, and live bytes at each moment.
+bool remat_unread(const Remat *z, uint32_t run); // Has it no readers?
+// Sums up live bytes at each moment: `over` and `excess`.
 void remat_measure(Remat *z);
 
 // --- remat_write.c -------------------------------------------------------------------------------

@@ -13,98 +13,59 @@ const Region *remat_region(const Remat *z, uint32_t run) {
     return &z->p->region.at[z->runs.run.at[run].region];
 }
 
-// The value that a run reads as its k-th input; NULL: it lies in a slot.
-static Value *input_of(const Remat *z, uint32_t run, uint32_t k) {
-    uint32_t from = z->runs.run.at[run].from[k];
-    uint32_t node = remat_region(z, run)->in.at[k];
-    return from == NONE ? NULL : &z->value.at[from][z->runs.out[node] - 1];
-}
-
 // --- what lives ----------------------------------------------------------------------------------
 
 void remat_order(Remat *z) {
-    z->order.n = 0;
+    uint32_t n = 0;
     for (uint32_t t = 0; t < z->lives.launches; t++) {
-        const RunList *list[2] = {&z->runs.before[t], &z->beside[t]};
-        for (uint32_t k = 0; k < 2; k++)
-            for (uint32_t i = 0; i < list[k]->n; i++) {
-                uint32_t run = list[k]->at[i];
-                z->at.at[run] = k && i ? z->at.at[list[k]->at[0]] : z->order.n;
-                if (!k || !i) // the regions of a launch share a moment
-                    vec_push(z->a, &z->order, run);
-            }
+        const RunList *before = &z->runs.before[t], *beside = &z->beside[t];
+        for (uint32_t i = 0; i < before->n; i++) {
+            z->at.at[before->at[i]] = n;
+            z->order.at[n++] = before->at[i];
+        }
+        for (uint32_t i = 0; i < beside->n; i++) // the regions of a launch share a moment
+            z->at.at[beside->at[i]] = n;
+        if (beside->n)
+            z->order.at[n++] = beside->at[0];
     }
+    z->moments = n;
 }
 
-// Runs of a moment: one that was added, or all of a launch.
 RunList remat_runs_at(const Remat *z, uint32_t moment) {
     const Run *r = &z->runs.run.at[z->order.at[moment]];
     return r->again ? (RunList){&z->order.at[moment], 1, 1} : z->beside[r->launch];
 }
 
-// Live bytes at a moment that belong to no value here.
-static int64_t apart_at(const Remat *z, uint32_t moment) {
-    const Run *r = &z->runs.run.at[z->order.at[moment]];
-    int64_t here = z->apart[r->launch];
-    if (!r->again)
-        return here;
-    int64_t was = r->launch ? z->apart[r->launch - 1] : 0, least = was < here ? was : here;
-    return least > 0 ? least : 0;
-}
-
-static void sum_up(Remat *z) {
-    uint32_t n = z->order.n;
-    int64_t now = 0;
-    z->excess = 0;
-    z->over.n = 0;
-    for (uint32_t m = 0, over = 0; m < n; m++) {
-        now += z->live.at[m];
-        z->live.at[m] = now + apart_at(z, m);
-        bool much = z->live.at[m] > z->target;
-        vec_push(z->a, &z->over, over);
-        over += much;
-        z->excess += much ? (double)(z->live.at[m] - z->target) : 0;
-        if (m + 1 == n)
-            vec_push(z->a, &z->over, over);
-    }
-}
-
-// Finds when values live and how much lives at each moment.
 void remat_measure(Remat *z) {
-    remat_order(z);
-    z->live.n = 0;
-    for (uint32_t m = 0; m <= z->order.n; m++)
-        vec_push(z->a, &z->live, 0);
-    for (uint32_t m = 0; m < z->order.n; m++) {
-        RunList runs = remat_runs_at(z, m);
-        for (uint32_t i = 0; i < runs.n; i++) {
-            const Region *r = remat_region(z, runs.at[i]);
-            for (uint32_t k = 0; k < r->out.n; k++) {
-                Value *v = &z->value.at[runs.at[i]][k];
-                v->first = m;
-                v->last = v->use.n ? z->at.at[v->use.at[v->use.n - 1]] : m;
-                if (z->fixed[r->out.at[k]])
-                    continue; // counted apart
-                z->live.at[v->first] += v->bytes;
-                z->live.at[v->last + 1] -= v->bytes;
-            }
+    int64_t now = 0;
+    uint32_t over = 0;
+    z->excess = 0;
+    for (uint32_t m = 0; m < z->moments; m++) {
+        const Change *c = &z->change.at[z->order.at[m]];
+        int64_t live = now + c->made + c->apart;
+        now += c->made - c->freed;
+        z->over.at[m] = over;
+        if (live > z->target) {
+            over++;
+            z->excess += (double)(live - z->target);
         }
     }
-    sum_up(z);
+    z->over.at[z->moments] = over;
 }
 
-// Moments from..to, both included, at which too much lives.
 uint32_t remat_over(const Remat *z, uint32_t from, uint32_t to) {
     return from > to ? 0 : z->over.at[to + 1] - z->over.at[from];
 }
 
-// The run before moment `at` whose value of `node` lives longest.
 uint32_t remat_longest(const Remat *z, uint32_t node, uint32_t at) {
     const RunList *runs = &z->copies[z->p->region_of[node]];
     uint32_t best = NONE, last = 0;
     for (uint32_t i = 0; i < runs->n; i++) {
-        uint32_t run = runs->at[i], ends = z->value.at[run][z->runs.out[node] - 1].last;
-        if (z->at.at[run] < at && (best == NONE || ends >= last)) {
+        uint32_t run = runs->at[i];
+        if (z->at.at[run] >= at)
+            continue;
+        uint32_t ends = z->at.at[z->value.at[run][z->runs.out[node] - 1].last];
+        if (best == NONE || ends >= last) {
             best = run;
             last = ends;
         }
@@ -112,7 +73,7 @@ uint32_t remat_longest(const Remat *z, uint32_t node, uint32_t at) {
     return best;
 }
 
-// --- adding and taking away runs ----------------------------------------------------------------
+// --- adding and removing runs ----------------------------------------------------------------
 
 static uint32_t place_in(const RunList *list, uint32_t run) {
     uint32_t i = 0;
@@ -133,6 +94,31 @@ static void list_remove(RunList *list, uint32_t run) {
     list->n--;
 }
 
+// The first run of its moment.
+static uint32_t leader(const Remat *z, uint32_t run) {
+    const Run *r = &z->runs.run.at[run];
+    return r->again ? run : z->beside[r->launch].at[0];
+}
+
+// The readers of output `k` have changed, and so its live range. A fixed one is counted apart.
+static void range_changed(Remat *z, uint32_t run, uint32_t k) {
+    Value *v = &z->value.at[run][k];
+    uint32_t last = leader(z, v->use.n ? v->use.at[v->use.n - 1] : run);
+    int64_t bytes = z->fixed[remat_region(z, run)->out.at[k]] ? 0 : v->bytes;
+    z->change.at[v->last].freed -= bytes;
+    z->change.at[last].freed += bytes;
+    v->last = last;
+}
+
+// Live bytes at a launch, or at a recomputation before it, that belong to no value here.
+static int64_t apart_at(const Remat *z, uint32_t launch, bool again) {
+    int64_t here = z->apart[launch], was = launch ? z->apart[launch - 1] : 0;
+    if (!again)
+        return here;
+    int64_t least = was < here ? was : here;
+    return least > 0 ? least : 0;
+}
+
 static uint32_t run_new(Remat *z, uint32_t region, uint32_t launch, bool again) {
     const Region *r = &z->p->region.at[region];
     uint32_t run = z->runs.run.n;
@@ -142,9 +128,24 @@ static uint32_t run_new(Remat *z, uint32_t region, uint32_t launch, bool again) 
     vec_push(z->a, &z->runs.run,
              ((Run){region, launch, again, arena_array(z->a, uint32_t, r->in.n)}));
     vec_push(z->a, &z->value, value);
-    vec_push(z->a, &z->at, 0);
+    vec_push(z->a, &z->at, UINT32_MAX); // none that remat_longest() may find before remat_order()
+    vec_push(z->a, &z->order, NONE);
+    vec_push(z->a, &z->over, 0);
+    vec_push(z->a, &z->change, ((Change){.apart = apart_at(z, launch, again)}));
     vec_push(z->a, &z->copies[region], run);
     return run;
+}
+
+// Its values live where it stands, until they have readers.
+static void run_begins(Remat *z, uint32_t run) {
+    const Region *r = remat_region(z, run);
+    uint32_t at = leader(z, run);
+    for (uint32_t k = 0; k < r->out.n; k++) {
+        int64_t bytes = z->fixed[r->out.at[k]] ? 0 : z->value.at[run][k].bytes;
+        z->value.at[run][k].last = at;
+        z->change.at[at].made += bytes;
+        z->change.at[at].freed += bytes;
+    }
 }
 
 uint32_t remat_place(const Remat *z, uint32_t run) {
@@ -155,8 +156,8 @@ uint32_t remat_place(const Remat *z, uint32_t run) {
 
 uint32_t remat_add(Remat *z, uint32_t region, uint32_t launch, uint32_t place) {
     uint32_t run = run_new(z, region, launch, true);
-    z->at.at[run] = UINT32_MAX; // none that remat_longest() may find before it is measured
     list_insert(z->a, &z->runs.before[launch], place, run);
+    run_begins(z, run);
     return run;
 }
 
@@ -168,10 +169,13 @@ static void use_add(Remat *z, RunList *use, uint32_t run) {
 }
 
 void remat_use_inputs(Remat *z, uint32_t run) {
-    for (uint32_t k = 0; k < remat_region(z, run)->in.n; k++) {
-        Value *v = input_of(z, run, k);
-        if (v)
-            use_add(z, &v->use, run);
+    const Region *r = remat_region(z, run);
+    for (uint32_t k = 0; k < r->in.n; k++) {
+        uint32_t from = z->runs.run.at[run].from[k], out = z->runs.out[r->in.at[k]] - 1;
+        if (from == NONE)
+            continue;
+        use_add(z, &z->value.at[from][out].use, run);
+        range_changed(z, from, out);
     }
 }
 
@@ -191,18 +195,30 @@ void remat_redirect(Remat *z, uint32_t old, uint32_t now, uint32_t at) {
             use->n--;
             use_add(z, &z->value.at[now][k].use, run);
         }
+        range_changed(z, old, k);
+        range_changed(z, now, k);
     }
 }
 
 void remat_drop(Remat *z, uint32_t run) {
     const Run *r = &z->runs.run.at[run];
-    for (uint32_t k = 0; k < remat_region(z, run)->in.n; k++) {
-        Value *v = input_of(z, run, k);
-        if (v)
-            list_remove(&v->use, run);
+    const Region *region = remat_region(z, run);
+    for (uint32_t k = 0; k < region->in.n; k++) {
+        uint32_t out = z->runs.out[region->in.at[k]] - 1;
+        if (r->from[k] == NONE)
+            continue;
+        list_remove(&z->value.at[r->from[k]][out].use, run);
+        range_changed(z, r->from[k], out);
     }
     list_remove(&z->runs.before[r->launch], run);
     list_remove(&z->copies[r->region], run);
+}
+
+bool remat_unread(const Remat *z, uint32_t run) {
+    uint32_t uses = 0;
+    for (uint32_t k = 0; k < remat_region(z, run)->out.n; k++)
+        uses += z->value.at[run][k].use.n;
+    return uses == 0;
 }
 
 bool remat_left_out(const Remat *z, uint32_t run) {
@@ -290,6 +306,7 @@ static void add_runs(Remat *z) {
         const Region *region = &p->region.at[r];
         uint32_t run = run_new(z, r, z->lives.time[r], false);
         vec_push(z->a, &z->beside[z->lives.time[r]], run);
+        run_begins(z, run);
         for (uint32_t k = 0; k < region->in.n; k++) {
             uint32_t id = region->in.at[k];
             bool work = p->region_of[id] != NONE && !plan_in_slot(p, id);
@@ -320,6 +337,7 @@ void remat_init(Remat *z, const PassOptions *o, Plan *p) {
         z->seconds[r] = region_seconds(p, &p->region.at[r]) + LaunchSeconds;
     }
     find_apart(z);
+    vec_push(z->a, &z->over, 0); // one more than there are moments
     add_runs(z);
     z->target = (int64_t)p->work_bound;
     remat_order(z);
