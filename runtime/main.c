@@ -157,6 +157,7 @@ static GanStatus join_ranks(Arena *perm, const Options *o, const Launcher *l,
     TRY(ranks_open(&setup, out));
     h->device.comm = *out;
     TRY(ranks_agree(*perm, *out, "program", '\n', program_text(perm, setup.plugin)));
+    TRY(ranks_agree(*perm, *out, "command line", ',', ranks_options_text(perm, o)));
     char gpu[128] = "";
     const DeviceApi *device = device_find(option_text(o, OptDevice, STR("cpu")));
     if (device && device->card)
@@ -202,12 +203,15 @@ static int finish_rank(Comm *c, GanStatus st) {
     return code;
 }
 
-// A rank that leaves it to rank 0 to say why all end, before they have met. Launchers end all ranks
-// as soon as one has ended: this one waits for that, so that rank 0 has spoken.
-static int finish_silent(int code) {
+// A rank that fails before it has met the others leaves it to rank 0, which mostly fails in the
+// same way, to say why. Launchers end all ranks as soon as one has ended, so this one waits for
+// that; if nobody ends it, it has failed alone.
+static int finish_unmet(int64_t rank, GanStatus st) {
     fflush(NULL);
-    nanosleep(&(struct timespec){.tv_sec = 5}, NULL);
-    return code;
+    bool alone = nanosleep(&(struct timespec){.tv_sec = 5}, NULL) == 0;
+    if (alone && *gan_error())
+        fprintf(stderr, "ganrun: rank %lld ends: %s\n", (long long)rank, gan_error());
+    return gan_exit_code(st);
 }
 
 // Help, a shell's script and the like: what is written needs no command to run.
@@ -259,12 +263,12 @@ int main(int argc, char **argv) {
     Launcher launch = launcher_detect(environment);
     st = options_parse(&perm, argc - 1, argv + 1, &options);
     if (st != GAN_OK)
-        return launch.rank ? finish_silent(gan_exit_code(st)) : finish(st);
-    if (launch.ranks > 1 && !runs_on_ranks(options.command))
-        return launch.rank
-                   ? finish_silent(2)
-                   : finish(fail(GAN_ERR_USAGE, "`ganrun %s` runs on one rank: start it without %s",
-                                 argv[1], launch.by));
+        return launch.rank ? finish_unmet(launch.rank, st) : finish(st);
+    if (launch.ranks > 1 && !runs_on_ranks(options.command)) {
+        st = fail(GAN_ERR_USAGE, "`ganrun %s` runs on one rank: start it without %s", argv[1],
+                  launch.by);
+        return launch.rank ? finish_unmet(launch.rank, st) : finish(st);
+    }
     if (options.command == CommandTrain || options.command == CommandDemo)
         process_watch_stop();
     Screen screen = {.tty = isatty(2), .silent = launch.rank > 0};
@@ -287,7 +291,7 @@ int main(int argc, char **argv) {
     if (st == GAN_OK)
         st = join_ranks(&perm, &options, &launch, &how, &host, &comm);
     if (!comm) {
-        int code = launch.rank ? finish_silent(gan_exit_code(st)) : finish(st);
+        int code = launch.rank ? finish_unmet(launch.rank, st) : finish(st);
         fflush(NULL);
         _Exit(code); // MPI's thread may be anywhere
     }

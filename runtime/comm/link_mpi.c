@@ -102,6 +102,14 @@ static GanStatus open_nodes(MpiLink *l) {
     return GAN_OK;
 }
 
+// Ranks that were asked for different orders of sums would wait for each other in different calls.
+static GanStatus same_nodes(const MpiLink *l) {
+    int mine[2] = {(int)l->asked, -(int)l->asked}, most[2] = {0};
+    TRY(MPI(l, MPI_Allreduce, mine, most, 2, MPI_INT, MPI_MAX, l->world));
+    return most[0] == -most[1] ? GAN_OK
+                               : FAIL(l, "the ranks were started with different --hierarchical");
+}
+
 static GanStatus open_world(MpiLink *l) {
     TRY(MPI(l, MPI_Comm_dup, MPI_COMM_WORLD, &l->world));
     TRY(MPI(l, MPI_Comm_dup, MPI_COMM_WORLD, &l->aside));
@@ -143,6 +151,8 @@ static GanStatus mpi_open(void *arg, Link **out) {
         st = FAIL(l, "this MPI was built without threads (MPI_THREAD_FUNNELED)");
     if (st == GAN_OK)
         st = open_world(l);
+    if (st == GAN_OK)
+        st = same_nodes(l);
     if (st == GAN_OK && l->asked != NodesOff)
         st = open_nodes(l);
     if (st == GAN_OK && !l->link.nodes)

@@ -19,19 +19,29 @@ static Str piece_at(Str text, char separator, uint32_t number) {
     return (Str){text.ptr + from, str_find(str_sub(text, from, text.len), separator)};
 }
 
-// "line 12 is `...`, rank 0's is `...`"
-static void first_difference(char separator, Str mine, Str first, char out[FINDING]) {
+static Str shown(Str piece) {
     enum { SHOWN = 200 };
+    size_t blanks = 0;
+    while (blanks < piece.len && piece.ptr[blanks] == ' ')
+        blanks++;
+    return str_sub(piece, blanks, blanks + SHOWN);
+}
+
+// "line 12 is `...`, rank 0's is `...`"; a member of JSON needs no number: "`"seed": 4`, rank 0's
+// is ..."
+static void first_difference(char separator, Str mine, Str first, char out[FINDING]) {
     uint32_t i = 0;
     Str a, b;
     do {
         a = piece_at(mine, separator, i);
         b = piece_at(first, separator, i++);
     } while (str_eq(a, b) && a.ptr && b.ptr);
-    a = str_sub(a, 0, SHOWN);
-    b = str_sub(b, 0, SHOWN);
-    const char *unit = separator == '\n' ? "line" : "part";
-    snprintf(out, FINDING, "%s %u is `%.*s`, rank 0's is `%.*s`", unit, i, SARG(a), SARG(b));
+    a = shown(a);
+    b = shown(b);
+    char where[24] = "";
+    if (separator == '\n')
+        snprintf(where, sizeof where, "line %u is ", i);
+    snprintf(out, FINDING, "%s`%.*s`, rank 0's is `%.*s`", where, SARG(a), SARG(b));
 }
 
 static GanStatus name_difference(Arena *a, Comm *c, const char *what, char separator, Str mine,

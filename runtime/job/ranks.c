@@ -251,9 +251,25 @@ GanStatus ranks_comm_options(const Options *o, CommOptions *out) {
                          .wait = str_eq(option_text(o, OptOverlap, STR("on")), STR("off"))};
     if (o->at[OptDevice].given || !o->file.n || !file_is_dir(o->file.at[0])) // else a run's
         TRY(ranks_comm_fits(o, str_eq(option_text(o, OptDevice, (Str){0}), STR("cuda"))));
+    if (out->null && o->command == CommandTrain)
+        return fail(GAN_ERR_USAGE, "--comm null adds nothing up, so each rank would train other "
+                                   "weights: it is for `ganrun bench`");
     if (o->at[OptWire].given)
         TRY(wire_read(option_word(OptWire), o->at[OptWire].text, &out->wire_us, &out->wire_gbit));
     return GAN_OK;
+}
+
+Str ranks_options_text(Arena *a, const Options *o) {
+    static const OptionId shared[] = {OptComm, OptOverlap, OptReplay};
+    Text t = {.arena = a};
+    text_fmt(&t, "ganrun %s", ganrun_args.command[o->command].word);
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
+        const OptionValue *v = &o->at[shared[i]];
+        text_fmt(&t, ",%s%s", v->given ? "" : "no ", option_word(shared[i]));
+        if (v->text.len)
+            text_fmt(&t, " %.*s", SARG(v->text));
+    }
+    return text_str(&t);
 }
 
 CardRoute ranks_route(const Options *o) {

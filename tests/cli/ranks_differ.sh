@@ -19,6 +19,8 @@ differ() {
 differ 'job: .*"seed": 4.*rank 0.*"seed": 3' "$ganrun" "train tiny.gan $base --batch 8 --seed 4 --steps 2 --out d"
 differ 'job: .*"batch": 4' "$ganrun" "train tiny.gan $base --batch 4 --seed 3 --steps 2 --out d"
 differ 'job: .*"bucket_bytes": 1000' "$ganrun" "$train --bucket-mb 0.001"
+differ 'command line: `--overlap off`, rank 0.s is `no --overlap`' "$ganrun" "$train --overlap off"
+differ 'command line: `ganrun verify`, rank 0.s is `ganrun train`' "$ganrun" "verify tiny.gan tiny.json"
 mkdir other
 sed 's/0.9) + bce/0.8) + bce/' tiny.gan >other/tiny.gan
 differ 'model: line [0-9]* is `.*0.8) + bce.*rank 0.s is `.*0.9) + bce' "$ganrun" "train other/tiny.gan $base --batch 8 --seed 3 --steps 2 --out d"
@@ -29,6 +31,22 @@ one=$train
 train="$one --data x=second.pack"
 differ 'data: ' "$ganrun" "$one --data x=s.pack"             # equally many samples, and the same first pack
 train=$one
+
+# Each rank alone has the wrong sums of --comm null. Other orders of sums are found while MPI opens, by every rank.
+refused 2 'ganrun: --comm null adds nothing up.*it is for `ganrun bench`' ganrun $train --comm null
+code=0
+mpirun -n 2 sh -c '[ "$OMPI_COMM_WORLD_RANK" = 0 ] || exec "$@" --hierarchical on; exec "$@"' 0 "$ganrun" $train >out 2>err || code=$?
+[ $code = 3 ] || fail "different --hierarchical: exit code $code, not 3"
+says 'ganrun: the ranks were started with different --hierarchical'
+[ "$(grep -c 'ganrun:' err)" = 1 ] || fail "more than one rank reports"
+
+# A rank that fails alone before it has met the others (here without its plugin) is heard, though rank 0 waits.
+cp "$ganrun" alone
+code=0
+mpirun -n 2 sh -c '[ "$OMPI_COMM_WORLD_RANK" = 0 ] || exec ./alone "$@"; exec "$0" "$@"' "$ganrun" $train >out 2>err || code=$?
+[ $code = 3 ] || fail "a rank without its plugin: exit code $code, not 3"
+says 'ganrun: rank 1 ends: mpirun started 2 ranks, but this ganrun has no MPI'
+absent d
 
 # Another version of the program: its binary with the version string edited.
 version=$("$ganrun" --version)
