@@ -123,10 +123,27 @@ static void a_table_read_by_minima_is_not_stored(void **state) {
     }
 }
 
+// A guarded load is zero outside its bounds, so zero is not selected around it once more.
+static void zeros_of_a_pad_are_those_of_its_loads(void **state) {
+    (void)state;
+    uint32_t guarded = 0;
+    for (uint32_t i = 0; i < cases.at.n; i++) {
+        const Plan *p = &cases.at.at[i]->plan;
+        for (uint32_t k = 0; strstr(cases.at.at[i]->name, "between borders") && k < p->kernel.n;
+             k++) {
+            const char *text = str_z(&arena, p->kernel.at[k].source);
+            guarded += strstr(text, " : 0;") != NULL;
+            assert_null(strstr(text, " : 0.0"));
+        }
+    }
+    assert_true(guarded > 0);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_agree_with_the_evaluator),
         cmocka_unit_test(a_table_read_by_minima_is_not_stored),
+        cmocka_unit_test(zeros_of_a_pad_are_those_of_its_loads),
     };
     if (CASES_LISTED(tests))
         return 0;

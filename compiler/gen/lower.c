@@ -7,6 +7,8 @@
 // split and lowering starts again.
 #include "nest.h"
 
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 enum {                    // axes of a space: the batch, those of a sample,
@@ -42,9 +44,49 @@ static uint32_t value_at(Lower *l, uint32_t id, const Coords *at, uint32_t bound
 
 // --- values --------------------------------------------------------------------------------------
 
+static bool is_zero(const Value *v) {
+    return v->kind == ValueNumber && v->number == 0 && !signbit(v->number);
+}
+
+static bool zero_in(const Nest *n, uint32_t operand) {
+    return operand != NONE && n->value.at[operand].preserves_zero;
+}
+
+// Is zero times the value zero, and not NaN or -0?
+static bool is_scale(const Nest *n, uint32_t operand) {
+    const Value *v = &n->value.at[operand];
+    return v->kind == ValueNumber && isfinite((float)v->number) && !signbit(v->number);
+}
+
+// Only arithmetic that gives +0 on every device: functions are approximations, and -0 is another
+// number.
+static bool preserves_zero(const Nest *n, const Value *v) {
+    if (v->kind != ValueEw && v->kind != ValueSelect)
+        return v->kind == ValueLoad || is_zero(v);
+    bool a = zero_in(n, v->a), b = zero_in(n, v->b);
+    if (v->kind == ValueSelect)
+        return a && b;
+    switch (v->op) {
+    case OpCast:
+        return a;
+    case OpAdd:
+    case OpSub:
+        return a && b;
+    case OpDiv:
+        return a && is_scale(n, v->b) && n->value.at[v->b].number >= FLT_MIN;
+    case OpMul:
+        return a ? b || is_scale(n, v->b) : b && is_scale(n, v->a);
+    case OpWhere:
+        return b && zero_in(n, v->c);
+    default:
+        return false;
+    }
+}
+
 static uint32_t push(Lower *l, Value v) {
     if (v.kind != ValueEw && v.kind != ValueSelect && v.kind != ValueRow && v.kind != ValueLoad)
         v.a = NONE;
+    v.preserves_zero = preserves_zero(l->n, &v);
     vec_push(l->n->arena, &l->n->value, v);
     return l->n->value.n - 1;
 }
@@ -213,6 +255,17 @@ static bool value_of_mirror(Lower *l, uint32_t id, const Coords *at, uint32_t bo
     return true;
 }
 
+// `inside` where the bounds `here` hold, else `outside`. Everything that `inside` loads has those
+// bounds among its own, and so is zero outside them already.
+static uint32_t select(Lower *l, uint32_t here, uint32_t inside, uint32_t outside) {
+    const Value *v = &l->n->value.at[inside];
+    if (v->preserves_zero && is_zero(&l->n->value.at[outside]))
+        return inside;
+    return push(
+        l,
+        (Value){.kind = ValueSelect, .dtype = v->dtype, .a = inside, .b = outside, .bounds = here});
+}
+
 // A move: its operand at other coordinates. What Pad and Concat leave out is selected by bounds.
 static uint32_t value_of_view(Lower *l, uint32_t id, const Coords *at, uint32_t bounds) {
     const Node *node = graph_node(l->g, id);
@@ -229,8 +282,7 @@ static uint32_t value_of_view(Lower *l, uint32_t id, const Coords *at, uint32_t 
         uint32_t v = value_at(l, node_in(l->g, id, k), &from, inside);
         if (own.n && result == NONE && node->nin == 1)
             result = number(l, t, 0);
-        const Value select = {.kind = ValueSelect, .dtype = t, .a = v, .b = result, .bounds = here};
-        result = own.n && result != NONE ? push(l, select) : v;
+        result = own.n && result != NONE ? select(l, here, v, result) : v;
     }
     return result == NONE ? number(l, t, 0) : result;
 }

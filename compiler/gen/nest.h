@@ -44,16 +44,17 @@ typedef struct Value {
     Op op;            // ValueEw
     uint32_t a, b, c; // values, NONE
     double number;
-    uint32_t arg;       // ValueLoad
-    Ix at;              // ValueLoad, ValueIndex; ValueDraw: the element
-    int64_t sample0;    // ValueIndex: what one sample of an earlier rank adds
-    Ix sample;          // ValueDraw
-    bool batched;       // ValueDraw
-    int64_t dist, site; // ValueDraw
-    int64_t rows, row;  // ValueRow: how many; ValueLoad with `a`: elements from row to row
-    uint32_t bounds;    // Nest.bounds[], 0 none
-    uint32_t level;     // 0 the function, 1 the unit, 2 + i the i-th loop; teams: enum TeamLevel
-    uint32_t pack;      // teams, ValueLoad: the level at which a whole pack of it is loaded, 0 none
+    uint32_t arg;        // ValueLoad
+    Ix at;               // ValueLoad, ValueIndex; ValueDraw: the element
+    int64_t sample0;     // ValueIndex: what one sample of an earlier rank adds
+    Ix sample;           // ValueDraw
+    bool batched;        // ValueDraw
+    int64_t dist, site;  // ValueDraw
+    int64_t rows, row;   // ValueRow: how many; ValueLoad with `a`: elements from row to row
+    uint32_t bounds;     // Nest.bounds[], 0 none
+    bool preserves_zero; // +0 where everything it loads is +0
+    uint32_t level;      // 0 the function, 1 the unit, 2 + i the i-th loop; teams: enum TeamLevel
+    uint32_t pack; // teams, ValueLoad: the level at which a whole pack of it is loaded, 0 none
 } Value;
 
 typedef struct Store {
