@@ -1,10 +1,10 @@
 // cpu_ahead.c - products are prepared by several threads.
 //
 // Creating a primitive takes up to 60 ms (its description alone may be 20 MB), and a model has up
-// to 150 that differ. oneDNN keeps what it created, for whoever needs an equal one next. So while
-// one thread runs a plan for the first time, and prepares each product as it comes to it, others
+// to 150 that differ. oneDNN has a cache of primitives, which the process shares. So while one
+// thread runs a plan for the first time, and prepares each product as it comes to it, others
 // prepare the products that differ, from the last on, each with a Dnn of its own that it closes in
-// the end. What they created, the running thread finds in the library's cache.
+// the end. The running thread then finds their primitives in the library's cache.
 #include "device.h"
 
 #include <pthread.h>
@@ -23,10 +23,10 @@ struct Ahead {
     const Plan *plan;
     AheadPrepare *prepare;
     void *user;
-    VEC(Product) product;  // that differ, the last launch first
-    _Atomic uint32_t next; // of product[], to be prepared
-    _Atomic uint32_t come; // launches before this one are, or are being, prepared by who runs them
-    _Atomic int busy;      // threads that have not ended
+    VEC(Product) product;     // that differ, the last launch first
+    _Atomic uint32_t next;    // of product[], to be prepared
+    _Atomic uint32_t reached; // earlier launches are, or are being, prepared by who runs them
+    _Atomic int busy;         // threads that have not ended
     uint32_t threads;
     pthread_t thread[MOST_AHEAD];
 };
@@ -61,9 +61,9 @@ static void *run_ahead(void *user) {
     Dnn *d = NULL;
     GanStatus st = dnn_open(&d);
     if (d)
-        dnn_rehearse(d);
+        dnn_set_cache_only(d);
     for (uint32_t i; d && st == GAN_OK && (i = a->next++) < a->product.n;) {
-        if (a->product.at[i].launch < a->come)
+        if (a->product.at[i].launch < a->reached)
             break;
         st = a->prepare(a->user, d, a->product.at[i].node);
     }
@@ -104,7 +104,7 @@ GanStatus ahead_start(const Plan *p, int threads, AheadPrepare *prepare, void *u
 
 void ahead_run(Ahead *a, uint32_t launch) {
     if (a)
-        a->come = launch;
+        a->reached = launch;
 }
 
 int ahead_busy(const Ahead *a) {
@@ -114,7 +114,7 @@ int ahead_busy(const Ahead *a) {
 void ahead_join(Ahead *a) {
     if (!a)
         return;
-    a->come = UINT32_MAX;
+    a->reached = UINT32_MAX;
     for (uint32_t i = 0; i < a->threads; i++)
         pthread_join(a->thread[i], NULL);
     arena_release(&a->arena);

@@ -89,8 +89,8 @@ typedef struct Dnn Dnn;         // what one loaded plan needs of the library
 typedef struct DnnCall DnnCall; // one prepared anchor; lives as long as its Dnn
 GanStatus dnn_open(Dnn **out);  // *out is NULL without the library
 void dnn_close(Dnn *d);         // accepts NULL
-// From here on calls are prepared for what the library keeps of them: they cannot run.
-void dnn_rehearse(Dnn *d);
+// From here on calls are prepared only to fill the library's cache of primitives: they cannot run.
+void dnn_set_cache_only(Dnn *d);
 // Calls prepared from here on belong to this block. Within a block, calls are prepared in the order
 // in which they run: the first one that wants a value in another layout makes the copy.
 void dnn_block(Dnn *d, uint32_t block);
@@ -104,7 +104,7 @@ int dnn_vector_level(void); // of x86-64 (psABI) that this machine's instruction
 // --- cpu_ahead.c: products prepared by several threads -------------------------------------------
 
 typedef struct Ahead Ahead;
-// Prepares node `id` of the plan, for what the library keeps of it.
+// Prepares node `id` of the plan, to fill the library's cache.
 typedef GanStatus AheadPrepare(void *user, Dnn *d, uint32_t id);
 // Starts up to `threads` threads, which prepare the plan's products, the last first. Whoever runs
 // the plan says which launch it has come to, and joins them. *out may be NULL, and is accepted.

@@ -11,7 +11,7 @@ void dnn_close(Dnn *d) {
     (void)d;
 }
 
-void dnn_rehearse(Dnn *d) {
+void dnn_set_cache_only(Dnn *d) {
     (void)d;
 }
 

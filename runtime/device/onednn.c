@@ -32,9 +32,9 @@ struct Dnn {
     Arena arena;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
-    bool rehearses; // no value is stored, no memory bound
-    bool began;     // a call was begun and not finished
-    uint32_t block; // calls being prepared belong to it; 0: none
+    bool cache_only; // no value is stored, no memory bound
+    bool began;      // a call was begun and not finished
+    uint32_t block;  // calls being prepared belong to it; 0: none
     Shared scratched, staged[DNN_STAGING];
     void *scratch, *staging[DNN_STAGING]; // owned, made by dnn_ready
     VEC(Packed) packed;
@@ -118,8 +118,8 @@ void dnn_close(Dnn *d) {
     mem_free(d);
 }
 
-void dnn_rehearse(Dnn *d) {
-    d->rehearses = true;
+void dnn_set_cache_only(Dnn *d) {
+    d->cache_only = true;
 }
 
 void dnn_block(Dnn *d, uint32_t block) {
@@ -199,7 +199,7 @@ void dnn_stage(Dnn *d, int staging, size_t bytes) {
 }
 
 static dnnl_status_t bind(Dnn *d, DnnStep *step, int arg, DnnTensor t) {
-    if (d->rehearses)
+    if (d->cache_only)
         return dnnl_success;
     dnnl_memory_t memory;
     dnnl_status_t s = new_memory(d, t.layout, t.at, &memory);
@@ -216,7 +216,7 @@ static dnnl_status_t bind(Dnn *d, DnnStep *step, int arg, DnnTensor t) {
 static dnnl_status_t bind_scratch(Dnn *d, DnnStep *step, DnnDesc desc) {
     DnnLayoutRef layout = dnn_desc_layout(desc, dnnl_query_scratchpad_md);
     size_t need = dnnl_memory_desc_get_size(layout);
-    if (!need || d->rehearses)
+    if (!need || d->cache_only)
         return dnnl_success;
     dnnl_memory_t memory;
     dnnl_status_t s = new_memory(d, layout, NULL, &memory);
@@ -264,7 +264,7 @@ void *dnn_job(Dnn *d, size_t size) {
 }
 
 void *dnn_own(Dnn *d, size_t bytes) {
-    if (d->rehearses)
+    if (d->cache_only)
         return d;
     void **own = vec_add(&d->arena, &d->own);
     return *own = mem_alloc_pages(bytes);

@@ -158,17 +158,29 @@ static const void *eval_value(Eval *e, uint32_t id, bool member) {
     return out;
 }
 
+typedef struct PlainRegion {
+    Eval e;
+    const Region *r;
+} PlainRegion;
+
+static GanStatus eval_region(void *user) {
+    PlainRegion *x = user;
+    Eval *e = &x->e;
+    e->value = arena_array(e->arena, const void *, e->g->node.n);
+    for (uint32_t i = 0; i < x->r->node.n; i++)
+        eval_value(e, x->r->node.at[i], true);
+    for (uint32_t i = 0; i < x->r->out.n; i++) {
+        uint32_t id = x->r->out.at[i];
+        store(e->g, node_type(e->g, id), e->value[id], memory_at(e->m, e->p, id));
+    }
+    return GAN_OK;
+}
+
 GanStatus plain_region(const Plan *p, const Region *r, Memory m, const Counters *c) {
     Arena arena;
     TRY(arena_init(&arena, 0));
-    const Graph *g = &p->func->g;
-    Eval e = {p, g, m, c, &arena, arena_array(&arena, const void *, g->node.n)};
-    for (uint32_t i = 0; i < r->node.n; i++)
-        eval_value(&e, r->node.at[i], true);
-    for (uint32_t i = 0; i < r->out.n; i++) {
-        uint32_t id = r->out.at[i];
-        store(g, node_type(g, id), e.value[id], memory_at(m, p, id));
-    }
+    PlainRegion x = {{p, &p->func->g, m, c, &arena, NULL}, r};
+    GanStatus st = arena_guard(&arena, "to compute a region by plain loops", eval_region, &x);
     arena_release(&arena);
-    return GAN_OK;
+    return st;
 }

@@ -277,7 +277,7 @@ static void better_code_gives_the_same_bits(void **state) {
     Device *d = open_device(&device_cpu, 2);
     uint32_t moved = 0;
     for (uint64_t seed = 0; seed < 12; seed++)
-        moved += check_tiers(d, seed, real[seed % 3]);
+        moved += check_tiers(d, 100 + seed, real[seed % 3]); // which no other case has compiled
     assert_true(moved > 0);
     print_message("%u programs were compiled twice\n", moved);
     device_cpu.close(d);
@@ -582,8 +582,9 @@ static char *check_conv(Arena *a, Device *d, uint32_t i, Dtype real, size_t *byt
     return b.host_slots;
 }
 
-// With few groups they are the library's, whose weight gradients are summed by as many threads as
-// there are.
+// In groups narrower than a vector they are loops of our own. Others are the library's, whose sums
+// may depend on the number of threads: weight gradients of few groups; with 3.7 strided input
+// gradients too.
 static void convolutions_are_right(void **state) {
     (void)state;
     Device *three = open_device(&device_cpu, 3), *one = open_device(&device_cpu, 1);
@@ -594,7 +595,7 @@ static void convolutions_are_right(void **state) {
             Dtype real = half ? DtBF16 : DtF32;
             assert_int_equal(arena_init(&a, 0), GAN_OK);
             char *slots = check_conv(&a, three, i, real, &n);
-            if (conv_cases[i].geom.groups > 2)
+            if (conv_cases[i].geom.groups > 2 && conv_cases[i].c < 16 * conv_cases[i].geom.groups)
                 assert_memory_equal(slots, check_conv(&a, one, i, real, &n), n);
             arena_release(&a);
         }
@@ -604,10 +605,13 @@ static void convolutions_are_right(void **state) {
 
 // Loading a plan, and running it, with the n-th allocation refused, for every n: a status each
 // time.
-static void memory_refused_to(const DeviceApi *api) {
+static void memory_refused_to(const DeviceApi *api, Str compiler) {
     Arena a;
+    DeviceOptions o = options(1);
+    o.compiler = compiler;
     assert_int_equal(arena_init(&a, 0), GAN_OK);
-    Bench b = {.a = &a, .api = api, .d = open_device(api, 1)};
+    Bench b = {.a = &a, .api = api};
+    assert_int_equal(api->open(&o, &b.d), GAN_OK);
     program_random(&a, 3, &b.m);
     plan_program(&b, DtF32);
     load(&b);
@@ -635,8 +639,9 @@ static void memory_refused_to(const DeviceApi *api) {
 
 static void loading_survives_refused_memory(void **state) {
     (void)state;
-    memory_refused_to(&device_cpu);
-    memory_refused_to(&device_ref);
+    memory_refused_to(&device_cpu, (Str){0});
+    memory_refused_to(&device_cpu, STR("/no/such/compiler")); // regions as plain loops
+    memory_refused_to(&device_ref, (Str){0});
 }
 
 static void a_precision_that_is_not_supported_is_refused(void **state) {
