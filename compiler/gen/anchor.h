@@ -1,5 +1,5 @@
 // anchor.h - convolutions, products and transforms as kernels of our own, for machines without a
-// library that has them, and orders of lines, which no library has. A convolution is a product C[m,
+// library that has them, and sorts, which no library has. A convolution is a product C[m,
 // n] = sum over k of A[m, k] * B[k, n]; anchor.c says which axes of the operands m, n and k run
 // over, and where; anchor.cuh multiplies.
 #ifndef GAN_ANCHOR_H
@@ -41,7 +41,7 @@ uint32_t anchor_operand(const CallRegion *c, uint32_t k, Arena scratch);
 
 extern const CallKernel fft_kernel;
 
-// --- order.c: orders of lines, order.cuh ---
+// --- order.c: sorting rows, order.cuh ---
 
 extern const CallKernel order_kernel;
 

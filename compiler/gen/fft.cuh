@@ -3,7 +3,7 @@
 #ifndef GAN_FFT_CUH
 #define GAN_FFT_CUH
 
-template <typename T> struct gan_complex { T re, im; };
+template <typename T> struct alignas(2 * sizeof(T)) gan_complex { T re, im; }; // read and written whole
 
 template <typename T> GAN_FN gan_complex<T> gan_times(gan_complex<T> a, gan_complex<T> b) {
     return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};

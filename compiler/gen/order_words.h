@@ -5,12 +5,12 @@
 
 enum {
     GAN_ORDER_THREADS = 256, // of a block
-    GAN_ORDER_TILE = 512,    // numbers of a long line in shared memory at a time
-    GAN_ORDER_SHORT = 4096,  // numbers of a line that is sorted in shared memory: 48 KB in f64
+    GAN_ORDER_SHORT = 4096,  // elements of a row that a block sorts in shared memory: 48 KB in f64
+    GAN_ORDER_TILE = 2048,   // of a longer row: elements that a block sorts before runs are merged
 };
 
-// Numbers of a kernel's words, behind the addresses of what its region reads and writes. A line is
-// as OrderLines has it (ir.h).
+// Numbers of a kernel's words, behind the addresses of what its region reads and writes and, where
+// it has scratch, of that and of its tickets. Rows lie in memory as OrderLines says (ir.h).
 enum {
     GAN_ORDER_N,
     GAN_ORDER_LINES,

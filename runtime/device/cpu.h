@@ -86,7 +86,7 @@ void use_threads(int n); // of OpenMP, in the calling thread
 // --- cpu_load.c ----------------------------------------------------------------------------------
 
 GanStatus cpu_load(Device *d, const Plan *plan, void *slots, void *work, Loaded **out);
-void cpu_unload(Loaded *l); // accepts NULL
+void cpu_unload(Loaded *l);                          // accepts NULL
 int product_threads(const Loaded *l, uint32_t node); // how many are worth their start
 // Takes better code where the compiler has made some meanwhile; `wait`: all of it. That it could
 // not is no reason to end a run.

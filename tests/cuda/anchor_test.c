@@ -185,10 +185,11 @@ static void fft_cases(Dtype real) {
 
 // --- orders --------------------------------------------------------------------------------------
 
-// Lines shorter than the sorting network, the longest that fits, and longer ones; per sample and
-// shared.
+// Rows shorter than the sorting network, the longest that fits, and longer ones that are merged
+// from tiles of 2,048: three, and ten, of which the last two are merged with the rest at last; per
+// sample and shared.
 static void order_cases(Dtype real) {
-    static const int64_t lengths[] = {1, 7, 513, 4096, 4099};
+    static const int64_t lengths[] = {1, 7, 513, 4096, 4099, 18437};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         int64_t n = lengths[i], lines = n > 600 ? 1 : 3;
         for (int kind = 0; kind < 4; kind++) {
@@ -198,6 +199,11 @@ static void order_cases(Dtype real) {
             Val x = input(c, type_make(batched, 2, (int64_t[]){lines, n}), real);
             finish(c, Arrange(x, ArgSort(x), back), real);
         }
+    }
+    for (int k = 0; k < 2; k++) { // equal numbers, and NaN
+        Case *c = begin(1, real, "an order of %s ties %s", k ? "many" : "few", dtype_name[real]);
+        Val x = input(c, type_make(true, 1, (int64_t[]){k ? 9000 : 700}), real);
+        finish(c, ArgSort(Sqrt(Floor(Mul(x, Num(x, 4))))), real);
     }
     Case *c = begin(1, real, "an order in its own order %s", dtype_name[real]);
     Val x = ArgSort(input(c, type_make(true, 1, (int64_t[]){9}), real));

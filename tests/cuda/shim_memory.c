@@ -303,9 +303,27 @@ static void touch(const void *ptr, size_t size, size_t align, bool write, bool a
 
 #define HERE __builtin_return_address(0)
 
+// Order between blocks is transitive: a block hands on what others have handed to it.
+static void hand_on(Shim *s, uintptr_t at) {
+    for (uint32_t i = 0; i < s->acquire.n; i++) {
+        const Acquire a = s->acquire.at[i];
+        if (a.time == s->time && a.thread != s->current)
+            continue; // no barrier since
+        for (uint32_t k = 0; k < a.releases; k++) {
+            Release r = s->release.at[k];
+            bool same = r.at == a.at;
+            r.at = at;
+            if (same)
+                vec_push(&s->arena, &s->release, r);
+        }
+    }
+}
+
 void shim_atomic(const void *at, unsigned long size) {
     touch(at, size, size, true, true, HERE);
     Shim *s = shim_running;
+    if (s->fiber[s->current].fenced)
+        hand_on(s, (uintptr_t)at);
     vec_push(&s->arena, &s->acquire, ((Acquire){(uintptr_t)at, s->release.n, s->current, s->time}));
     if (s->fiber[s->current].fenced)
         vec_push(&s->arena, &s->release,

@@ -59,7 +59,7 @@ typedef struct Fiber {
 } Fiber;
 
 // Blocks may hand over through an atomic: what a block did before a fence and an atomic is over for
-// a block that comes to the same atomic later.
+// a block that comes to the same atomic later, and so is what others had handed to that block.
 typedef struct Release {
     uintptr_t at;         // the atomic
     uint32_t from, until; // times that are handed over,

@@ -14,9 +14,10 @@
             fail_msg("%s: %s", #call, gan_error());                                                \
     } while (0)
 
-enum { Threads = 64, Blocks = 3, Seeds = 4, N = Threads * Blocks };
+enum { Threads = 64, Blocks = 3, Seeds = 4, N = Threads * Blocks, Counts = Blocks + 1 };
 
-// Every kernel gets (const float *x, float *y, unsigned *count): x and y of N elements, `count` 0.
+// Every kernel gets (const float *x, float *y, unsigned *count): x and y of N elements, Counts
+// words `count`, 0.
 typedef struct Planted {
     const char *name, *text;
     ShimFault fault;  // found in every order of threads
@@ -157,6 +158,26 @@ static const Planted planted[] = {
             "    if (last && t == 0)\n"
             "        for (int k = 1; k < n * gridDim.x; k++) y[0] += y[k];\n"),
      ShimRace, "another block"},
+    {"third_block_reads_the_first", // the second hands on what the first has handed to it
+     KERNEL("third_block_reads_the_first", "    if (t == 0) {\n"
+                                           "        unsigned k = atomicAdd(count, 1);\n"
+                                           "        if (k) atomicAdd(count + k, 1);\n"
+                                           "        if (k == 0) y[0] = x[0];\n"
+                                           "        if (k == 2) y[0] += x[1];\n"
+                                           "        __threadfence();\n"
+                                           "        atomicAdd(count + k + 1, 1);\n"
+                                           "    }\n"),
+     ShimFine, ""},
+    {"second_block_hands_on_without_fence",
+     KERNEL("second_block_hands_on_without_fence", "    if (t == 0) {\n"
+                                                   "        unsigned k = atomicAdd(count, 1);\n"
+                                                   "        if (k) atomicAdd(count + k, 1);\n"
+                                                   "        if (k == 0) y[0] = x[0];\n"
+                                                   "        if (k == 2) y[0] += x[1];\n"
+                                                   "        if (k != 1) __threadfence();\n"
+                                                   "        atomicAdd(count + k + 1, 1);\n"
+                                                   "    }\n"),
+     ShimRace, "another block"},
 };
 enum { PlantedCount = sizeof planted / sizeof *planted };
 
@@ -200,9 +221,9 @@ static Outcome run(int which, uint64_t seed) {
         x[i] = (float)(i + 1);
     assert_ok(shim_open(seed, &s));
     void *dx = shim_alloc(s, sizeof x, 4), *dy = shim_alloc(s, sizeof x, 4),
-         *dc = shim_alloc(s, 4, 4);
+         *dc = shim_alloc(s, Counts * sizeof(unsigned), 4);
     shim_put(s, dx, x, sizeof x);
-    shim_put(s, dc, &(unsigned){0}, 4);
+    shim_put(s, dc, (unsigned[Counts]){0}, Counts * sizeof(unsigned));
     out.fault = shim_launch(s, code, str_c(planted[which].name), (ShimSize){Blocks, 1, 1},
                             (ShimSize){Threads, 1, 1}, (void *[]){&dx, &dy, &dc});
     snprintf(out.said, sizeof out.said, "%s", shim_said(s));
