@@ -318,10 +318,29 @@ static bool glob(Str pattern, Str text) {
     return p == pattern.len;
 }
 
+static void note_pattern(Elab *e, Str text, bool fits) {
+    uint32_t i = 0;
+    while (i < e->pattern.n && !str_eq(e->pattern.at[i].text, text))
+        i++;
+    if (i == e->pattern.n)
+        vec_push(e->perm, &e->pattern, ((WeightPattern){.text = text, .span = here(e)}));
+    e->pattern.at[i].fits = e->pattern.at[i].fits || fits;
+}
+
+void warn_idle_patterns(Elab *e) {
+    for (uint32_t i = 0; i < e->pattern.n; i++)
+        if (!e->pattern.at[i].fits)
+            diag(e->f, DiagW0906, e->pattern.at[i].span, SARG(e->pattern.at[i].text));
+}
+
 Value builtin_matches(Elab *e, const Value *in, uint32_t n) {
     (void)n;
-    if (in[0].kind == KindStr && in[1].kind == KindStr)
-        return value_bool(glob(in[1].str, in[0].str));
+    if (in[0].kind == KindStr && in[1].kind == KindStr) {
+        bool fits = glob(in[1].str, in[0].str);
+        if (in[0].id)
+            note_pattern(e, in[1].str, fits);
+        return value_bool(fits);
+    }
     diag(e->f, DiagE0305, here(e), "matches", value_what(in[in[0].kind == KindStr]));
     diag_help(e->f, "both are strings: matches(name(w), \"G.*\")");
     return POISON;
@@ -467,10 +486,12 @@ Value builtin_copy(Elab *e, const Value *in, uint32_t n) {
 
 Value builtin_name(Elab *e, const Value *in, uint32_t n) {
     (void)n;
-    if (in[0].kind == KindSlot)
-        return value_str(e->m->slot.at[in[0].id].name);
-    if (in[0].kind == KindTensor && in[0].slot != NONE)
-        return value_str(e->m->slot.at[in[0].slot].name);
+    bool place = in[0].kind == KindSlot;
+    if (place || (in[0].kind == KindTensor && in[0].slot != NONE)) {
+        Value name = value_str(e->m->slot.at[place ? in[0].id : in[0].slot].name);
+        name.id = 1;
+        return name;
+    }
     diag(e->f, DiagE0305, here(e), "name (a weight or state)", value_what(in[0]));
     diag_help(e->f, "in an optimizer, its first argument is the weight: fn opt()(w, g)");
     in_library(e);

@@ -111,11 +111,6 @@ typedef struct Reach { // a net in an update behind a run-time choice
     bool reached; // by the loss of one of the branches
 } Reach;
 
-typedef struct Choice { // a config with alternatives
-    Str name;
-    List of;
-} Choice;
-
 struct Elab {
     Front *f;
     Arena *perm;
@@ -142,6 +137,7 @@ struct Elab {
     VEC(NetInfo) net_info;
     VEC(FieldInfo) field;
     VEC(Choice) choice;
+    VEC(WeightPattern) pattern;
     uint32_t scalar[3];       // slots of step, epoch, kimg; NONE
     Tuning *tuning;           // the update being applied; NULL
     VEC(Reach) reach;         // of this step's updates
@@ -319,6 +315,7 @@ void check_settings(Elab *e, const Ast *file); // unknown keys
 
 // --- builtin.c, builtin_tensor.c, builtin_space.c, reduce.c --------------------------------------
 
+void warn_idle_patterns(Elab *e); // patterns of weights' names that none of them matched
 typedef Value (*BuiltinFn)(Elab *e, const Value *in, uint32_t n);
 typedef struct Builtin {
     const char *name, *params;

@@ -393,13 +393,16 @@ static bool updates(const Ast *a, Str net) {
     return updates(a->a, net) || updates(a->b, net) || updates(a->c, net);
 }
 
-// Whether another stage may train what this one leaves alone.
-static bool waits_its_turn(const Ast *file, Str net) {
-    net = str_sub(net, 0, str_find(net, '.')); // of a list of nets
+static bool has_stages(const Ast *file) {
     for (uint32_t i = 0; i < file->list.n; i++)
         if (file->list.at[i]->kind == AstStages)
-            return updates(file, net);
+            return true;
     return false;
+}
+
+// Whether another stage may train what this one leaves alone.
+static bool waits_its_turn(const Ast *file, Str net) {
+    return has_stages(file) && updates(file, str_sub(net, 0, str_find(net, '.'))); // of a list
 }
 
 static void warn_idle_nets(Elab *e, const Ast *file) {
@@ -535,6 +538,8 @@ static void check_idle(Elab *e, Front *f, const Ast *file) {
     if (!diag_errors(f)) {
         warn_idle_nets(e, file);
         warn_idle_streams(e, file);
+        if (!has_stages(file))
+            warn_idle_patterns(e);
     }
 }
 

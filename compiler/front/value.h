@@ -58,8 +58,9 @@ struct Value {
     bool eval;              // Net: inside eval(net)
     uint32_t copy_of;       // of copy(net): the net + 1
     const Outside *outside; // of pretrained(f, file): where the weights are; NULL
-    uint32_t id;            // Builtin, Net, Slot, Scalar: index; Field: index in Elab.field
-    uint32_t slot;          // Tensor: the slot it was read from, for name(w); NONE
+    uint32_t id;   // Builtin, Net, Slot, Scalar: index; Field: index in Elab.field; Str: of
+                   // name(w), 1; else 0
+    uint32_t slot; // Tensor: the slot it was read from, for name(w); NONE
     union {
         double num; // Num; Bool: 0 or 1
         Str str;
@@ -73,6 +74,17 @@ struct Value {
         } tensor;
     };
 };
+
+typedef struct WeightPattern { // one that names of weights were matched with
+    Str text;
+    Span span;
+    bool fits; // the name of some weight
+} WeightPattern;
+
+typedef struct Choice { // a config with alternatives
+    Str name;
+    List of;
+} Choice;
 
 typedef struct Binding Binding;
 typedef enum BindKind { BindName, BindFn, BindControl } BindKind;

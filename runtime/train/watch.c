@@ -123,7 +123,7 @@ static GanStatus evaluate(Eval *e, uint32_t id) {
     bool stored = at.space == SpaceSlot || at.space == SpaceWork;
     if (n->op == OpRead || (stored && at.owner == id && !is_member(e->r, id)))
         return load(e, id);
-    const void *in[64] = {0};
+    const void *in[MAX_IN] = {0};
     for (uint32_t k = 0; k < n->nin; k++) {
         TRY(evaluate(e, node_in(e->g, id, k)));
         in[k] = e->value[node_in(e->g, id, k)];
