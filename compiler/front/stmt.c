@@ -106,6 +106,10 @@ static void eval_assign(Elab *e, Env *env, const Ast *a) {
         slot_assign(e, place.id, v);
     } else if (place.kind != KindPoison) {
         diag(e->f, DiagE0513, name->span, SARG(name->text), value_what(place));
+        if (place.kind == KindTensor)
+            diag_help(e->f,
+                      "`=` binds a value; assign to the name that `state` declares, at the top "
+                      "level to be read everywhere");
     }
 }
 
