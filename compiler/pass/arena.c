@@ -7,9 +7,13 @@
 // therefore have equal layouts, and a slice of one is the same slice of the others.
 #include "plan.h"
 
+typedef VEC(uint32_t) SlotList;
+
 typedef struct Placer {
     Module *m;
     size_t end;
+    SlotList *states; // [slot] of a weight: its optimizer states
+    uint8_t *placed;  // [slot]
 } Placer;
 
 size_t slot_place_bytes(const Module *m, uint32_t slot) {
@@ -22,6 +26,7 @@ size_t slot_place_bytes(const Module *m, uint32_t slot) {
 static void place(Placer *p, uint32_t slot) {
     p->m->slot.at[slot].offset = p->end;
     p->end += slot_place_bytes(p->m, slot);
+    p->placed[slot] = 1;
 }
 
 // "opt.m" of "opt.m/G.conv.3.w", and the weight behind it.
@@ -38,32 +43,50 @@ static void place_params(Placer *p, uint32_t net) {
             place(p, i);
 }
 
+// The weight of that name among those found so far, 0: none; numbers are one more than slots.
+static uint32_t find_weight(const Module *m, const Map *weights, Str name, uint64_t *hash) {
+    uint32_t found;
+    for (*hash = hash64(name.ptr, name.len, 0); (found = map_find(weights, *hash)) != 0; ++*hash)
+        if (str_eq(m->slot.at[found - 1].name, name))
+            break;
+    return found;
+}
+
+static void find_states(Arena *a, Placer *p) {
+    const Module *m = p->m;
+    Map weights = {0};
+    uint64_t hash;
+    p->states = arena_array(a, SlotList, m->slot.n);
+    p->placed = arena_array(a, uint8_t, m->slot.n);
+    for (uint32_t i = 0; i < m->slot.n; i++)
+        if (m->slot.at[i].kind == SlotParam && !find_weight(m, &weights, m->slot.at[i].name, &hash))
+            map_put(a, &weights, hash, i + 1);
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        const Slot *s = &m->slot.at[i];
+        uint32_t weight = s->kind == SlotOpt ? find_weight(m, &weights, weight_of(s), &hash) : 0;
+        if (weight && m->slot.at[weight - 1].net == s->net)
+            vec_push(a, &p->states[weight - 1], i);
+    }
+}
+
 static bool is_state_of(const Slot *s, uint32_t net) {
     return s->kind == SlotOpt && s->net == net;
 }
 
 // The states of one kind, in the order of the weights they belong to; those of no weight follow.
-static void place_kind(Placer *p, uint32_t net, Str kind, uint8_t *placed) {
+static void place_kind(Placer *p, uint32_t net, Str kind) {
     const Module *m = p->m;
     for (uint32_t w = m->slot.n; w-- > 0;) {
-        if (m->slot.at[w].net != net || m->slot.at[w].kind != SlotParam)
-            continue;
-        for (uint32_t i = 0; i < m->slot.n; i++) {
-            const Slot *s = &m->slot.at[i];
-            if (!placed[i] && is_state_of(s, net) && str_eq(kind_of(s), kind) &&
-                str_eq(weight_of(s), m->slot.at[w].name)) {
+        for (uint32_t k = 0; m->slot.at[w].net == net && k < p->states[w].n; k++) {
+            uint32_t i = p->states[w].at[k];
+            if (str_eq(kind_of(&m->slot.at[i]), kind))
                 place(p, i);
-                placed[i] = 1;
-            }
         }
     }
-    for (uint32_t i = 0; i < m->slot.n; i++) {
-        if (!placed[i] && is_state_of(&m->slot.at[i], net) &&
-            str_eq(kind_of(&m->slot.at[i]), kind)) {
+    for (uint32_t i = 0; i < m->slot.n; i++)
+        if (!p->placed[i] && is_state_of(&m->slot.at[i], net) &&
+            str_eq(kind_of(&m->slot.at[i]), kind))
             place(p, i);
-            placed[i] = 1;
-        }
-    }
 }
 
 // bf16 is a precision of products and of what they make: what outlives a step is f32.
@@ -79,16 +102,15 @@ size_t slots_place(Module *m, Dtype real) {
     settle_types(m, real);
     Arena scratch;
     arena_need(&scratch);
-    Placer p = {m, 0};
-    uint8_t *placed = arena_array(&scratch, uint8_t, m->slot.n);
+    Placer p = {.m = m};
+    find_states(&scratch, &p);
     for (uint32_t net = 0; net < m->net.n; net++) {
         place_params(&p, net);
         for (uint32_t i = 0; i < m->slot.n; i++)
-            if (!placed[i] && is_state_of(&m->slot.at[i], net))
-                place_kind(&p, net, kind_of(&m->slot.at[i]), placed);
+            if (!p.placed[i] && is_state_of(&m->slot.at[i], net))
+                place_kind(&p, net, kind_of(&m->slot.at[i]));
         for (uint32_t i = 0; i < m->slot.n; i++)
-            if (m->slot.at[i].net == net && m->slot.at[i].kind != SlotParam &&
-                m->slot.at[i].kind != SlotOpt)
+            if (m->slot.at[i].net == net && !p.placed[i])
                 place(&p, i);
     }
     for (uint32_t i = 0; i < m->slot.n; i++)

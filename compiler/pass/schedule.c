@@ -213,42 +213,32 @@ static size_t block_order(Sched *s, const RegionVec *regions, Way way, RegionVec
 
 // --- launches ------------------------------------------------------------------------------------
 
-static bool ordered(const Sched *s, uint32_t before, uint32_t after) {
-    for (uint32_t i = 0; i < s->next[before].n; i++)
-        if (s->next[before].at[i] == after)
-            return true;
-    return false;
-}
-
-// May `region` run at the same time as all of the last launch? Sharing one keeps every input alive
-// for all of it, so only regions that hold little, or nothing but slots, do; and those that waited
-// for one another.
-static bool joins(const Sched *s, uint32_t region) {
-    const Plan *p = s->p;
-    Launch l = p->launch.at[p->launch.n - 1];
-    for (uint32_t i = 0; i <= l.instances; i++) {
-        uint32_t other = i < l.instances ? p->merge.at[l.first + i] : region;
-        const Region *r = &p->region.at[other];
-        if (r->kind != RegionLoop || ordered(s, other, region) ||
-            (region_bytes(p, r) > SmallBytes && !writes_slots_only(p, r) &&
-             !(s->few_launches && s->late[other])))
-            return false;
-    }
-    return true;
+// May a region share its launch? All its inputs stay alive for all of that, so only regions do that
+// hold little, or nothing but slots; and those that waited for one another.
+static bool may_share(const Sched *s, uint32_t region) {
+    const Region *r = &s->p->region.at[region];
+    return r->kind == RegionLoop &&
+           (region_bytes(s->p, r) <= SmallBytes || writes_slots_only(s->p, r) ||
+            (s->few_launches && s->late[region]));
 }
 
 static void emit_launches(Sched *s, Section *out, const uint32_t *regions, uint32_t n, bool merge) {
     Plan *p = s->p;
+    bool open = false; // may others join the last launch?
     out->first = p->launch.n;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t region = regions[i];
-        if (merge && p->launch.n > out->first && joins(s, region)) {
+        bool shares = merge && may_share(s, region);
+        if (open && shares && s->behind[region] != p->launch.n) {
             Launch *l = &p->launch.at[p->launch.n - 1];
             p->region.at[region].merged = l->region;
             l->instances++;
         } else {
             vec_push(s->perm, &p->launch, ((Launch){region, 1, p->merge.n}));
         }
+        open = shares;
+        for (uint32_t k = 0; k < s->next[region].n; k++)
+            s->behind[s->next[region].at[k]] = p->launch.n;
         vec_push(s->perm, &p->merge, region);
     }
     out->n = p->launch.n - out->first;
@@ -363,6 +353,7 @@ void schedule(Arena *perm, const PassOptions *o, Plan *p) {
     s.clock.weights = arena_array(&scratch, uint8_t, regions);
     s.clock.arrives = arena_array(&scratch, double, calls);
     find_orders(&s);
+    s.behind = arena_array(&scratch, uint32_t, regions);
     s.may = arena_array(&scratch, uint8_t, regions);
     s.left = arena_array(&scratch, uint8_t, regions);
     s.pending = arena_array(&scratch, uint8_t, p->func->blocks);

@@ -46,6 +46,7 @@ typedef struct Sched {
     OrderVec order;       // sorted by after
     VEC(uint32_t) * next; // [region] its successors
     uint32_t *waits;      // [region] predecessors not scheduled yet
+    uint32_t *behind;     // [region] 1 + the last launch with a predecessor of it
     size_t *made;         // [region] bytes it stores in work memory
     uint8_t *late;        // [region] lowest priority: scheduled when nothing else is ready
     uint8_t *here;        // [region] is of the current block
