@@ -277,7 +277,6 @@ static GanStatus read_json(Arena *a, Str path, uint32_t step, Checkpoint *out, S
         .streams = json_count(batches),
         .data = json_string(json_get(root, "data"), (Str){0}),
     };
-
     if (!json_whole(json_get(root, "epoch"), UINT64_MAX, &out->epoch))
         out->epoch = 0;
     for (int i = 0; i < DtCount; i++)

@@ -145,11 +145,14 @@ static GanStatus precision_of(const Options *o, const DeviceApi *api, Str unless
     return GAN_OK;
 }
 
+static GanStatus device_named(Str name, const DeviceApi **out) {
+    *out = device_find(name);
+    return *out ? GAN_OK
+                : fail(GAN_ERR_USAGE, "there is no device `%.*s`: cpu, cuda or ref", SARG(name));
+}
+
 GanStatus device_of(const Options *o, const DeviceApi **api, Dtype *real) {
-    Str name = option_text(o, OptDevice, STR("cpu"));
-    *api = device_find(name);
-    if (!*api)
-        return fail(GAN_ERR_USAGE, "there is no device `%.*s`: cpu, cuda or ref", SARG(name));
+    TRY(device_named(option_text(o, OptDevice, STR("cpu")), api));
     return precision_of(o, *api, STR("f32"), real);
 }
 
@@ -232,13 +235,14 @@ GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
     return set_steps(out, o);
 }
 
-// A run may go on in another precision that has its weights in f32.
-static GanStatus change_precision(Job *job, const Options *o) {
-    const DeviceApi *api = device_find(job->device);
+// A run may go on elsewhere: on another device, and in another precision that has its weights in
+// f32.
+static GanStatus change_device(Job *job, const Options *o) {
+    const DeviceApi *api;
     Dtype was = job->real;
-    if (!o->at[OptPrecision].given)
-        return GAN_OK;
-    TRY(precision_of(o, api, (Str){0}, &job->real));
+    TRY(device_named(option_text(o, OptDevice, job->device), &api));
+    TRY(precision_of(o, api, str_c(dtype_name[was]), &job->real));
+    job->device = str_c(api->name);
     return stored_alike(was, job->real)
                ? GAN_OK
                : fail(GAN_ERR_USAGE,
@@ -262,9 +266,9 @@ static GanStatus change(Arena *perm, Job *job, const Options *o) {
 }
 
 GanStatus job_resume(Arena *perm, Str dir, Job *job, const Options *o) {
-    static const OptionId fixed[] = {OptSet,      OptBatch,    OptDevice, OptTf32,
-                                     OptSeed,     OptOut,      OptDeterm, OptMicro,
-                                     OptBucketMb, OptCompress, OptFrom,   OptFromOptimizer};
+    static const OptionId fixed[] = {OptSet,      OptBatch,  OptTf32,         OptSeed,
+                                     OptOut,      OptDeterm, OptMicro,        OptBucketMb,
+                                     OptCompress, OptFrom,   OptFromOptimizer};
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         if (fixed[i] == OptSet ? sets_model(o) : o->at[fixed[i]].given)
             return fail(
@@ -272,8 +276,8 @@ GanStatus job_resume(Arena *perm, Str dir, Job *job, const Options *o) {
                 "%s is fixed once a run has begun: a run of its own, from this one's weights, is "
                 "`ganrun train %.*s --from %.*s`; with its optimizers' state, --from-optimizer on",
                 option_word(fixed[i]), SARG(job->origin), SARG(dir));
+    TRY(change_device(job, o));
     TRY(ranks_comm_fits(o, str_eq(job->device, STR("cuda"))));
-    TRY(change_precision(job, o));
     return change(perm, job, o);
 }
 

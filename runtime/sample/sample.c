@@ -142,7 +142,6 @@ static GanStatus run_sampling(Sampling *s, const Options *o) {
     if (s->form == FormNumbers)
         s->sampler.node = s->sampler.raw; // in the units of the data
     TRY(s->form == FormFolder ? write_folder(s) : write_file(s));
-
     s->host->console.result(s->host->console.user, str_format(s->perm, "%.*s\n", SARG(s->to)));
     return GAN_OK;
 }

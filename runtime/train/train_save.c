@@ -77,7 +77,6 @@ static GanStatus draw_pictures(Train *t, Distance *out) {
                      run_file(t->perm, t->dir, "samples", t->step, "png")));
     TRY(write_sound(t));
     if (!t->reals)
-
         return GAN_OK;
     SwdOptions o = {.product = dnn_product,
                     .seed = t->job->seed,
@@ -134,7 +133,6 @@ static GanStatus save(Train *t, bool *kept) {
     TRY(events_save(&t->events, scratch));
     if (t->step || t->job->from.len) { // else step 0 follows from the seed
         Checkpoint c = checkpoint_of(t, &scratch);
-
         GanStatus st = checkpoint_save(scratch, t->dir, t->session.exec, &c);
         if (st == GAN_ERR_INPUT)
             return train_not_finite(t, t->step,

@@ -102,3 +102,18 @@ expect 0 train tiny.gan $options --device ref --steps 6 --save-every 100 --out r
 expect 0 train tiny.gan $options --device ref --steps 4 --save-every 100 --out part
 expect 0 train part --steps 6
 same ref/ckpt/00000006.safetensors part/ckpt/00000006.safetensors
+# On another device, which every later command then uses; not in f64, whose weights are other ones.
+expect 0 train part --steps 7 --device cpu
+says '; cpu, '
+expect 0 train part --steps 8
+says '; cpu, '
+expect 2 train part --steps 9 --device gpu
+says 'there is no device `gpu`'
+expect 2 train part --steps 9 --device cpu --precision f64
+says 'device cpu does not compute in f64'
+expect 0 train tiny.gan $options --device ref --precision f64 --steps 2 --out double
+expect 2 train double --steps 3 --device cpu
+says 'device cpu does not compute in f64'
+expect 2 train double --steps 3 --device cpu --precision f32
+says 'cannot go on in f32'
+expect 0 train double --steps 3
