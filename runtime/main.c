@@ -163,7 +163,7 @@ static GanStatus join_ranks(Arena *perm, const Options *o, const Launcher *l,
     if (device && device->card)
         TRY(device->card(&h->device, gpu, sizeof gpu));
     return ranks_preflight(*perm, *out, &h->console, option_number(o, OptThreads, 0), gpu,
-                           h->device.route == RouteStaged, &h->device.threads);
+                           h->device.route == RouteStaged, &h->device);
 }
 
 static bool runs_on_ranks(Command c) {

@@ -153,6 +153,7 @@ typedef struct Job {
     const Cc *cc;
     Tier tier;
     Unit *unit;
+    bool wait; // for another process that has claimed the unit
 } Job;
 
 static const char *const *unit_argv(const Job *job) {
@@ -198,18 +199,21 @@ static GanStatus unit_take(const Job *job, int code, Str said) {
 // what a run begins with, and better code.
 static const double ClaimPatience[] = {[TierQuick] = 10, [TierBest] = 60};
 
-static void pause_briefly(void) {
+void pause_briefly(void) {
     nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
 }
 
-// True: to be compiled here. False: another process has made it.
-static bool unit_claim(Unit *u) {
+// True: to be compiled here. False: another process has made it, or (Unit.waits) is about to.
+static bool unit_claim(const Job *job) {
+    Unit *u = job->unit;
     double until = time_now() + ClaimPatience[TierQuick];
+    u->waits = false;
     while (!cache_claim(u->path, &u->claim)) {
         if (sealed_intact(u->path))
             return false;
-        if (time_now() > until)
-            return true;
+        u->waits = !job->wait;
+        if (u->waits || time_now() > until)
+            return !u->waits;
         pause_briefly();
     }
     return !sealed_intact(u->path); // it may have been made just before the claim was free
@@ -219,7 +223,7 @@ static GanStatus build(void *user) {
     const Job *job = user;
     Str said;
     int code;
-    if (!unit_claim(job->unit))
+    if (!unit_claim(job))
         return GAN_OK;
     TRY(unit_write(job->unit));
     TRY(process_run(&job->unit->arena, unit_argv(job), &said, &code));
@@ -248,35 +252,31 @@ static GanStatus take(void *user) {
     return unit_take(user, ((Job *)user)->unit->code, (Str){0});
 }
 
-GanStatus unit_build(const Cc *c, Tier tier, Unit *u) {
-    GanStatus st = arena_guard(&u->arena, "to compile kernels", build, &(Job){c, tier, u});
+GanStatus unit_build(const Cc *c, Tier tier, bool wait, Unit *u) {
+    GanStatus st = arena_guard(&u->arena, "to compile kernels", build, &(Job){c, tier, u, wait});
     cache_unclaim(u->path, &u->claim);
     return st;
 }
 
 GanStatus unit_start(const Cc *c, Tier tier, Unit *u) {
-    GanStatus st = arena_guard(&u->arena, "to compile kernels", start, &(Job){c, tier, u});
+    GanStatus st = arena_guard(&u->arena, "to compile kernels", start, &(Job){c, tier, u, false});
     if (!u->pid)
         cache_unclaim(u->path, &u->claim);
     return st;
 }
 
-bool unit_ended(const Cc *c, Tier tier, bool wait, Unit *u) {
-    while (u->waits) {
+bool unit_ended(const Cc *c, Tier tier, Unit *u) {
+    if (u->waits) {
         u->status = unit_start(c, tier, u);
-        if (u->status != GAN_OK)
-            return true;
-        if (u->waits && !wait)
+        if (u->waits && u->status == GAN_OK)
             return false;
-        if (u->waits)
-            pause_briefly();
     }
     if (!u->pid)
         return true;
-    if (!process_ended(u->pid, wait, &u->code))
+    if (!process_ended(u->pid, false, &u->code))
         return false;
     u->pid = 0;
-    u->status = arena_guard(&u->arena, "to compile kernels", take, &(Job){c, tier, u});
+    u->status = arena_guard(&u->arena, "to compile kernels", take, &(Job){c, tier, u, false});
     cache_unclaim(u->path, &u->claim);
     return true;
 }

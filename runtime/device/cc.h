@@ -29,7 +29,8 @@ typedef struct Unit {
     Str path;           // in the cache, where its machine code is to be kept
     Str source, object; // while it is compiled
     CacheClaim claim;   // to compile it
-    bool waits;         // in the background, for the process that has the claim,
+    bool started;       // in the background
+    bool waits;         // for the process that has the claim; in the background,
     double since;       // since then
     int pid, code;      // of the compiler in the background; no pid: none runs
     GanStatus status;
@@ -38,11 +39,14 @@ typedef struct Unit {
 
 // Both leave the work to another process that has claimed the unit, and take what it has made; of a
 // process that was killed, or takes too long, they do its work.
-GanStatus unit_build(const Cc *c, Tier tier, Unit *u); // waits
+// Returns when the cache has the unit; without `wait`, leaves one that another process has claimed
+// (Unit.waits).
+GanStatus unit_build(const Cc *c, Tier tier, bool wait, Unit *u);
 // Begins, in the background; or finds that the cache has the unit by now.
 GanStatus unit_start(const Cc *c, Tier tier, Unit *u);
 // After unit_start: false while it is compiled. `status` then says how it went.
-bool unit_ended(const Cc *c, Tier tier, bool wait, Unit *u);
+bool unit_ended(const Cc *c, Tier tier, Unit *u);
+void pause_briefly(void);   // until one may have ended
 void unit_release(Unit *u); // stops the compiler, leaves no file behind
 
 #endif

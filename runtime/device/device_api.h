@@ -19,6 +19,8 @@ typedef enum CardRoute {
 
 typedef struct DeviceOptions {
     int threads;   // 0: all cores this process may use
+    int peers;     // processes of this machine that load the same kernels; 0, 1: this one alone
+    int peer;      // this one's number among them, from 0
     Str cache_dir; // compiled kernels, content-addressed; empty: $XDG_CACHE_HOME/gan (given by
                    // main)
     uint64_t cache_limit; // bytes it may grow to; 0: CACHE_LIMIT

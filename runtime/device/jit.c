@@ -1,6 +1,10 @@
 // jit.c - kernel text to functions: one translation unit per core through the machine's C compiler
 // (cc.h), and a cache on disk.
 //
+// Ranks of one machine load the same kernels. They cut these into units for all their cores, and
+// each begins with units of its own: one that another rank has claimed is left to it, and awaited
+// at the end.
+//
 // In: C functions behind a common prelude. Out: addresses. A unit is kept under everything that
 // decides its bytes: text, flags, compiler, processor (cache.h). So is a link to it for each of its
 // kernels: a program that differs a little from one that has run, or another function of the same
@@ -26,7 +30,7 @@
 
 enum {
     MOST_AT_ONCE = 16, // units that are compiled together
-    SMALL = 1 << 13,   // bytes of kernels' text that are not worth a split, nor two compilations
+    SMALL = 1 << 13,   // bytes of kernels' text that are not worth a split, nor two tiers
     MOST_FOUND = 64,   // units of a tier that a program's kernels may be spread over
     MOST_UNITS = 2 * (MOST_FOUND + MOST_AT_ONCE),
     NOWHERE = UINT8_MAX, // a kernel that no unit has
@@ -38,7 +42,9 @@ static const double Patience = 0.5; // seconds of a run until kernels are worth 
 struct Jit {
     Arena arena;
     Cc cc;
-    int units;      // compiled at once
+    int threads;    // units that this process compiles at once
+    int units;      // into which kernels are dealt: of all processes with the same work
+    int first;      // the one this process begins with
     Str dir;        // cache folder, ours and private
     bool temporary; // it is removed with the Jit
 };
@@ -55,8 +61,7 @@ struct JitCode {
     void *handle[MOST_UNITS]; // the loader's
     Unit best[MOST_AT_ONCE];  // compiled in the background
     uint32_t bests, unfinished;
-    bool started;
-    double due; // when they are to be started
+    double due; // when the first is to be started
 };
 
 // --- the cache folder ----------------------------------------------------------------------------
@@ -88,9 +93,11 @@ GanStatus jit_open(const DeviceOptions *o, Jit **out) {
         mem_free(j);
         return st;
     }
-    j->units = device_threads_for(o->threads);
+    j->threads = device_threads_for(o->threads);
+    j->units = j->threads * (o->peers > 1 ? o->peers : 1);
     if (j->units > MOST_AT_ONCE)
         j->units = MOST_AT_ONCE;
+    j->first = j->threads * o->peer % j->units;
     if (!cc_find(&j->arena, o->compiler, &j->cc)) {
         jit_close(j);
         return GAN_OK;
@@ -179,12 +186,13 @@ static size_t missing_length(const Loading *l) {
     return length;
 }
 
-// Deals the kernels that are nowhere out over *n new units whose texts are about equally long:
+// Deals the kernels that are nowhere out over *n new units, whose texts are about equally long:
 // to[k] is that of kernel k.
 static GanStatus kernels_deal(Loading *l, Str key, Unit *u, uint32_t *n, uint8_t *to) {
     JitCode *c = l->code;
     size_t length = missing_length(l);
-    *n = length < SMALL ? length > 0 : (uint32_t)c->jit->units;
+    size_t most = (length + SMALL - 1) / SMALL;
+    *n = most < (size_t)c->jit->units ? (uint32_t)most : (uint32_t)c->jit->units;
     for (uint32_t i = 0; i < *n; i++) {
         TRY(arena_init(&u[i].arena, (size_t)1 << 30));
         u[i].arena.oom = c->arena.oom;
@@ -224,19 +232,39 @@ static GanStatus unit_adopt(JitCode *c, const Unit *u, uint8_t dealt, const uint
 
 // --- quickly, to begin with ----------------------------------------------------------------------
 
-static GanStatus units_build(const Jit *j, Tier tier, Unit *u, uint32_t n) {
-    bool missing[MOST_AT_ONCE];
-    int misses = 0;
+// The k-th of n units in the order of this process.
+static uint32_t turn(const Jit *j, uint32_t k, uint32_t n) {
+    return ((uint32_t)j->first + k) % n;
+}
+
+// Those that `wanted` says; without `wait`, those that other processes have claimed are left.
+static void units_visit(const Jit *j, Tier tier, Unit *u, uint32_t n, const bool *wanted,
+                        bool wait) {
+    int team = 0;
     for (uint32_t i = 0; i < n; i++)
-        misses += missing[i] = !sealed_intact(u[i].path);
-    if (!misses)
-        return GAN_OK; // no team is started where there is nothing to do
-#pragma omp parallel for num_threads(misses) schedule(dynamic, 1)
-    for (uint32_t i = 0; i < n; i++) {
-        u[i].status = missing[i] ? unit_build(&j->cc, tier, &u[i]) : GAN_OK;
+        team += wanted[i];
+    if (!team)
+        return; // no team is started where there is nothing to do
+    team = team < j->threads ? team : j->threads;
+#pragma omp parallel for num_threads(team) schedule(dynamic, 1)
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t i = turn(j, k, n);
+        if (!wanted[i])
+            continue;
+        u[i].status = unit_build(&j->cc, tier, wait, &u[i]);
         if (u[i].status != GAN_OK)
             snprintf(u[i].error, sizeof u[i].error, "%s", gan_error());
     }
+}
+
+static GanStatus units_build(const Jit *j, Tier tier, Unit *u, uint32_t n) {
+    bool missing[MOST_AT_ONCE], left[MOST_AT_ONCE];
+    for (uint32_t i = 0; i < n; i++)
+        missing[i] = !sealed_intact(u[i].path);
+    units_visit(j, tier, u, n, missing, false);
+    for (uint32_t i = 0; i < n; i++)
+        left[i] = u[i].waits;
+    units_visit(j, tier, u, n, left, true);
     for (uint32_t i = 0; i < n; i++)
         if (u[i].status != GAN_OK)
             return fail(u[i].status, "%s%s", u[i].error,
@@ -273,28 +301,44 @@ typedef struct Poll {
     bool wait, moved;
 } Poll;
 
+// As many compilers as there are threads.
 static GanStatus best_start(JitCode *c) {
+    int running = 0;
     for (uint32_t i = 0; i < c->bests; i++)
-        if (c->best[i].path.len)
-            TRY(unit_start(&c->jit->cc, TierBest, &c->best[i]));
-    c->started = true;
+        running += c->best[i].pid != 0;
+    for (uint32_t k = 0; k < c->bests && running < c->jit->threads; k++) {
+        Unit *u = &c->best[turn(c->jit, k, c->bests)];
+        if (!u->path.len || u->started)
+            continue;
+        u->started = true;
+        TRY(unit_start(&c->jit->cc, TierBest, u));
+        running += u->pid != 0;
+    }
     return GAN_OK;
 }
 
-static GanStatus best_poll(void *user) {
-    Poll *p = user;
+static GanStatus best_take(Poll *p) {
     JitCode *c = p->code;
-    if (!c->started)
-        TRY(best_start(c));
     for (uint8_t i = 0; i < c->bests; i++) {
         Unit *u = &c->best[i];
-        if (!u->path.len || !unit_ended(&c->jit->cc, TierBest, p->wait, u))
+        if (!u->started || !unit_ended(&c->jit->cc, TierBest, u))
             continue;
         TRY(u->status);
         TRY(best_adopt(c, i));
         p->moved = true;
     }
     return GAN_OK;
+}
+
+static GanStatus best_poll(void *user) {
+    Poll *p = user;
+    for (;;) {
+        TRY(best_start(p->code));
+        TRY(best_take(p));
+        if (!p->wait || !p->code->unfinished)
+            return GAN_OK;
+        pause_briefly();
+    }
 }
 
 static void best_stop(JitCode *c) {

@@ -191,7 +191,7 @@ static GanStatus check_cards(const Card *all, int ranks) {
 }
 
 GanStatus ranks_preflight(Arena scratch, Comm *c, const Console *console, int64_t asked,
-                          const char *gpu, bool share, int *threads) {
+                          const char *gpu, bool share, DeviceOptions *out) {
     int ranks = comm_size(c), me = comm_rank(c);
     Card mine = {.pid = getpid()}, *all = arena_array(&scratch, Card, ranks);
     gethostname(mine.host, HOST_NAME - 1);
@@ -200,7 +200,12 @@ GanStatus ranks_preflight(Arena scratch, Comm *c, const Console *console, int64_
     TRY(comm_gather(c, &mine, sizeof mine, all));
     mine.threads = asked ? asked : fair_threads(all, ranks, me);
     TRY(comm_gather(c, &mine, sizeof mine, all));
-    *threads = (int)mine.threads;
+    out->threads = (int)mine.threads;
+    out->peers = out->peer = 0;
+    for (int r = 0; r < ranks; r++) {
+        out->peers += same_host(&all[r], &mine);
+        out->peer += r < me && same_host(&all[r], &mine);
+    }
     comm_room(c, *gpu ? CommFew : room_left(all, ranks, me)); // a card leaves its host's cores idle
     if (me == 0)
         show_cards(&scratch, console, all, ranks);

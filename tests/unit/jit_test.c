@@ -308,6 +308,56 @@ static void processes_compile_the_same_kernels_once(void **state) {
     jit_close(j);
 }
 
+// Starts together with the other process, as one of two with the same work.
+static void load_as_peer(Str compiler, int peer, const int ready[2]) {
+    Jit *j;
+    char byte = 0;
+    DeviceOptions o = {
+        .threads = 1, .cache_dir = str_c(folder), .compiler = compiler, .peers = 2, .peer = peer};
+    assert_int_equal(jit_open(&o, &j), GAN_OK);
+    assert_int_equal(write(ready[1], &byte, 1), 1);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    load_well(j, LONG);
+    jit_close(j);
+}
+
+static void processes_divide_the_same_kernels(void **state) {
+    (void)state;
+    int to_child[2], to_parent[2], code;
+    Str calls, path = path_join(&arena, str_c(folder), STR("compiler"));
+    Str text = str_format(&arena,
+                          "#!/bin/sh\ncase \"$*\" in *-O*) echo $PPID >>%s/calls; sleep 1;; "
+                          "esac\nexec cc \"$@\"\n",
+                          folder);
+    assert_int_equal(file_write_atomic(path, text.ptr, text.len), GAN_OK);
+    assert_int_equal(chmod(path.ptr, 0700), 0);
+    assert_int_equal(pipe(to_child), 0);
+    assert_int_equal(pipe(to_parent), 0);
+    pid_t child = fork();
+    if (!child) {
+        load_as_peer(path, 1, (int[]){to_child[0], to_parent[1]});
+        _exit(0);
+    }
+    load_as_peer(path, 0, (int[]){to_parent[0], to_child[1]});
+    assert_int_equal(waitpid(child, &code, 0), child);
+    assert_int_equal(code, 0);
+    assert_int_equal(kept(STR(".so")).n, 4); // two units, each compiled quickly and well
+    path = path_join(&arena, str_c(folder), STR("calls"));
+    assert_int_equal(file_read(&arena, path, &calls), GAN_OK);
+    size_t mine = 0, all = 0;
+    Str me = str_format(&arena, "%ld", (long)getpid()), line;
+    for (size_t at = 0; at < calls.len; at += line.len + 1, all++) {
+        line = str_sub(calls, at, at + str_find(str_sub(calls, at, calls.len), '\n'));
+        mine += str_eq(line, me);
+    }
+    assert_int_equal(all, 4); // nothing twice
+    assert_in_range(mine, 1, 3);
+    for (int i = 0; i < 2; i++) {
+        close(to_child[i]);
+        close(to_parent[i]);
+    }
+}
+
 static void work_of_a_killed_process_is_done_by_another(void **state) {
     (void)state;
     Jit *j = open_counting();
@@ -388,6 +438,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(a_run_that_ends_stops_the_compiler, clear_cache),
         cmocka_unit_test_teardown(a_program_is_loaded_from_so_many_units_at_most, clear_cache),
         cmocka_unit_test_teardown(processes_compile_the_same_kernels_once, clear_cache),
+        cmocka_unit_test_teardown(processes_divide_the_same_kernels, clear_cache),
         cmocka_unit_test_teardown(work_of_a_killed_process_is_done_by_another, clear_cache),
         cmocka_unit_test_teardown(what_was_not_used_for_longest_is_pruned, clear_cache),
         cmocka_unit_test(a_limit_is_a_size),

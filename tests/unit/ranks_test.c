@@ -22,7 +22,7 @@ typedef struct Seat {
     bool bound;
     int64_t asked;
     GanStatus status;
-    int threads;
+    DeviceOptions device; // what was chosen
     CommRoom room;
     char error[512];
 } Seat;
@@ -50,7 +50,7 @@ static void *preflight(void *user) {
     if (s->status == GAN_OK)
         s->status = comm_open(&link_local, &s->seat, &limits, &c);
     if (s->status == GAN_OK)
-        s->status = ranks_preflight(a, c, &console, s->asked, s->gpu, s->share, &s->threads);
+        s->status = ranks_preflight(a, c, &console, s->asked, s->gpu, s->share, &s->device);
     s->room = comm_room_left(c);
     snprintf(s->error, sizeof s->error, "%s", s->status == GAN_OK ? "" : gan_error());
     comm_close(c);
@@ -101,7 +101,9 @@ static void ranks_with_distinct_cards_or_none_are_accepted(void **state) {
     run(seat, (const char *const[]){"", "", ""}, false);
     for (int r = 0; r < RANKS; r++) {
         assert_int_equal(seat[r].status, GAN_OK);
-        assert_true(seat[r].threads >= 1);
+        assert_true(seat[r].device.threads >= 1);
+        assert_int_equal(seat[r].device.peers, RANKS); // threads of one process are on one machine
+        assert_int_equal(seat[r].device.peer, r);
     }
 }
 
