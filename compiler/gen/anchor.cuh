@@ -3,12 +3,12 @@
 //
 // In:   a description P, whose constants are written out in the kernel's text, and the region's
 //       words: where the operands lie, how far each axis goes and how far apart its elements are.
-// Out:  C. Every element is added up in one order, which shapes alone decide.
+// Out:  C. Every element is summed in one order, which follows from shapes alone.
 //
-// A block makes a tile of C, or, where the terms are split, its share of a tile: then the last
-// block to end adds the shares, first to last. A tile of A and one of B are brought to shared
-// memory for GAN_TERMS terms at a time, the next ones being on their way while these are
-// multiplied; a thread has GAN_SQUARE by GAN_SQUARE elements of C, or several such squares.
+// A block computes a tile of C, or, where the terms are split (split-K), its share of a tile: then
+// the last block to finish adds the shares, first to last. A tile of A and one of B are loaded to
+// shared memory, GAN_TERMS terms at a time, the next ones being loaded while these are multiplied; a
+// thread computes GAN_SQUARE by GAN_SQUARE elements of C, or several such squares.
 //
 // P says what the text depends on; all else is among the words, so one text serves every layer of
 // its types:
@@ -20,7 +20,7 @@
 
 enum {
     GAN_THREADS = 256, // of a block, as 16 by 16
-    GAN_TERMS = 8, // of twice as many those under way spill registers
+    GAN_TERMS = 8, // with twice as many the loads in flight spill registers
     GAN_SQUARE = 4,
     GAN_BAND = 16 * GAN_SQUARE,
 };
@@ -391,11 +391,11 @@ GAN_FN void gan_add_up(const gan_args<N> &w, uint32_t m, uint32_t n, uint32_t fr
             load_a.fetch(at->operand[0], at_a, at->rows(0), at->terms(0), end - k);
             load_b.fetch(at->operand[1], at_b, at->columns(0), at->terms(1), end - k);
         }
-#pragma unroll 4 // all of them compile four times as long
+#pragma unroll 4 // unrolled fully it takes four times as long to compile
         for (int t = 0; t < GAN_TERMS && k > from; t++) {
             c.multiply(shared->terms.a[t], shared->terms.b[t]);
         }
-        __syncthreads(); // the last terms have been multiplied, the next ones fetched
+        __syncthreads(); // the previous terms have been multiplied, the next ones loaded
         if (k >= end) {
             break;
         }

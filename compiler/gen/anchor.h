@@ -37,7 +37,7 @@ typedef struct CallKernel {
 // Which of the region's inputs operand k of its call is.
 uint32_t anchor_operand(const CallRegion *c, uint32_t k, Arena scratch);
 
-// --- fft.c: a transform is a sum of its own, fft.cuh ---
+// --- fft.c: a transform as the sum that defines it, fft.cuh ---
 
 extern const CallKernel fft_kernel;
 

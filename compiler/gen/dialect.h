@@ -1,5 +1,5 @@
-// dialect.h - what a dialect says; emit.c says the rest. C-like languages only: a table of words,
-// no control flow. Two shapes of kernels: loops for a core, teams of threads for a graphics card.
+// dialect.h - a dialect of the emitter (emit.c): for C-like languages, a table of names without
+// control flow. Two shapes of kernels: loops for a core, teams of threads for a graphics card.
 #ifndef GAN_DIALECT_H
 #define GAN_DIALECT_H
 
@@ -62,9 +62,9 @@ typedef struct Part {
 } Part;
 void emit_parts(Text *t, Str name, uint32_t threads, uint32_t words, const Part *part, uint32_t n);
 
-// parts.c. Makes what launches of several regions run: a kernel for many of them, and of kernels
-// that go together one of several parts. A kernel is compiled once: where it is a part, all its
-// regions are launched as that, those that are alone too.
-void gen_together(Arena *perm, Plan *p, const Dialect *d);
+// parts.c. Horizontal fusion: gives the regions of each launch one kernel, which is either a kernel
+// for many regions or one of several parts. A kernel is compiled once: where it is a part, all its
+// regions are launched as that part, even alone.
+void gen_fuse_launches(Arena *perm, Plan *p, const Dialect *d);
 
 #endif

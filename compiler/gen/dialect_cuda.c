@@ -1,5 +1,5 @@
-// dialect_cuda.c - CUDA C++ for NVRTC: its mathematics is the prelude's, so draws and functions are
-// those of every other device.
+// dialect_cuda.c - CUDA C++ for NVRTC. Its functions are the prelude's, so random draws and
+// mathematics are those of every other device.
 #include "anchor.h"
 #include "dialect.h"
 #include "nest.h"

@@ -1,8 +1,8 @@
-// emit.c - a shaped nest as text. The one emitter of all dialects: it knows what a nest does with
-// each element, emit_value.c how that is said; emit_loops.c and emit_team.c write the two shapes of
-// a nest around it. Types and function names come from the dialect's table. Names are positions (i0
-// the outermost variable, v0 the first value), and numbers that are not small are arguments (n0,
-// n1, ... in order of appearance), so equal structures give equal text.
+// emit.c - a shaped nest as text. The one emitter of all dialects: it writes what a nest does with
+// each element, in terms of values (emit_value.c); emit_loops.c and emit_team.c write the two
+// shapes of a nest around it. Types and function names come from the dialect's table. Names are
+// positions (i0 the outermost variable, v0 the first value), and numbers that are not small are
+// arguments (n0, n1, ... in order of appearance), so equal structures give equal text.
 #include "emit.h"
 
 const char *emit_acc_type(const Emit *e, const Reduce *r) {
@@ -17,7 +17,7 @@ bool emit_adds(const Reduce *r) {
     return r->kind == ReduceSum || r->kind == ReduceSquares;
 }
 
-// "x", or that of an accumulator.
+// Updates the maximum ('s') or its index ('x') in an accumulator.
 static void put_best(Emit *e, uint32_t i, char acc) {
     e->acc(e, acc, i);
     text_put(e->t, STR(" = g ? "));
@@ -30,7 +30,7 @@ static void put_best(Emit *e, uint32_t i, char acc) {
     text_put(e->t, STR("; "));
 }
 
-// The accumulator takes the present value where that is greater, or equal and of a lower index.
+// The accumulator becomes the current value where that is greater, or equal and of a lower index.
 static void put_argmax(Emit *e, uint32_t i) {
     const Reduce *r = &e->n->reduce.at[i];
     text_fmt(e->t, "{ const %s x = ", e->index);
@@ -58,7 +58,7 @@ static void put_update(Emit *e, uint32_t i, char acc) {
         return;
     }
     if (r->kind == ReduceSquares) {
-        text_put(e->t, STR("gan_square_in(&"));
+        text_put(e->t, STR("gan_add_square(&"));
         e->acc(e, acc, i);
         text_put(e->t, STR(", "));
         emit_ref(e, r->value);
@@ -107,7 +107,7 @@ void emit_body(Emit *e, char acc) {
         put_update(e, i, acc);
 }
 
-// The sum of squares about the mean: a team's accumulator has it, a core's needs the sum as well.
+// The sum of squares about the mean: a team's accumulator holds it, a core's needs the sum as well.
 static void put_squares(Emit *e, uint32_t i) {
     const Reduce *r = &e->n->reduce.at[i];
     bool alone = r->sum == NONE;
@@ -150,8 +150,8 @@ void emit_result(Emit *e, uint32_t i) {
     const Reduce *r = &e->n->reduce.at[i];
     if (r->arg != NONE)
         put_result(e, i, r->arg, r->kind == ReduceArgMax ? 'x' : 's');
-    if (r->greatest != NONE)
-        put_result(e, i, r->greatest, 's');
+    if (r->max_arg != NONE)
+        put_result(e, i, r->max_arg, 's');
 }
 
 bool emit_kernel(Text *t, const Nest *n, const Dialect *d, Str name, KernelForm form,

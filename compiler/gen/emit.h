@@ -1,5 +1,6 @@
-// emit.h - inside the emitter: emit_value.c and emit_index.c write what is computed, emit.c what is
-// done with it, emit_loops.c and emit_team.c the kernel around that, for either shape of a nest.
+// emit.h - inside the emitter: emit_value.c and emit_index.c write the computation of values,
+// emit.c stores and reductions, emit_loops.c and emit_team.c the kernel around them, for either
+// shape of a nest.
 #ifndef GAN_EMIT_H
 #define GAN_EMIT_H
 
@@ -17,13 +18,13 @@ struct Emit {
     int depth;
     bool lanes;         // the innermost loop adds into lanes
     bool in_pack;       // inside the loop over a pack: the team's lane is l elements further on
-    bool usual;         // inside the loop that runs where every bound settled before it is as usual
+    bool unswitched;    // inside the likely version of a loop unswitched on its bounds
     const bool *named;  // [n->value.n] the values that are written by name (emit_named)
     const bool *guards; // [n->bounds.n] the bounds that a load or selection tests (emit_guards)
     IndexNames *index_names; // of parts of indices; NULL: none has a name
     Numbers *numbers;        // borrowed
     VEC(uint8_t) role;       // of each number
-    Dtype real;              // the widest type computed in: what real arguments are
+    Dtype real;              // the widest type of a computation, and the type of real arguments
     const char *index;       // the type of an index
     bool counters;           // has the text read a counter (seed, step, sample0, ...)?
     // Writes an accumulator of a reduction: 's' the unit's, 'x' its index (ArgMax), 'l' a lane's.
@@ -37,10 +38,10 @@ typedef enum Role {
     RoleTile,
     RoleSums,
     RoleScratch,
-    RoleSite, // this and what follows is never written out:
-    RoleReal,
-    RoleTiles, // kernels may differ in how their work is cut
-    RoleUnits, // and in nothing else
+    RoleSite, // this and the following are always arguments: regions that differ in nothing else
+    RoleReal, // share a kernel
+    RoleTiles,
+    RoleUnits,
     RoleCount,
     RolePieces,
     RoleExtent

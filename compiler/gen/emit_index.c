@@ -187,7 +187,7 @@ static void visit_indices(Emit *e, Visit *visit) {
         const Reduce *r = &n->reduce.at[i];
         if (r->kind == ReduceArgMax)
             visit(e, r->index, pack);
-        for (int k = (r->arg != NONE) + (r->greatest != NONE); k > 0 && !single(e, r); k--)
+        for (int k = (r->arg != NONE) + (r->max_arg != NONE); k > 0 && !single(e, r); k--)
             visit(e, r->at, false);
     }
 }

@@ -1,10 +1,10 @@
 // emit_loops.c - the text of a nest shaped for a core (nest.c): a function over a range of units,
-// loops inside, sums in lanes that the compiler makes vectors of.
+// with loops inside, and sums in lanes that the compiler vectorizes.
 #include "emit.h"
 
 #include <inttypes.h>
 
-enum { LEAST_USUAL = 8 }; // elements of an innermost loop worth having twice
+enum { LEAST_UNSWITCHED = 8 }; // elements of an innermost loop that is worth two versions
 
 // --- accumulators --------------------------------------------------------------------------------
 
@@ -100,8 +100,8 @@ static bool meets_border(const Nest *n, uint32_t k) {
     return false;
 }
 
-// GCC 12 tests the bound of the first of the vectors it makes of neighbours, and takes the result
-// for all of them: such a loop is not vectorized.
+// GCC 12 miscompiles such a loop where it tests a bound: it tests that of the first of a group of
+// vectors for all of them. So it is not vectorized.
 static void put_around_few(Emit *e, uint32_t k) {
     if (around_few(e->n, k) && !meets_border(e->n, k))
         put_simd(e);
@@ -120,7 +120,7 @@ static void put_limits(Emit *e, uint32_t k, Str *lo, Str *hi) {
 }
 
 // Lanes of the innermost loop, when it is over a reduced variable. There are always some: a plain
-// running sum would be left to the compiler's in-order vectorisation, which gcc 12 gets wrong for
+// running sum would be left to the compiler's in-order vectorization, which gcc 12 gets wrong for
 // short loops that walk backwards.
 static int lanes_of(const Emit *e) {
     const Var *v = &e->n->var[e->n->order[e->n->orders - 1]];
@@ -175,7 +175,7 @@ static void put_lane_body(Emit *e, uint32_t k, uint32_t level, Str count) {
     emit_close(e);
 }
 
-// The innermost loop over a reduced variable, LANES elements at a time, and what is left over.
+// The innermost loop over a reduced variable, LANES elements at a time, and the remainder.
 static void put_lane_loop(Emit *e, uint32_t k, uint32_t level) {
     const Var *v = &e->n->var[e->n->order[k]];
     Str lo, hi;
@@ -244,20 +244,20 @@ static void put_innermost(Emit *e, uint32_t k) {
     emit_close(e);
 }
 
-// "if (g1 & !g2 & ...)" over the settled bounds that the innermost loop tests; false when there are
-// none.
-static bool put_usual(Emit *e, uint32_t level) {
+// "if (g1 & !g2 & ...)" over the invariant bounds that the innermost loop tests; false when there
+// are none.
+static bool put_unswitch_test(Emit *e, uint32_t level) {
     const Nest *n = e->n;
     bool *tested = arena_array(e->t->arena, bool, n->bounds.n), any = false;
     for (uint32_t i = 0; i < n->value.n; i++) {
         const Value *v = &n->value.at[i];
-        if (v->level == level && e->guards[v->bounds] && nest_settled(n, v->bounds))
+        if (v->level == level && e->guards[v->bounds] && nest_is_invariant(n, v->bounds))
             tested[v->bounds] = true;
     }
     for (uint32_t i = 1; i < n->bounds.n; i++) {
         if (tested[i]) {
             any ? (void)0 : emit_line(e);
-            text_fmt(e->t, "%s%sg%u", any ? " & " : "if (", nest_usual(n, i) ? "" : "!", i);
+            text_fmt(e->t, "%s%sg%u", any ? " & " : "if (", nest_is_likely(n, i) ? "" : "!", i);
             any = true;
         }
     }
@@ -272,14 +272,14 @@ static bool put_usual(Emit *e, uint32_t level) {
 static void put_inner_loops(Emit *e, uint32_t k) {
     const Nest *n = e->n;
     const Var *v = &n->var[n->order[k]];
-    if ((v->tile ? v->tile : v->n) < LEAST_USUAL || !put_usual(e, 2 + k - n->prefix)) {
+    if ((v->tile ? v->tile : v->n) < LEAST_UNSWITCHED || !put_unswitch_test(e, 2 + k - n->prefix)) {
         put_innermost(e, k);
         return;
     }
     emit_open(e);
-    e->usual = true;
+    e->unswitched = true;
     put_innermost(e, k);
-    e->usual = false;
+    e->unswitched = false;
     emit_close(e);
     emit_line(e);
     text_put(e->t, STR("else"));
@@ -436,7 +436,7 @@ static void put_units(Emit *e) {
     emit_close(e);
 }
 
-// The accumulators of number `u` out of the partial results of its pieces, first to last.
+// Reduces the partial results of the pieces of number `u`, first to last, to its accumulators.
 static void put_join(Emit *e) {
     int64_t count = nest_accumulators(e->n);
     Str parts = emit_num(e, RoleTiles, nest_tiles(e->n)), accs = emit_num(e, RoleSums, count);

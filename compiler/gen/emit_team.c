@@ -6,8 +6,8 @@
 // the team reduces its threads' accumulators, and part 0 stores the result. In a split reduction
 // part 0 stores a partial result, and the last block to finish reduces those in the same way.
 //
-// Every thread of a block reaches every barrier and shuffle: one without a unit of its own is
-// inactive, which is to compute unit 0's addresses, take no step and store nothing.
+// Every thread of a block reaches every barrier and shuffle. A thread without a unit of its own is
+// inactive: it computes unit 0's addresses, takes no step and stores nothing.
 #include "emit.h"
 
 #include <inttypes.h>
@@ -16,7 +16,7 @@ static const Team *team(const Emit *e) {
     return &e->n->team;
 }
 
-static bool many(const Emit *e) { // may a launch have several regions of it?
+static bool many(const Emit *e) { // may a launch have several regions of the kernel?
     return e->form != FormAlone;
 }
 
@@ -141,7 +141,8 @@ static Str one_type(Emit *e, const Reduce *r) {
     const char *type = emit_acc_type(e, r);
     if (r->kind == ReduceArgMax)
         return str_format(e->t->arena, "gan_best<%s, %s>", type, e->index);
-    return r->kind == ReduceSquares ? str_format(e->t->arena, "gan_about<%s>", type) : str_c(type);
+    return r->kind == ReduceSquares ? str_format(e->t->arena, "gan_moments<%s>", type)
+                                    : str_c(type);
 }
 
 static Str acc_type(Emit *e, const Reduce *r) {
@@ -197,10 +198,10 @@ static void put_through(Emit *e, uint32_t i, Str f, Str after) {
 }
 
 // After a thread's last step: accumulators in the form that teams reduce.
-static void put_settled(Emit *e) {
+static void put_centered(Emit *e) {
     for (uint32_t i = 0; i < e->n->reduce.n; i++)
         if (e->n->reduce.at[i].kind == ReduceSquares)
-            put_through(e, i, STR("gan_settle"), (Str){0});
+            put_through(e, i, STR("gan_center"), (Str){0});
 }
 
 static void put_join(Emit *e) {
@@ -269,8 +270,8 @@ static void put_elements(Emit *e) {
     emit_close(e);
 }
 
-// A block's units, or the piece of them it takes: its own, or of regions launched together, whose
-// grid is the largest one's and no larger than it need be, a block's in strides of the grid.
+// The block's units, or its piece of them. Regions that share a launch share its grid, which is
+// that of the largest or smaller, so there the loop over blocks is grid-stride.
 static void open_blocks(Emit *e) {
     uint32_t units = team(e)->units;
     Str count = emit_num(e, RoleCount, e->n->units), pieces = {0}; // the first numbers in any form
@@ -313,8 +314,8 @@ static void put_unit(Emit *e) {
     emit_level(e, LevelUnit);
 }
 
-// The thread's own steps of the unit, or of its piece. They are counted in a signed type: only then
-// may the compiler know the trip count, and have several loads in flight.
+// The thread's steps of the unit, or of its piece. The counter is signed: only then can the
+// compiler compute the trip count, and have several loads in flight.
 static void put_steps(Emit *e) {
     const Nest *n = e->n;
     const char *type = e->index, *begin = "";
@@ -456,8 +457,8 @@ static void put_term(Emit *e) {
     text_fmt(e->t, "table::add(hit, i%u - from, term);\n", row);
 }
 
-// All lanes of a warp take each step, for they add together: those beyond the last term, and those
-// without a unit, look at the first one and hit nothing.
+// All lanes of a warp take each step, because they add together: those beyond the last term, and
+// those without a unit, load the first term and add nothing.
 static void put_terms(Emit *e) {
     const Nest *n = e->n;
     Str end = emit_num(e, RoleSums, team(e)->steps);
@@ -516,7 +517,7 @@ static void put_indexed(Emit *e) {
 static void put_sums(Emit *e) {
     put_start(e, false);
     put_steps(e);
-    put_settled(e);
+    put_centered(e);
     if (leaves_parts(e)) {
         put_pieces(e);
     } else if (e->n->reduce.n) {
@@ -551,7 +552,7 @@ static void put_pointer(Emit *e, Str type, const char *name, uint32_t at, Str mo
         text_fmt(e->t, more.len ? "(%.*s *)(%.*s);\n" : "(%.*s *)%.*s;\n", SARG(type), SARG(word));
 }
 
-// A region may read more than is left once moves have chosen their operands.
+// A region may list inputs that no load reads: a slice selected other operands of a concatenation.
 static bool is_loaded(const Emit *e, uint32_t arg) {
     for (uint32_t i = 0; i < e->n->value.n; i++)
         if (e->named[i] && e->n->value.at[i].kind == ValueLoad && e->n->value.at[i].arg == arg)

@@ -38,8 +38,8 @@ Dtype emit_dtype(const Nest *n, uint32_t arg) {
     return (Dtype)node_type(&n->plan->func->g, region_arg(n->region, arg))->dtype;
 }
 
-// Whole and half numbers are written out, for multiplying with 1 or 2 is cheaper said than read;
-// others are arguments.
+// Multiples of a half are literals, since compilers simplify products with 1 or 2; others are
+// arguments.
 static bool written_out(double x) {
     return 2 * x == floor(2 * x) && fabs(x) < SmallNumber;
 }
@@ -67,7 +67,7 @@ static void put_number(Emit *e, Dtype t, double x) {
     text_fmt(e->t, "r%s", emit_num(e, RoleReal, real_bits(e, rounded)).ptr + 1);
 }
 
-// Does the value lose what its type does not hold where it is computed, stored or not?
+// The function that rounds a value to its type where it is computed, stored or not; "": none.
 static const char *rounding(const Emit *e, const Value *v) {
     const char *function = v->op == OpCast ? e->d->words->round[v->dtype] : NULL;
     return function ? function : "";
@@ -85,7 +85,7 @@ static uint32_t source_of(const Emit *e, uint32_t id) {
     }
 }
 
-// What a store writes, which rounds by itself.
+// The value that a store writes: it converts, so a conversion to its type is skipped.
 uint32_t emit_stored(const Emit *e, const Store *s) {
     const Value *v = &e->n->value.at[s->value];
     bool itself = v->kind == ValueEw && *rounding(e, v) && v->dtype == emit_dtype(e->n, s->arg);
@@ -132,15 +132,15 @@ static uint32_t operand(const Value *v, char name) {
     return name == 'a' ? v->a : name == 'b' ? v->b : v->c;
 }
 
-// How a column tests a truth value, which is a number.
+// How a value column tests a truth value, which is a number.
 static const Str test = {" != K(0)", sizeof " != K(0)" - 1};
 
 static bool is_tested(Str after) {
     return str_starts(after, test);
 }
 
-// The column of a comparison without its K( ): what stands for `id` where it is tested. Empty: it
-// is no comparison.
+// The column of a comparison without its K( ), which is written for `id` where it is tested. Empty:
+// it is no comparison.
 static Str condition(const Emit *e, uint32_t id) {
     const Value *v = &e->n->value.at[id];
     Str c = v->kind == ValueEw ? str_c(op_info[v->op].value) : (Str){0};
@@ -169,14 +169,14 @@ static Str group_of(Str c) {
     return str_sub(c, 0, n + 1);
 }
 
-// What a column begins with and may divide: a word, a call or something in brackets.
+// The factor that a column begins with: a word, a call or an expression in brackets.
 static Str factor_of(Str c) {
     Str word = word_of(c), after = str_sub(c, word.len, c.len);
     return *c.ptr == '(' || str_starts(after, STR("(")) ? group_of(c) : word;
 }
 
-// Is what a column divides by a power of two that is written out? Then the product with *inverse is
-// the same number, for a tenth of the instructions.
+// Is the divisor a literal power of two? Then the product with *inverse is exactly the quotient, in
+// a tenth of the instructions.
 static bool divides_exactly(const Emit *e, const Value *v, Str below, double *inverse) {
     int exponent;
     if (below.len != 1 || !islower((unsigned char)*below.ptr))
@@ -189,8 +189,8 @@ static bool divides_exactly(const Emit *e, const Value *v, Str below, double *in
     return true;
 }
 
-// A division, where the dialect has a function for it. Returns the length of what was written, 0:
-// this is none. What is divided is a factor, not a product: a column brackets that.
+// A division, where the dialect has a function for it. Returns the length of the text it replaces,
+// 0: there is no division here. The dividend is a factor: columns bracket products.
 static size_t put_division(Emit *e, const Value *v, Str c) {
     const Str by = STR(" / ");
     Str above = factor_of(c), rest = str_sub(c, above.len, c.len);
@@ -217,7 +217,7 @@ static size_t put_division(Emit *e, const Value *v, Str c) {
 }
 
 // K(...): a number of the value's type, or a comparison as one, or, where it is tested, a
-// comparison. Returns the length of what was written.
+// comparison. Returns the length of the text it replaces.
 static size_t put_k(Emit *e, const Value *v, Str c) {
     Str inner = str_sub(c, 2, str_find(c, ')'));
     size_t n = inner.len + 3;
@@ -248,7 +248,7 @@ static size_t put_operand(Emit *e, const Value *v, Str c) {
     return 1 + test.len;
 }
 
-// A value column with operands, numbers and functions put in.
+// A value column with operands, numbers and functions substituted.
 static void put_column(Emit *e, const Value *v, Str c) {
     char before = 0; // the last sign that is no blank
     while (c.len) {
@@ -326,15 +326,15 @@ static void put_element(Emit *e, const Value *v) {
         text_fmt(e->t, " + (%s)v%u*%.*s", e->index, v->a, SARG(emit_num(e, RoleIndex, v->row)));
 }
 
-// Is it known here, without a test, on which side of its bounds this is?
+// Do the bounds need no test here, in a loop that was unswitched on them?
 static bool is_known(const Emit *e, const Value *v) {
-    return e->usual && v->bounds && nest_settled(e->n, v->bounds);
+    return e->unswitched && v->bounds && nest_is_invariant(e->n, v->bounds);
 }
 
 static void put_load(Emit *e, uint32_t id) {
     const Value *v = &e->n->value.at[id];
     bool known = is_known(e, v), guarded = v->bounds && !known;
-    if (known && !nest_usual(e->n, v->bounds)) {
+    if (known && !nest_is_likely(e->n, v->bounds)) {
         text_put(e->t, STR("0"));
         return;
     }
@@ -352,9 +352,9 @@ static void put_load(Emit *e, uint32_t id) {
     text_fmt(e->t, "]%s%s", end, guarded ? " : 0" : "");
 }
 
-// The pack that a value is one element of. The index is one sum of its own type: of a pointer moved
-// term by term every term is widened to 64 bits, which costs a kernel of many loads a tenth to a
-// fifth of its time in the assembler, and up to a quarter of its registers.
+// The pack that a value is one element of. The index is summed in its own type: of a pointer
+// advanced term by term every term is widened to 64 bits, which costs a kernel of many loads a
+// tenth to a fifth of its time in ptxas, and up to a quarter of its registers.
 static void put_pack(Emit *e, uint32_t id) {
     const Value *v = &e->n->value.at[id];
     uint32_t pack = e->n->team.pack;
@@ -414,7 +414,7 @@ static void put_value(Emit *e, uint32_t id) {
         break;
     case ValueSelect:
         if (is_known(e, v)) {
-            emit_ref(e, nest_usual(e->n, v->bounds) ? v->a : v->b);
+            emit_ref(e, nest_is_likely(e->n, v->bounds) ? v->a : v->b);
             break;
         }
         text_fmt(e->t, "g%u ? ", v->bounds);

@@ -10,11 +10,11 @@ template <typename T> GAN_FN gan_complex<T> gan_times(gan_complex<T> a, gan_comp
 }
 
 template <typename T> GAN_FN gan_complex<T> gan_root(uint32_t k, uint32_t n, bool inverse) {
-    const double turn = 2.0 * k / n; // half turns: of radians the card's way needs a stack
+    const double turn = 2.0 * k / n; // half turns: CUDA's reduction of radians needs a stack
     return {(T)cospi(turn), (T)(inverse ? sinpi(turn) : -sinpi(turn))};
 }
 
-// Where the result is real, what a frequency says for its conjugate too.
+// Where the result is real: a frequency's contribution and that of its conjugate.
 template <typename T>
 GAN_FN gan_complex<T> gan_for_two(gan_complex<T> x, uint32_t k, uint32_t n) {
     if (k == 0 || 2 * k == n) {

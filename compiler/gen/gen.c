@@ -1,5 +1,5 @@
-// gen.c - kernels of a plan: every loop region to text, equal texts once; and the whole as a file
-// to read.
+// gen.c - kernels of a plan: the text of every loop region, one kernel for equal texts; and all of
+// them printed with their model's lines.
 #include "dialect.h"
 #include "nest.h"
 
@@ -37,7 +37,7 @@ static void set_region(Arena *perm, Region *r, const Nest *n, const Numbers *num
         vec_push(perm, &r->number, numbers->at[i]);
 }
 
-static void set_like(Arena *perm, Region *r, const Region *like) {
+static void copy_region(Arena *perm, Region *r, const Region *like) {
     r->kernel = like->kernel;
     r->units = like->units;
     r->grain = like->grain;
@@ -89,8 +89,8 @@ typedef struct Gen {
     uint32_t *local; // [node] its number in the region at hand: in first, then the members
 } Gen;
 
-// All that a kernel follows from: operations, types and which operand is which, but no node's
-// number. Types and attributes of one graph are equal where their indices are.
+// A hash of all that determines a kernel: operations, types and operands, without node numbers.
+// Types and attributes of one graph are equal where their indices are.
 static uint64_t structure_of(Gen *z, const Region *r, Arena scratch) {
     const Graph *g = &z->p->func->g;
     VEC(uint32_t) key = {0};
@@ -131,8 +131,8 @@ static uint32_t gen_kernel(Gen *z, const Region *r, const Nest *n, Str anonymous
     return z->p->kernel.n - 1;
 }
 
-// Kernel and sizes of a region, which those of equal structure have in common: a network's layers
-// repeat, and an optimizer's weights.
+// Kernel and sizes of a region. Regions of equal structure share them: a network's layers repeat,
+// and so do an optimizer's weights.
 static void gen_region(Gen *z, uint32_t index, Arena scratch) {
     Region *r = &z->p->region.at[index];
     uint64_t structure = structure_of(z, r, scratch);
@@ -140,7 +140,7 @@ static void gen_region(Gen *z, uint32_t index, Arena scratch) {
     Nest n;
     Numbers numbers = {0};
     if (like) {
-        set_like(z->perm, r, &z->p->region.at[like - 1]);
+        copy_region(z->perm, r, &z->p->region.at[like - 1]);
         return;
     }
     map_put(z->perm, &z->structures, structure, index + 1);
@@ -161,13 +161,13 @@ void gen_kernels(Arena *perm, Plan *p, const Dialect *d) {
         if (p->region.at[i].kind == RegionLoop)
             gen_region(&z, i, scratch);
     if (d->merges)
-        gen_together(perm, p, d);
+        gen_fuse_launches(perm, p, d);
     if (d->calls)
         d->calls(perm, p);
     arena_release(&scratch);
 }
 
-// --- reading it ----------------------------------------------------------------------------------
+// --- printing ------------------------------------------------------------------------------------
 
 // A region's operations, and the shapes of what its kernel calls a0, a1, ...
 static void print_region(Text *t, const Plan *p, const Region *r) {
@@ -197,8 +197,8 @@ static const Region *first_region(const Plan *p, uint32_t kernel, uint32_t part)
     bug("kernel %u is of no region", kernel);
 }
 
-// Of what a kernel does: the first region of each part, the numbers of all of them, the lines they
-// came from.
+// The comment before a kernel: the first region of each part, the numbers of all its regions, the
+// model's lines they come from.
 static void print_head(Text *t, const Plan *p, uint32_t kernel, Arena scratch) {
     enum { MaxRegions = 16, MaxLines = 6 };
     SourceLineVec lines = {0};

@@ -24,18 +24,19 @@ typedef struct gan_counters {
 #define GAN_FEW(n) GAN_PRAGMA(GCC unroll n)
 #endif
 
-// In a loop that adds up in order. GCC 12 vectorises those, to no gain, and where loads run
-// backwards adds wrong ones.
+// In a loop of sums in order. GCC 12 vectorizes those without gain, and miscompiles them where
+// loads have a negative stride.
 #define GAN_IN_ORDER __asm__ volatile("");
 
-// Is a greater than b, or a NaN, which is to be seen? Strictly: a NaN is greater than any number.
-// Of a at x and b at y: is it, or of equals the first? Of `|` and `&` compilers make vectors.
+// Is a greater than b? A NaN is greater than any number, so that it propagates. gan_exceeds is
+// strict; gan_beats breaks ties by index: of a at x and b at y the lower one wins. `|` and `&` have
+// no branches, so compilers vectorize them.
 #define gan_greater(a, b) (((a) > (b)) | ((a) != (a)))
 #define gan_exceeds(a, b) (((a) > (b)) | (((a) != (a)) & ((b) == (b))))
 #define gan_beats(a, x, b, y)                                                                      \
     (((a) > (b)) | (((a) == (b)) & ((x) < (y))) | (((a) != (a)) & (((b) == (b)) | ((x) < (y)))))
 
-// Partial results of one row, one a lane, joined in a fixed tree.
+// Reduces the accumulators of n lanes in a fixed tree.
 static inline float gan_sum_lanesf(float *x, int n) {
     for (; n > 1; n = (n + 1) / 2)
         for (int i = 0; i < n / 2; i++)
@@ -59,9 +60,9 @@ static inline double gan_max_lanes(double *x, int n) {
     return x[0];
 }
 
-// What runs once after all units, over few numbers, is compiled without vectorization: it was a
-// fifth of the compiler's time. The part of it that may be long is the same for all kernels:
-// the partial results of n accumulators, q[parts][n], joined first to last.
+// Code that runs once after all units, over few numbers, is compiled without vectorization, which
+// was a fifth of the compiler's time. Its only long loop is the same in all kernels: the partial
+// results of n accumulators, q[parts][n], reduced from first to last.
 #define GAN_SELDOM __attribute__((cold))
 #define GAN_PARTS(name, type, identity, joined)                                                    \
     __attribute__((noinline)) static void name(type *s, const type *q, int64_t parts, int64_t n) { \
@@ -76,17 +77,18 @@ GAN_PARTS(gan_sum_parts, double, 0, s[k] + q[k])
 GAN_PARTS(gan_max_partsf, float, -INFINITY, gan_greater(q[k], s[k]) ? q[k] : s[k])
 GAN_PARTS(gan_max_parts, double, -INFINITY, gan_greater(q[k], s[k]) ? q[k] : s[k])
 
-// Squares are summed in double, in which those of floats are exact, beside the sum of the same n
-// terms; the sum of squares about their mean.
-static inline void gan_square_in(double *squares, double x) {
+// The sum of squares about the mean, of n terms. Squares are summed in double, in which those of
+// floats are exact, and so is the sum of the terms.
+static inline void gan_add_square(double *squares, double x) {
     *squares += x * x;
 }
 static inline double gan_squares(double squares, double sum, int64_t n) {
     const double about = squares - sum * sum / (double)n;
-    return about < 0 ? 0 : about; // not of numbers, but of their rounding
+    return about < 0 ? 0 : about; // negative by rounding only
 }
 
-// A label as a row of a table: clamped, so that a wrong one reads a wrong row and nothing else.
+// A label as a row of a table: clamped, so that an invalid one reads a wrong row, never outside the
+// table.
 static inline int64_t gan_row(double x, int64_t rows) {
     return !(x >= 0) ? 0 : x >= (double)rows ? rows - 1 : (int64_t)x;
 }

@@ -71,8 +71,8 @@ template <typename T> GAN_FN T *gan_global(uint64_t at) {
 //
 // What the compiler writes for a division is right everywhere, by a branch to a rare path: a
 // hundred instructions more in every kernel, and registers kept for a call. These are right to the
-// last bit where divisor, quotient and remainder are normal numbers (the card's own way through
-// the middle of the range; Markstein excepts divisors whose bits are all ones), and within 2 ulp
+// last bit where divisor, quotient and remainder are normal numbers (as the common path of CUDA's
+// own division is; Markstein excepts divisors whose significand is all ones), and within 2 ulp
 // elsewhere; a divisor above 2^126 counts as infinite, one below 2^-128 as zero, and a quotient of
 // zero has no sign. Zeros, infinities and NaN come out as they should. The inverse is of the
 // divisor alone, so that a compiler may take that of one that stays the same out of a loop.
@@ -85,18 +85,18 @@ GAN_FN float gan_near_inverse(float x) { // 1 ulp
 }
 #endif
 
-// Markstein's: the remainder of a first quotient, which an fma has exactly, mends it.
+// Markstein's: the remainder of a first quotient, which an fma gives exactly, corrects it.
 GAN_FN float gan_divf(float a, float b) {
     const float near = gan_near_inverse(b);
     const float r = fmaf(fmaf(-b, near, 1.0f), near, near);
-    const float q = a * r, mended = fmaf(fmaf(-b, q, a), r, q);
-    return mended == mended ? mended : a * near; // NaN: something was zero or not finite
+    const float q = a * r, corrected = fmaf(fmaf(-b, q, a), r, q);
+    return corrected == corrected ? corrected : a * near; // NaN: something was zero or not finite
 }
 
 GAN_FN float gan_sqrtf(float a) {
     const float r = rsqrtf(a), q = a * r;
-    const float mended = fmaf(fmaf(-q, q, a), 0.5f * r, q);
-    return mended == mended || a < 0.0f ? mended : a; // zero, infinity, NaN
+    const float corrected = fmaf(fmaf(-q, q, a), 0.5f * r, q);
+    return corrected == corrected || a < 0.0f ? corrected : a; // zero, infinity, NaN
 }
 
 // a * b + c, rounded once: of the terms of products.
@@ -179,17 +179,17 @@ struct gan_max {
     }
 };
 
-// The accumulator of a sum of squared deviations from the mean: the count n, the first term, and
-// about that shift the sum and the sum of squares of the rest (shifted data: no cancellation for
-// values far from zero). gan_settle turns the latter two into the mean, less the shift, and the
-// squares about it, which is what gan_chan merges. An outlier as the shift costs one thread's
-// precision among many.
+// The accumulator of a sum of squared deviations from the mean: the count n, the first term as the
+// shift, and the sum and the sum of squares of the terms less the shift (shifted data: no
+// cancellation for values far from zero). gan_center turns the latter two into the mean, less the
+// shift, and the sum of squares about it, which is what gan_chan merges. An outlier as the shift
+// costs one thread's precision among many.
 template <typename T> struct gan_count { typedef int type; };
 template <> struct gan_count<double> { typedef long long type; };
 
-template <typename T> struct gan_about {
+template <typename T> struct gan_moments {
     typename gan_count<T>::type n; // whole, and as wide as the others
-    T one, off, squares;
+    T shift, sum, squares;         // sum: gan_center makes it the mean
 };
 
 GAN_FN float gan_quotient(float a, float b) {
@@ -199,25 +199,26 @@ GAN_FN double gan_quotient(double a, double b) {
     return a / b;
 }
 
-template <typename T> GAN_FN void gan_square_in(gan_about<T> *a, T x) {
-    a->one = a->n ? a->one : x;
+template <typename T> GAN_FN void gan_add_square(gan_moments<T> *a, T x) {
+    a->shift = a->n ? a->shift : x;
     a->n++;
-    const T d = x - a->one;
-    a->off += d;
+    const T d = x - a->shift;
+    a->sum += d;
     a->squares = gan_fma(d, d, a->squares);
 }
 
-template <typename T> GAN_FN gan_about<T> gan_settle(const gan_about<T> &a) {
-    const T off = gan_quotient(a.off, (T)(a.n ? a.n : 1)), squares = a.squares - a.off * off;
-    return {a.n, a.one, off, squares < 0 ? 0 : squares};
+template <typename T> GAN_FN gan_moments<T> gan_center(const gan_moments<T> &a) {
+    const T mean = gan_quotient(a.sum, (T)(a.n ? a.n : 1)), squares = a.squares - a.sum * mean;
+    return {a.n, a.shift, mean, squares < 0 ? 0 : squares};
 }
-template <typename T, int N> GAN_FN gan_pack<T, N> gan_settle(gan_pack<T, N> a) {
+template <typename T, int N> GAN_FN gan_pack<T, N> gan_center(gan_pack<T, N> a) {
     for (int l = 0; l < N; l++)
-        a.at[l] = gan_settle(a.at[l]);
+        a.at[l] = gan_center(a.at[l]);
     return a;
 }
 
-template <typename T, int N> GAN_FN gan_pack<T, N> gan_squares(const gan_pack<gan_about<T>, N> &a) {
+template <typename T, int N>
+GAN_FN gan_pack<T, N> gan_squares(const gan_pack<gan_moments<T>, N> &a) {
     gan_pack<T, N> all;
     for (int l = 0; l < N; l++)
         all.at[l] = a.at[l].squares;
@@ -226,12 +227,12 @@ template <typename T, int N> GAN_FN gan_pack<T, N> gan_squares(const gan_pack<ga
 
 // Merges two settled accumulators: Chan, Golub and LeVeque 1983, for parts of any size.
 struct gan_chan {
-    template <typename T> static GAN_MEMBER gan_about<T> of(gan_about<T> a, gan_about<T> b) {
+    template <typename T> static GAN_MEMBER gan_moments<T> of(gan_moments<T> a, gan_moments<T> b) {
         const T share = gan_quotient((T)b.n, (T)(a.n + b.n ? a.n + b.n : 1)),
-                d = b.one - a.one + (b.off - a.off);
+                d = b.shift - a.shift + (b.sum - a.sum);
         if (!a.n)
             return b;
-        return {a.n + b.n, a.one, a.off + d * share,
+        return {a.n + b.n, a.shift, a.sum + d * share,
                 a.squares + b.squares + d * d * ((T)a.n * share)};
     }
     template <typename T, int N>

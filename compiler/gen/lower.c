@@ -123,8 +123,8 @@ static int64_t ceil_div(int64_t a, int64_t by) {
     return a / by + (a % by > 0);
 }
 
-// The same bound on an index without an offset or a common factor, whose first coefficient is
-// positive, so that equal tests written in several ways are one.
+// The canonical form of a bound, on an index without an offset or a common factor and with a
+// positive first coefficient, so that equivalent tests are equal.
 static Bound normal_bound(Indices *ix, Bound b) {
     int64_t off = ix->sum.at[b.at].off, factor = 0;
     Bound r = {ix_add(ix, b.at, ix_num(ix, -off)), b.lo - off, b.hi - off};
@@ -211,9 +211,9 @@ static uint32_t value_of_draw(Lower *l, uint32_t id, const Coords *at) {
     return push(l, v);
 }
 
-// Follows moves of one operand from `id` down, as long as they leave nothing out; `at` becomes the
-// coordinates there.
-static uint32_t follow(Lower *l, uint32_t id, Coords *at) {
+// Looks through single-operand moves from `id` on that need no bounds. Returns the value they move;
+// `at` becomes its coordinates.
+static uint32_t look_through(Lower *l, uint32_t id, Coords *at) {
     while (fuse_is_view(l->g, id) && l->g->node.at[id].nin == 1 && !map_find(&l->arg, id)) {
         Coords from;
         Bounds bounds = {0};
@@ -241,7 +241,7 @@ static bool value_of_mirror(Lower *l, uint32_t id, const Coords *at, uint32_t bo
         Coords from = *at;
         from.c[1 + axis] = ix_add(ix, from.c[1 + axis], ix_num(ix, extent - end));
         coords_broadcast(node_type(l->g, part), &from, &from);
-        uint32_t below = follow(l, part, &from);
+        uint32_t below = look_through(l, part, &from);
         if (k + 1 < n && below != base)
             return false;
         for (uint32_t d = 0; d <= MAX_RANK; d++) {
@@ -381,7 +381,7 @@ static uint32_t value_at(Lower *l, uint32_t id, const Coords *at, uint32_t bound
 
 // --- the space -----------------------------------------------------------------------------------
 
-// The output that decides the space: a reduction if there is one.
+// The output whose input is the iteration space: a reduction if there is one.
 static uint32_t lead_of(const Graph *g, const Region *r) {
     for (uint32_t i = 0; i < r->out.n; i++)
         if (fuse_ends_loop(g, r->out.at[i]))
@@ -456,7 +456,7 @@ static void lower_store(Lower *l, uint32_t id, uint32_t arg) {
     vec_push(l->n->arena, &l->n->store, s);
 }
 
-// Scatter: the sum over rows whose place is this row of the table.
+// Scatter: the sum of the terms whose index is this row of the table.
 static void lower_scatter(Lower *l, uint32_t id, uint32_t arg) {
     const Type *t = node_type(l->g, id);
     Dtype dtype = (Dtype)t->dtype;
@@ -473,14 +473,14 @@ static void lower_scatter(Lower *l, uint32_t id, uint32_t arg) {
     Reduce r = {.kind = ReduceSum,
                 .arg = arg,
                 .dtype = dtype,
-                .greatest = NONE,
+                .max_arg = NONE,
                 .at = coords_address(&l->n->ix, t, &to),
                 .copies = 1};
     r.value = ew(l, OpWhere, dtype, hit, rows, number(l, dtype, 0));
     vec_push(l->n->arena, &l->n->reduce, r);
 }
 
-// What finds where the greatest is knows it.
+// An ArgMax computes the maximum of the same values too, so one reduction serves both.
 static void add_reduce(Lower *l, Reduce r) {
     Nest *n = l->n;
     for (uint32_t i = 0; i < n->reduce.n; i++) {
@@ -488,12 +488,12 @@ static void add_reduce(Lower *l, Reduce r) {
         if (had->value != r.value || had->at != r.at)
             continue;
         if (had->kind == ReduceMax && r.kind == ReduceArgMax) {
-            r.greatest = had->arg;
+            r.max_arg = had->arg;
             *had = r;
             return;
         }
         if (had->kind == ReduceArgMax && r.kind == ReduceMax) {
-            had->greatest = r.arg;
+            had->max_arg = r.arg;
             return;
         }
     }
@@ -514,7 +514,7 @@ static void lower_reduce(Lower *l, uint32_t id, uint32_t arg) {
                         : op == OpSquares ? ReduceSquares
                                           : ReduceSum,
                 .arg = arg,
-                .greatest = NONE,
+                .max_arg = NONE,
                 .sum = NONE,
                 .dtype = (Dtype)t->dtype,
                 .copies = 1};
@@ -554,7 +554,7 @@ static void lower_once(Lower *l) {
     }
 }
 
-// Splits the axis that a quotient calls for; false when none can be split any further.
+// Splits the axis that a quotient of an index divides; false when none can be split any further.
 static bool split(Lower *l) {
     uint32_t var;
     int64_t factor;
@@ -563,7 +563,7 @@ static bool split(Lower *l) {
     Axis *a = &l->axis[l->var_axis[var]];
     uint32_t f = l->var_factor[var];
     if (a->factors == MAX_FACTORS || l->n->vars + 1 >= MAX_VARS)
-        return false; // it stays a division: right, but slower
+        return false; // it remains a division: correct, but slower
     memmove(a->factor + f + 1, a->factor + f, (a->factors - f) * sizeof *a->factor);
     memmove(a->reduced + f + 1, a->reduced + f, (a->factors - f) * sizeof *a->reduced);
     a->factors++;

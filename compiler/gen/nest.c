@@ -1,19 +1,19 @@
-// nest.c - the shape of a nest's loops for cores: which variables walk memory as one, which are
-// dealt out as parallel work, where sums are kept. All of it follows from extents and strides,
-// never from the number of threads.
+// nest.c - the shape of a nest's loops for cores: which variables are joined, which are parallel
+// work (units), where accumulators are kept. All of it follows from extents and strides, never from
+// the number of threads.
 #include "nest.h"
 
 enum {
-    GrainElements = 1 << 13, // least work of a call
-    ManyUnits = 64,          // enough to go around
-    FewUnits = 32,           // fewer units than this are too few to go around
+    GrainElements = 1 << 13, // minimum work of a call
+    ManyUnits = 64,          // enough to balance the load of all threads
+    FewUnits = 32,           // fewer are too few for that
     RowElements = 512,       // loops inside a unit should have this many iterations
     LeastTile = 64,
     MostTile = 1024, // of a kept variable that is a loop
     ManyRows = 8,    // of a scatter's table: from here on they are indexed
 };
 
-// --- variables that walk as one ------------------------------------------------------------------
+// --- joining variables ---------------------------------------------------------------------------
 
 typedef struct IxList {
     VEC(Ix) v;
@@ -98,8 +98,8 @@ static void join_all(Nest *n) {
     }
 }
 
-// A pure reduction walks its largest input in memory order.
-static void follow_input(Nest *n) {
+// A pure reduction iterates over its largest input in memory order.
+static void order_by_input(Nest *n) {
     Ix widest = 0;
     int64_t most = 0;
     if (n->store.n)
@@ -116,7 +116,7 @@ static void follow_input(Nest *n) {
     }
     for (uint32_t i = 0; i < n->orders; i++)
         if (ix_coef(&n->ix, widest, n->order[i]) <= 0)
-            return;                            // it does not decide
+            return;                            // it does not determine the order
     for (uint32_t i = 1; i < n->orders; i++) { // by falling stride
         uint32_t v = n->order[i], k = i;
         for (; k > 0 && ix_coef(&n->ix, widest, n->order[k - 1]) < ix_coef(&n->ix, widest, v); k--)
@@ -125,8 +125,8 @@ static void follow_input(Nest *n) {
     }
 }
 
-void nest_walk(Nest *n) {
-    follow_input(n);
+void nest_order_loops(Nest *n) {
+    order_by_input(n);
     join_all(n);
 }
 
@@ -139,7 +139,7 @@ static int64_t product(const Nest *n, uint32_t from, uint32_t to) {
     return x;
 }
 
-static void deal_out(Nest *n) {
+static void set_units(Nest *n) {
     int64_t inside = product(n, n->prefix, n->orders) / nest_tiles(n);
     n->units = product(n, 0, n->prefix) * nest_tiles(n);
     n->grain = inside < GrainElements ? GrainElements / inside : 1;
@@ -157,7 +157,7 @@ static void shape_elementwise(Nest *n) {
            (n->prefix == 0 || (product(n, 0, n->prefix) < ManyUnits &&
                                product(n, n->prefix + 1, n->orders) >= RowElements)))
         n->prefix++;
-    deal_out(n);
+    set_units(n);
 }
 
 static void hoist(Nest *n, uint32_t at) { // order[at] becomes the last variable of the prefix
@@ -177,8 +177,8 @@ static void tile(Nest *n, uint32_t v, int64_t pieces, int64_t least, int64_t mos
     }
 }
 
-// Accumulators must stay in the nearest cache: kept variables go outside until they do, the last
-// one piecewise.
+// Accumulators must fit into the L1 cache: kept variables become outer loops until they do, the
+// last one in tiles.
 static void bound_accumulators(Nest *n) {
     while (nest_accumulators(n) > MAX_ACC) {
         uint32_t first = NONE, kept = 0;
@@ -200,8 +200,8 @@ static void bound_accumulators(Nest *n) {
     }
 }
 
-// Too few units: the longest reduced loop is cut, units give partial results.
-static void cut_reduced(Nest *n) {
+// Too few units: the longest reduced loop is split, and units give partial results.
+static void split_reduced(Nest *n) {
     int64_t units = product(n, 0, n->prefix), all = product(n, 0, n->orders);
     uint32_t longest = NONE;
     for (uint32_t i = n->prefix; i < n->orders; i++) {
@@ -220,7 +220,7 @@ static void cut_reduced(Nest *n) {
         tile(n, longest, pieces, 16, n->var[longest].n);
 }
 
-// What is added up where(row == this row, term, 0) becomes the term.
+// The summand where(row == this row, term, 0) becomes the term.
 void nest_index_rows(Nest *n) {
     uint32_t at = 0;
     Reduce *r = &n->reduce.at[0];
@@ -239,8 +239,8 @@ static void shape_reduction(Nest *n) {
     while (n->prefix < n->orders && !n->var[n->order[n->prefix]].reduced)
         n->prefix++;
     bound_accumulators(n);
-    cut_reduced(n);
-    deal_out(n);
+    split_reduced(n);
+    set_units(n);
     if (nest_partial(n))
         for (uint32_t i = 0; i < n->reduce.n; i++)
             n->scratch += nest_unit_bytes(n, &n->reduce.at[i]);
@@ -286,7 +286,7 @@ void nest_levels(Nest *n) {
     }
 }
 
-// --- the answer ----------------------------------------------------------------------------------
+// --- queries -------------------------------------------------------------------------------------
 
 int64_t nest_tiles(const Nest *n) {
     if (n->tiled == NONE)
@@ -316,11 +316,11 @@ int nest_most_accumulators(const Nest *n) {
     return n->indexed ? MAX_INDEXED_ACC : MAX_ACC;
 }
 
-bool nest_settled(const Nest *n, uint32_t bounds) {
+bool nest_is_invariant(const Nest *n, uint32_t bounds) {
     return n->bounds.at[bounds].n && n->bounds_level.at[bounds] < 1 + n->orders - n->prefix;
 }
 
-bool nest_usual(const Nest *n, uint32_t bounds) {
+bool nest_is_likely(const Nest *n, uint32_t bounds) {
     const Bounds *b = &n->bounds.at[bounds];
     double share = 1;
     for (uint32_t i = 0; i < b->n; i++) {
@@ -368,8 +368,9 @@ static void add_squares(Nest *n) {
     }
 }
 
-// Is every step of a reduced loop further than all steps of those inside it together?
-static bool walks_up(const Nest *n, Ix index) {
+// Does the index ascend: is each step of a reduced loop more than the loops inside it span
+// together?
+static bool ascends(const Nest *n, Ix index) {
     int64_t lo, hi, inside = 0;
     ix_range(&n->ix, index, &lo, &hi);
     for (uint32_t i = n->orders; i-- > 0;) {
@@ -379,13 +380,13 @@ static bool walks_up(const Nest *n, Ix index) {
             return false;
         inside += coef * (v->n - 1);
     }
-    return inside == hi - lo; // and all of it is steps
+    return inside == hi - lo; // and it has no other part
 }
 
 static void find_orders(Nest *n) {
     for (uint32_t i = 0; i < n->reduce.n; i++) {
         Reduce *r = &n->reduce.at[i];
-        r->in_order = r->kind == ReduceArgMax && walks_up(n, r->index);
+        r->in_order = r->kind == ReduceArgMax && ascends(n, r->index);
     }
 }
 
@@ -396,7 +397,7 @@ void nest_shape(Nest *n) {
     n->flat = false;
     n->tiled = NONE;
     n->scratch = 0;
-    nest_walk(n);
+    nest_order_loops(n);
     if (n->reduce.n)
         shape_reduction(n);
     else if (n->orders == 0)

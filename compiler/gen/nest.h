@@ -1,20 +1,20 @@
 // nest.h - inside generation: a region as loops, before any text.
 //
 // A Nest is what lower.c makes of a region: loop variables, values as functions of them, stores and
-// reductions. nest.c then decides the shape of the loops; emit.c writes it down in a dialect.
-// Nothing here knows C.
+// reductions. nest.c then decides the shape of the loops; emit.c writes it in a dialect. Nothing
+// here depends on C.
 //
 //   units    the variables order[0..prefix) and, where one is tiled, its tile are decoded from one
 //            number, the unit. Units are the parallel work; `grain` of them are worth a call
 //   loops    the other variables, outermost first
-//   sums     a reduction has one accumulator per kept variable among the loops, started and
-//            finished per unit. Where the tiled variable is a reduced one, units hold partial
+//   sums     a reduction has one accumulator per kept variable among the loops, initialized and
+//            stored per unit. Where the tiled variable is a reduced one, units hold partial
 //            results, which are finished after all of them, in order
 //
 // That is the shape for a core (nest.c). The shape for a graphics processor (team.c) has the same
-// variables, dealt out to threads: every kept variable is decoded from the unit's number and every
-// reduced one from the number of the step that a team of threads takes through a unit (struct
-// Team). Values know their level in either.
+// variables, mapped to threads: every kept variable is decoded from the unit's number and every
+// reduced one from the number of an iteration (step) that a team of threads shares (struct Team).
+// In either, a value's level says where it is computed.
 #ifndef GAN_NEST_H
 #define GAN_NEST_H
 
@@ -35,7 +35,7 @@ typedef enum ValueKind {
     ValueEw,     // op's value column over a b c
     ValueDraw,   // attributes dist, site, classes; at sample, element
     ValueSelect, // a where the bounds hold, else b
-    ValueRow,    // a, a label, made a valid row number below `rows`
+    ValueRow,    // a, a label, clamped to a valid row number below `rows`
 } ValueKind;
 
 typedef struct Value {
@@ -69,20 +69,20 @@ typedef struct Reduce {
     uint32_t arg, value;       // arg: NONE where only the `sum` of another reads it
     Ix at;                     // of kept variables
     Ix index;                  // ReduceArgMax: the number kept
-    uint32_t greatest;         // ReduceArgMax: where the greatest itself goes too, NONE
-    bool in_order;             // ReduceArgMax, cores: of two indices the lower one is met first
-    uint32_t sum;              // ReduceSquares, cores: the reduction that adds up the same value
+    uint32_t max_arg;          // ReduceArgMax: the argument that the maximum itself goes to, NONE
+    bool in_order;             // ReduceArgMax, cores: indices are visited in ascending order
+    uint32_t sum;              // ReduceSquares, cores: the reduction that sums the same value
     int64_t terms;             // ReduceSquares: how many there are
-    Dtype dtype;               // it is added up in
+    Dtype dtype;               // of the accumulator
     int64_t copies, copy_step; // the result goes to this many elements, so far apart (GroupSum)
     bool pack;                 // teams: a pack of results is stored whole
 } Reduce;
 
 typedef struct Var {
     int64_t n;
-    bool reduced;   // or, on a team without reductions, walked: taken in steps
-    int64_t tile;   // 0 none, else run piecewise, a piece a unit
-    uint32_t level; // at which it is known
+    bool reduced;   // or, on a team without reductions, iterated over in steps
+    int64_t tile;   // 0 none, else its extent in a unit
+    uint32_t level; // at which its value is known
 } Var;
 
 // How a thread block executes a nest. A unit is a pack (vector) of elements of the kept variables,
@@ -91,7 +91,7 @@ typedef struct Var {
 // t / size, or where teams lie `across`, part t / units of unit t % units, whichever coalesces the
 // loads. In a split reduction `pieces` blocks take a share of a unit each, and the last to finish
 // reduces their partial results. Without reductions a unit is an element or a pack; or a column of
-// them, walked in the same way, where most of the work is invariant along the column.
+// them, iterated over in steps too, where most of the work is invariant along the column.
 //
 // A scatter with indexed rows is tiled: a unit is a tile of the table's rows for one element of the
 // other kept variables. Its team walks all terms and adds those whose row is in the tile (a hit)
@@ -104,7 +104,7 @@ typedef struct Team {
     uint32_t units, size;  // units of a block, threads of a unit: units*size are a block
     int64_t steps;         // of a whole unit, over all its threads and pieces
     int64_t pieces, share; // blocks of a unit, steps of each
-    uint32_t unroll;       // steps that a thread has in flight
+    uint32_t unroll;       // steps whose loads a thread has in flight
     uint32_t blocks;       // of the grid
     uint32_t tickets;      // of units that share blocks, where they are cut in pieces
     bool wide;             // some index needs 64 bits
@@ -121,7 +121,7 @@ struct Nest {
     uint32_t prefix;    // of order[]
     uint32_t tiled;     // a variable or NONE
     uint32_t rows, row; // Scatter: the variable of the table's rows, the value of the one to add to
-    bool indexed;       // that variable is no loop and no part of a unit, but set to that value
+    bool indexed;       // that variable is neither a loop nor part of a unit: it is that value
     VEC(Value) value;
     VEC(Bounds) bounds; // [0] is none
     VEC(uint32_t) bounds_level;
@@ -148,21 +148,21 @@ void nest_shape(Nest *n);                  // for cores: rows or tiles of loops 
 bool nest_partial(const Nest *n);          // units hold partial results
 int64_t nest_tiles(const Nest *n);         // tiles of the tiled variable, else 1
 int64_t nest_accumulators(const Nest *n);  // per reduction and unit
-int nest_most_accumulators(const Nest *n); // of any extents: the room for them
+int nest_most_accumulators(const Nest *n); // of any extents: the size of the array for them
 // What units that hold partial results leave of a reduction in the scratch memory.
 size_t nest_unit_bytes(const Nest *n, const Reduce *r);
-// Parts of a shape. Adjacent variables that walk as one are joined, a pure reduction is put in the
-// order of its input's memory; then, once variables have levels, so have bounds and values.
-void nest_walk(Nest *n);
+// Parts of a shape. nest_order_loops joins adjacent variables where every index allows it, and puts
+// those of a pure reduction in the order of its input's memory. nest_levels gives bounds and values
+// their levels, once variables have theirs.
+void nest_order_loops(Nest *n);
 void nest_levels(Nest *n);
 // Scatter: indexes the table's rows instead of comparing each of them with each term's. Their
 // variable becomes the last one, with an accumulator for each row of a tile.
 void nest_index_rows(Nest *n);
 uint32_t nest_operands(const Value *v); // how many of a, b, c are values; some may be NONE
-// Bounds that are known before the innermost loop begins, and on which side of them most of the
-// elements lie.
-bool nest_settled(const Nest *n, uint32_t bounds);
-bool nest_usual(const Nest *n, uint32_t bounds);
+// Are these bounds invariant in the innermost loop? Do most elements lie inside them?
+bool nest_is_invariant(const Nest *n, uint32_t bounds);
+bool nest_is_likely(const Nest *n, uint32_t bounds);
 
 // --- team.c --------------------------------------------------------------------------------------
 

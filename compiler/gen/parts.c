@@ -1,12 +1,13 @@
-// parts.c - what one launch has together, as one kernel.
+// parts.c - horizontal fusion (Li et al., HFuse, 2022, by blocks): one kernel for the regions of a
+// launch.
 //
 // In: a kernel for each structure, and launches of independent regions (schedule.c). Out: where a
-// launch has several regions of a kernel, that kernel written for many; where it has regions of
-// several, one kernel of which they are parts (the horizontal fusion of Li et al., HFuse, 2022, by
-// blocks): blockIdx.y is the region, whose last word is the number of its part.
+// launch has several regions of one kernel, that kernel in the form for many regions; where it has
+// regions of different kernels, one kernel that contains them as parts. blockIdx.y is the region,
+// whose last word is the number of its part.
 //
-// A block has the registers of the largest part, and shared memory for all. So parts are of one
-// size of blocks and small, or were launched by the many anyway.
+// A block has the registers of the largest part, and shared memory for all parts. So parts have
+// equal block sizes, and are of small regions or of several regions of one launch.
 #include "dialect.h"
 #include "nest.h"
 
@@ -15,42 +16,42 @@
 enum {
     FewBlocks = 512,       // a larger region fills a card by itself
     MostShared = 24 << 10, // bytes of a block, of all parts
-    MostParts = 16,        // one text should not be what a compile waits for
+    MostParts = 16,        // so that no text takes much longer to compile than the others
     SharedElement = 16,    // bytes of an accumulator, at most
     WarpThreads = 32,
 };
 
-typedef struct Member { // what is known of a kernel
+typedef struct Member { // a kernel, before it is fused
     uint32_t first;     // of its regions
-    uint32_t group;     // the kernel that it is put together with, itself at first
-    bool twice;         // in one launch
-    bool large;         // a region of it is
+    uint32_t group;     // the first kernel that it is fused with, itself at first
+    bool repeats;       // in one launch
+    bool large;         // one of its regions fills a card
     uint32_t shared;    // of its block; of a group's kernel, of all its parts
     uint32_t parts;     // of a group's kernel
     uint32_t to;        // its new number
 } Member;
 
-typedef struct Together {
+typedef struct Fusion {
     Arena *perm, *scratch;
     Plan *p;
     const Dialect *d;
     Member *of; // [kernel.n]
-} Together;
+} Fusion;
 
-static Nest nest_of(Arena *a, const Together *t, uint32_t kernel) {
+static Nest nest_of(Arena *a, const Fusion *t, uint32_t kernel) {
     Nest n;
     nest_lower(a, t->p, &t->p->region.at[t->of[kernel].first], &n);
     t->d->shape(&n);
     return n;
 }
 
-static uint32_t group_of(const Together *t, uint32_t kernel) {
+static uint32_t group_of(const Fusion *t, uint32_t kernel) {
     while (t->of[kernel].group != kernel)
         kernel = t->of[kernel].group;
     return kernel;
 }
 
-// What its teams join their results through (gan_team), or keep the rows of a table in (gan_table).
+// Bytes of shared memory for reductions (gan_team), or for the rows of a table (gan_table).
 static uint32_t shared_of(const Nest *n) {
     uint32_t threads = n->team.units * n->team.size;
     if (n->indexed)
@@ -61,7 +62,7 @@ static uint32_t shared_of(const Nest *n) {
     return (uint32_t)n->reduce.n * each * SharedElement;
 }
 
-static void look(Together *t) {
+static void survey(Fusion *t) {
     const Plan *p = t->p;
     for (uint32_t k = 0; k < p->kernel.n; k++)
         t->of[k] = (Member){.first = NONE, .group = k, .parts = 1};
@@ -84,32 +85,32 @@ static const Region *instance(const Plan *p, Launch l, uint32_t i) {
     return &p->region.at[p->merge.at[l.first + i]];
 }
 
-static void look_twice(Together *t) {
+static void find_repeats(Fusion *t) {
     const Plan *p = t->p;
     for (uint32_t l = 0; l < p->launch.n; l++) {
         Launch launch = p->launch.at[l];
         for (uint32_t i = 1; i < launch.instances; i++)
             for (uint32_t k = 0; k < i; k++) {
                 uint32_t kernel = instance(p, launch, i)->kernel;
-                t->of[kernel].twice |= instance(p, launch, k)->kernel == kernel;
+                t->of[kernel].repeats |= instance(p, launch, k)->kernel == kernel;
             }
     }
 }
 
-static void join(Together *t, uint32_t a, uint32_t b) {
+static void join(Fusion *t, uint32_t a, uint32_t b) {
     const Kernel *ka = &t->p->kernel.at[a], *kb = &t->p->kernel.at[b];
     uint32_t ga = group_of(t, a), gb = group_of(t, b);
     Member *x = &t->of[ga < gb ? ga : gb], *y = &t->of[ga < gb ? gb : ga];
     if (x == y || ka->threads != kb->threads || x->shared + y->shared > MostShared ||
-        x->parts + y->parts > MostParts || (t->of[a].large && !t->of[a].twice) ||
-        (t->of[b].large && !t->of[b].twice))
+        x->parts + y->parts > MostParts || (t->of[a].large && !t->of[a].repeats) ||
+        (t->of[b].large && !t->of[b].repeats))
         return;
     y->group = ga < gb ? ga : gb;
     x->shared += y->shared;
     x->parts += y->parts;
 }
 
-static void group(Together *t) {
+static void group(Fusion *t) {
     const Plan *p = t->p;
     for (uint32_t l = 0; l < p->launch.n; l++) {
         Launch launch = p->launch.at[l];
@@ -121,7 +122,7 @@ static void group(Together *t) {
 
 // --- writing -------------------------------------------------------------------------------------
 
-static Part part_of(Together *t, Arena *a, uint32_t kernel, Str name, KernelForm form) {
+static Part part_of(Fusion *t, Arena *a, uint32_t kernel, Str name, KernelForm form) {
     Text text = {.arena = a};
     Numbers numbers = {0};
     Nest n = nest_of(a, t, kernel);
@@ -129,9 +130,9 @@ static Part part_of(Together *t, Arena *a, uint32_t kernel, Str name, KernelForm
     return (Part){name, text_str(&text), counters};
 }
 
-// One that is launched alone goes the same way: its words come from memory then, but the same work
-// is compiled once.
-static void write_many(Together *t, uint32_t kernel) {
+// Regions that are launched alone use this form too: their words come from memory then, but the
+// kernel is compiled once.
+static void write_many(Fusion *t, uint32_t kernel) {
     Kernel *k = &t->p->kernel.at[kernel];
     Arena scratch = *t->scratch;
     k->many = true;
@@ -139,8 +140,8 @@ static void write_many(Together *t, uint32_t kernel) {
     k->source = str_copy(t->perm, part_of(t, &scratch, kernel, k->name, FormMany).text);
 }
 
-// The words of a kernel's regions, filled up to those of the group, and the part they are.
-static void number_part(Together *t, uint32_t kernel, uint32_t words, uint32_t part) {
+// Pads the words of a kernel's regions to those of the group, and appends the number of the part.
+static void number_part(Fusion *t, uint32_t kernel, uint32_t words, uint32_t part) {
     uint32_t missing = words - 1 - t->p->kernel.at[kernel].words;
     for (uint32_t i = 0; i < t->p->region.n; i++) {
         Region *r = &t->p->region.at[i];
@@ -152,7 +153,7 @@ static void number_part(Together *t, uint32_t kernel, uint32_t words, uint32_t p
     }
 }
 
-static void write_group(Together *t, uint32_t first) {
+static void write_group(Fusion *t, uint32_t first) {
     Plan *p = t->p;
     Arena scratch = *t->scratch;
     Kernel all = {
@@ -178,8 +179,8 @@ static void write_group(Together *t, uint32_t first) {
     p->kernel.at[first] = all;
 }
 
-// Kernels that are parts now are none of their own.
-static void number_again(Together *t) {
+// Removes the kernels that are parts now.
+static void renumber_kernels(Fusion *t) {
     Plan *p = t->p;
     uint32_t n = 0, had = p->kernel.n;
     for (uint32_t k = 0; k < had; k++) {
@@ -193,18 +194,18 @@ static void number_again(Together *t) {
             p->region.at[i].kernel = t->of[group_of(t, p->region.at[i].kernel)].to;
 }
 
-void gen_together(Arena *perm, Plan *p, const Dialect *d) {
+void gen_fuse_launches(Arena *perm, Plan *p, const Dialect *d) {
     Arena scratch;
     arena_need(&scratch);
-    Together t = {perm, &scratch, p, d, arena_array(&scratch, Member, p->kernel.n)};
-    look(&t);
-    look_twice(&t);
+    Fusion t = {perm, &scratch, p, d, arena_array(&scratch, Member, p->kernel.n)};
+    survey(&t);
+    find_repeats(&t);
     group(&t);
     for (uint32_t k = 0; k < p->kernel.n; k++)
         if (t.of[k].group == k && t.of[k].parts > 1)
             write_group(&t, k);
-        else if (t.of[k].group == k && t.of[k].twice)
+        else if (t.of[k].group == k && t.of[k].repeats)
             write_many(&t, k);
-    number_again(&t);
+    renumber_kernels(&t);
     arena_release(&scratch);
 }

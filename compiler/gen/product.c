@@ -234,7 +234,7 @@ static void dot_product(const Graph *g, uint32_t id, Product *p) {
     list_fold(&p->terms);
 }
 
-// --- the answer ----------------------------------------------------------------------------------
+// --- reading a node ------------------------------------------------------------------------------
 
 void product_read(const Graph *g, uint32_t id, uint32_t spaces, Product *out) {
     begin(out, g, id);

@@ -1,6 +1,7 @@
-// team.c - the shape of a nest for blocks of threads (struct Team): which elements a thread does at
-// once, how many threads share a unit, how many blocks. In: a lowered nest. Out: its order with the
-// kept variables first (the prefix), its team, levels, and which loads and stores take whole packs.
+// team.c - the shape of a nest for blocks of threads (struct Team): how many elements a thread
+// computes at once (a pack), how many threads share a unit, how many blocks. In: a lowered nest.
+// Out: its order with the kept variables first (the prefix), its team, levels, and which loads and
+// stores take whole packs.
 //
 // All of it follows from extents and strides, never from the card or the size of the grid: the
 // order in which a sum is taken is part of the shape, so results are the same on every card.
@@ -10,13 +11,13 @@
 
 enum {
     Block = 256,           // threads
-    Warp = 32,             // neighbours that read as one
-    PackBytes = 16,        // the widest access
+    Warp = 32,             // threads
+    PackBytes = 16,        // of the widest access
     ManyThreads = 1 << 16, // enough to fill a card
-    ManyBlocks = 512,      // enough to fill a card that has a unit cut in pieces
-    WalkBlocks = 2048,     // the same where pieces leave nothing to be joined
-    LeastSteps = 4,        // of a thread, before more threads are put on a unit
-    WalkSteps = 16,        // of a column, to be walked
+    ManyBlocks = 512,      // enough to fill a card, where units are split
+    WalkBlocks = 2048,     // the same where pieces leave no partial results
+    LeastSteps = 4,        // of a thread, before more threads share a unit
+    WalkSteps = 16,        // of a column, for a thread to iterate over it
     MostSteps = 16,        // of a thread, while a block has more threads
     PackRegisters = 64,    // that packs may take of a thread
     PackHeld = 128,        // bytes of them
@@ -27,8 +28,9 @@ enum {
 
 // --- columns -------------------------------------------------------------------------------------
 
-// A division or a function is tens of instructions: beside it loads are not what a step waits for.
-static bool is_long(Op op) {
+// A division or a function is tens of instructions: then a step is bound by arithmetic, not by
+// loads.
+static bool is_expensive(Op op) {
     for (const char *c = op_info[op].value; *c; c++) {
         bool of_word = islower((unsigned char)c[0]) || isdigit((unsigned char)c[0]);
         if (*c == '/' || (of_word && c[1] == '('))
@@ -37,7 +39,7 @@ static bool is_long(Op op) {
     return false;
 }
 
-// The variables an index follows, a bit each.
+// The variables an index depends on, a bit each.
 static uint32_t vars_of(const Nest *n, Ix at) {
     uint32_t vars = 0;
     for (uint32_t i = 0; i < n->orders; i++)
@@ -45,7 +47,7 @@ static uint32_t vars_of(const Nest *n, Ix at) {
     return vars;
 }
 
-// And every value: [n->value.n].
+// Those that each value depends on: [n->value.n].
 static uint32_t *values_vars(Nest *n) {
     uint32_t *vars = arena_array(n->arena, uint32_t, n->value.n);
     for (uint32_t i = 0; i < n->value.n; i++) { // operands come first
@@ -61,10 +63,11 @@ static uint32_t *values_vars(Nest *n) {
     return vars;
 }
 
-// A norm's root and division are the same for all pixels of a channel. Each thread would compute
-// them for the one pack it has, in more instructions than all else; so a thread walks a column, and
-// what is long is computed once for it. 203 instructions of a norm's thread become 51 a step.
-static void walk_columns(Nest *n) {
+// A norm's square root and division are the same for all pixels of a channel. Each thread would
+// compute them for its one pack, in more instructions than all the rest; so a thread iterates over
+// a column, and what is expensive is computed once for it. 203 instructions of a norm's thread
+// become 51 a step.
+static void iterate_columns(Nest *n) {
     uint32_t all = 0, kept = 0, lane = n->team.lane;
     int64_t steps = 1;
     if (n->reduce.n || lane == NONE)
@@ -73,7 +76,7 @@ static void walk_columns(Nest *n) {
         all |= 1u << n->order[i];
     const uint32_t *vars = values_vars(n);
     for (uint32_t i = 0; i < n->value.n; i++)
-        if (n->value.at[i].kind == ValueEw && is_long(n->value.at[i].op) && vars[i] != all)
+        if (n->value.at[i].kind == ValueEw && is_expensive(n->value.at[i].op) && vars[i] != all)
             kept |= vars[i];
     for (uint32_t i = 0; i < n->store.n; i++)
         if (vars_of(n, n->store.at[i].at) != all) // more than one step would write it
@@ -100,7 +103,7 @@ static bool packs(const Nest *n, Ix at, uint32_t lane, uint32_t pack) {
         if (!is_lane && s->term[i].coef % pack)
             return false;
     }
-    // The lane may stand in a quotient too: then elements do not follow one another.
+    // The lane may be in a quotient too: then elements are not contiguous.
     for (uint32_t i = 0; i < s->n; i++) {
         const Atom *a = &n->ix.atom.at[s->term[i].atom];
         if (a->kind != AtomVar && (ix_uses(&n->ix, a->of, lane) ||
@@ -128,14 +131,14 @@ static size_t element(const Nest *n, uint32_t arg) {
     return dtype_size[node_type(&n->plan->func->g, region_arg(n->region, arg))->dtype];
 }
 
-// Of a gan_best and of a gan_about, all as wide as the widest.
+// Registers of an accumulator, in elements: gan_best and gan_moments hold more than one.
 static uint32_t words_of(const Reduce *r) {
     return r->kind == ReduceArgMax ? 2 : r->kind == ReduceSquares ? 4 : 1;
 }
 
-// What moves in packs of this size.
+// The loads, stores and accumulators that can be packs of this size.
 typedef struct Packed {
-    size_t least;   // bytes of the smallest element, 0 when nothing moves
+    size_t least;   // bytes of the smallest element, 0 when there are none
     uint32_t count; // packs that a thread holds, accumulators included,
     size_t bytes;   // and of one element of each
 } Packed;
@@ -161,8 +164,8 @@ static Packed packed(const Nest *n, uint32_t lane, uint32_t pack) {
     return p;
 }
 
-// A draw is a hundred instructions: beside it neither the width of an access nor the pack's other
-// elements are worth anything, and each is compiled again.
+// A random draw is a hundred instructions, compiled again for each element of a pack: wide accesses
+// gain nothing beside it.
 static bool one_at_a_time(const Nest *n) {
     bool across = !n->var[n->team.lane].reduced;
     for (uint32_t i = 0; i < n->value.n; i++)
@@ -192,9 +195,9 @@ static bool stays_in_padding(const Nest *n, uint32_t lane, uint32_t pack) {
     return true;
 }
 
-// Packs are halved until what a thread holds fits. Beside many others half a pack leaves as many
-// bytes under way as hide the wait for memory, in half the registers (100 to 58 of a sum through a
-// pad's gradient, so twice the blocks) and three quarters of the text; single elements would only
+// Packs are halved until a thread's fit into registers. Of many packs, halves still have enough
+// bytes in flight to hide the latency of memory, in half the registers (100 to 58 of a sum through
+// a pad's gradient, so twice the blocks) and three quarters of the text; single elements would only
 // be more instructions.
 //
 // A flat nest may reach into the padding; rows may not reach into the next row.
@@ -247,8 +250,8 @@ static void mark_packs(Nest *n) {
     }
 }
 
-// Loads of a step wait for memory: a thread that has enough of them under way hides the wait. A
-// step that stores keeps the next one's loads behind it, for they might be of the same memory.
+// Unrolling puts the loads of several steps in flight, which hides the latency of memory. Not of
+// steps that store: the next step's loads may alias the store, and are not moved ahead of it.
 static uint32_t unroll_of(const Nest *n) {
     size_t bytes = 0;
     bool plain = !n->store.n;
@@ -257,7 +260,7 @@ static uint32_t unroll_of(const Nest *n) {
         bool whole = v->pack == LevelStep, each = !v->pack && v->level >= LevelStep;
         if (v->kind == ValueLoad && (whole || each))
             bytes += element(n, v->arg) * (whole || v->level == LevelPack ? n->team.pack : 1);
-        plain &= v->kind != ValueDraw && (v->kind != ValueEw || !is_long(v->op));
+        plain &= v->kind != ValueDraw && (v->kind != ValueEw || !is_expensive(v->op));
     }
     uint32_t steps = 1;
     while (plain && bytes && bytes * steps * 2 <= BytesInFlight && steps < MostUnrolled)
@@ -265,7 +268,7 @@ static uint32_t unroll_of(const Nest *n) {
     return steps;
 }
 
-// What a unit's piece leaves of one result.
+// Bytes of a piece's partial result of one unit.
 static size_t partial_bytes(const Nest *n, const Reduce *r) {
     bool wide = r->dtype == DtF64 || (r->kind == ReduceArgMax && n->team.wide);
     size_t one = wide ? 8 : 4;
@@ -332,8 +335,8 @@ static void index_rows(Nest *n) {
     nest_index_rows(n);
 }
 
-// Teams come in few sizes, and fill a block whether there are units for all of them or not: every
-// other shape would be a kernel more, and a block's idle warps cost nothing.
+// Teams have few sizes, and a block is full of them even where there are fewer units: any other
+// shape would be one more kernel, and idle warps cost little.
 
 // A reduced variable runs innermost: neighbouring threads take neighbouring steps of one unit.
 static void team_along(Nest *n) {
@@ -345,8 +348,8 @@ static void team_along(Nest *n) {
     t->units = Block / t->size;
 }
 
-// A kept variable runs innermost: neighbouring threads take neighbouring units. Half a warp's packs
-// are whole lines of memory. Shorter rows are walked side by side.
+// A kept variable runs innermost: neighbouring threads take neighbouring units. The packs of half a
+// warp are whole cache lines. Of shorter rows a block takes several.
 static void team_across(Nest *n) {
     Team *t = &n->team;
     int64_t most = t->pack > 1 ? Warp / 2 : Warp;
@@ -357,7 +360,7 @@ static void team_across(Nest *n) {
     t->units = (uint32_t)(Block / t->size / width * width);
 }
 
-static void cut_in_pieces(Nest *n) {
+static void split_units(Nest *n) {
     Team *t = &n->team;
     int64_t blocks = up(n->units, t->units);
     if (n->indexed) // a tile's accumulators are too many to leave in memory
@@ -398,17 +401,17 @@ static void make_team(Nest *n) {
         team_across(n);
     else
         team_along(n);
-    cut_in_pieces(n);
+    split_units(n);
     t->blocks = (uint32_t)(up(n->units, t->units) * t->pieces);
     t->tickets = n->reduce.n && t->pieces > 1 ? (uint32_t)up(n->units, t->units) : 0;
     for (uint32_t i = 0; t->pieces > 1 && i < n->reduce.n; i++)
         n->scratch += nest_partial_bytes(n, &n->reduce.at[i]);
 }
 
-// --- the answer ----------------------------------------------------------------------------------
+// --- the shape -----------------------------------------------------------------------------------
 
-// Then the reduced ones, then rows that are indexed.
-static void kept_first(Nest *n) {
+// Kept variables first, then the reduced ones, then indexed rows.
+static void sort_variables(Nest *n) {
     uint32_t order[MAX_VARS], k = 0;
     for (uint32_t pass = 0; pass < 3; pass++) {
         for (uint32_t i = 0; i < n->orders; i++) {
@@ -422,7 +425,8 @@ static void kept_first(Nest *n) {
         n->order[i] = order[i];
 }
 
-// Of what is known at each step, only the index is needed there: the rest where a row is hit.
+// Of the values of a step only the row's index is needed for each term; the rest is computed where
+// the row is in the tile.
 static void sink_terms(Nest *n) {
     bool *index = arena_array(n->arena, bool, n->value.n);
     index[n->row] = true;
@@ -437,7 +441,7 @@ static void sink_terms(Nest *n) {
     }
 }
 
-// The variable that threads take neighbouring elements of: where rows are indexed, of the terms.
+// The variable that is innermost in memory; where rows are indexed, of the terms.
 static uint32_t innermost(const Nest *n) {
     uint32_t i = n->orders;
     while (n->indexed && !n->var[n->order[i - 1]].reduced)
@@ -475,13 +479,13 @@ void nest_shape_team(Nest *n) {
     n->tiled = NONE;
     n->scratch = 0;
     n->grain = 1;
-    nest_walk(n);
+    nest_order_loops(n);
     index_rows(n);
     n->team = (Team){.lane = innermost(n)};
-    walk_columns(n);
+    iterate_columns(n);
     n->team.pack = pack_of(n);
     n->team.wide = is_wide(n);
-    kept_first(n);
+    sort_variables(n);
     make_team(n);
     set_levels(n);
     mark_packs(n);

@@ -1,5 +1,4 @@
-// words_c.c - types and functions by the names they have in C and in CUDA C++: both read the
-// prelude.
+// words_c.c - names of types and functions in C and in CUDA C++, which share the prelude.
 #include "dialect.h"
 
 static const MathName math[] = {
