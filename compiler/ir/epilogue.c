@@ -10,18 +10,28 @@ const char *const act_name[] = {
 
 // --- the region ----------------------------------------------------------------------------------
 
-// The only region that reads what call `region` makes, NONE.
-static uint32_t only_reader(const Plan *p, uint32_t region) {
-    uint32_t made = p->region.at[region].out.at[0], reader = NONE;
+typedef struct Readers {
+    const Plan *p;
+    uint32_t *only;   // [node] the only region that reads it, NONE
+    uint32_t *launch; // [region]
+} Readers;
+
+static Readers find_readers(Arena *a, const Plan *p) {
+    uint32_t nodes = p->func->g.node.n;
+    Readers s = {p, arena_array(a, uint32_t, nodes), arena_array(a, uint32_t, p->region.n)};
+    uint8_t *seen = arena_array(a, uint8_t, nodes);
+    for (uint32_t id = 0; id < nodes; id++)
+        s.only[id] = NONE;
     for (uint32_t r = 0; r < p->region.n; r++)
         for (uint32_t i = 0; i < p->region.at[r].in.n; i++) {
-            if (p->region.at[r].in.at[i] != made)
-                continue;
-            if (reader != NONE)
-                return NONE;
-            reader = r;
+            uint32_t id = p->region.at[r].in.at[i];
+            s.only[id] = seen[id] ? NONE : r;
+            seen[id] = 1;
         }
-    return reader;
+    for (uint32_t i = 0; i < p->launch.n; i++)
+        for (uint32_t k = 0; k < p->launch.at[i].instances; k++)
+            s.launch[p->merge.at[p->launch.at[i].first + k]] = i;
+    return s;
 }
 
 static bool same_place(const Place *a, const Place *b) {
@@ -68,23 +78,15 @@ static uint32_t read_act(const Graph *g, uint32_t id, Epilogue *out) {
     return out->act == ActNone ? id : uncast(g, y.x);
 }
 
-// The launch of a region.
-static uint32_t launch_of(const Plan *p, uint32_t region) {
-    for (uint32_t i = 0; i < p->launch.n; i++)
-        for (uint32_t k = 0; k < p->launch.at[i].instances; k++)
-            if (p->merge.at[p->launch.at[i].first + k] == region)
-                return i;
-    return NONE;
-}
-
 // Is the value there when call `region` is made?
-static bool is_there(const Plan *p, uint32_t id, uint32_t region) {
+static bool is_there(const Readers *s, uint32_t id, uint32_t region) {
+    const Plan *p = s->p;
     Place at = p->place[id];
     uint32_t maker = p->region_of[at.owner];
     if (at.space != SpaceSlot && at.space != SpaceWork)
         return false;
     return maker == NONE || p->region.at[maker].block != p->region.at[region].block ||
-           launch_of(p, maker) < launch_of(p, region);
+           s->launch[maker] < s->launch[region];
 }
 
 static bool is_bias(const Plan *p, uint32_t id, int64_t channels) {
@@ -93,13 +95,14 @@ static bool is_bias(const Plan *p, uint32_t id, int64_t channels) {
 }
 
 // Of x + bias the x.
-static uint32_t read_bias(const Plan *p, uint32_t region, uint32_t id, Epilogue *out) {
+static uint32_t read_bias(const Readers *s, uint32_t region, uint32_t id, Epilogue *out) {
+    const Plan *p = s->p;
     const Graph *g = &p->func->g;
     uint32_t made = p->region.at[region].out.at[0];
     out->bias = 0;
     for (uint32_t k = 0; graph_node(g, id)->op == OpAdd && k < 2; k++) {
         uint32_t x = uncast(g, node_in(g, id, k)), b = node_in(g, id, 1 - k);
-        if (x == made && is_bias(p, b, node_type(g, made)->dim[0]) && is_there(p, b, region)) {
+        if (x == made && is_bias(p, b, node_type(g, made)->dim[0]) && is_there(s, b, region)) {
             out->bias = p->place[b].owner;
             return x;
         }
@@ -107,7 +110,8 @@ static uint32_t read_bias(const Plan *p, uint32_t region, uint32_t id, Epilogue 
     return id;
 }
 
-bool plan_epilogue(const Plan *p, uint32_t region, Epilogue *out) {
+static bool find_epilogue(const Readers *s, uint32_t region, Epilogue *out) {
+    const Plan *p = s->p;
     const Graph *g = &p->func->g;
     const Region *call = &p->region.at[region];
     uint32_t made = call->node.at[0];
@@ -115,12 +119,21 @@ bool plan_epilogue(const Plan *p, uint32_t region, Epilogue *out) {
     if (call->kind != RegionCall ||
         !(op == OpConv || op == OpConvDx || (op == OpDot && node_type(g, made)->rank == 1)))
         return false;
-    *out = (Epilogue){.region = only_reader(p, region)};
+    *out = (Epilogue){.region = s->only[call->out.at[0]]};
     if (out->region == NONE || !is_plain(p, call, &p->region.at[out->region]))
         return false;
     const Region *r = &p->region.at[out->region];
     out->result = r->out.at[0];
     uint32_t inner = read_act(g, uncast(g, out->result), out);
-    return read_bias(p, region, inner, out) == made && (out->act != ActNone || out->bias) &&
+    return read_bias(s, region, inner, out) == made && (out->act != ActNone || out->bias) &&
            r->in.n == (out->bias ? 2 : 1);
+}
+
+Epilogue *plan_epilogues(Arena *a, const Plan *p) {
+    Epilogue *epilogue = arena_array(a, Epilogue, p->region.n);
+    Readers s = find_readers(a, p);
+    for (uint32_t r = 0; r < p->region.n; r++)
+        if (!find_epilogue(&s, r, &epilogue[r]))
+            epilogue[r] = (Epilogue){.region = NONE};
+    return epilogue;
 }

@@ -152,16 +152,16 @@ typedef struct Plan {
 typedef enum Act { ActNone, ActRelu, ActLeaky, ActTanh } Act;
 extern const char *const act_name[];
 typedef struct Epilogue {
-    uint32_t region; // Plan.region[]
+    uint32_t region; // Plan.region[]; NONE: the call has no epilogue
     uint32_t result; // what it stores: act(the call's result + bias)
     uint32_t bias;   // node of [channels], ready when the call is made; 0: none
     Act act;
     double slope; // ActLeaky
 } Epilogue;
-// Can a library fuse an elementwise region into call `region` of a placed plan? Only where nothing
-// else reads the call's result and the region's result takes its memory: then the epilogue may run
-// with the call, or as its own kernel later.
-bool plan_epilogue(const Plan *p, uint32_t region, Epilogue *out);
+// [region] Of each call of a placed plan, the elementwise region that a library can fuse into it,
+// in `a`. Only where nothing else reads the call's result and the region's result takes its memory:
+// then the epilogue may run with the call, or as its own kernel later.
+Epilogue *plan_epilogues(Arena *a, const Plan *p);
 
 // room.c: workspace of a card's launches beside the plan's values, reused from launch to launch.
 enum { ROOM_ALIGN = 256 };       // bytes, of every piece of a card's memory

@@ -5,6 +5,7 @@
 // refuse what cannot be kept.
 #include "plan_text.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { MostRanks = 1 << 20 };
@@ -198,17 +199,32 @@ static bool check_sizes(Reader *r) {
     return true;
 }
 
+typedef struct SlotRange {
+    size_t at, end;
+    uint32_t slot;
+} SlotRange;
+
+static int by_place(const void *a, const void *b) {
+    const SlotRange *x = a, *y = b;
+    if (x->at != y->at)
+        return x->at < y->at ? -1 : 1;
+    return x->slot < y->slot ? -1 : x->slot > y->slot;
+}
+
 static bool check_slots(Reader *r) {
     const Module *m = r->m;
+    SlotRange *range = arena_array(r->w.perm, SlotRange, m->slot.n);
     for (uint32_t i = 0; i < m->slot.n; i++) {
-        size_t at = m->slot.at[i].offset, end = at + slot_place_bytes(m, i);
-        r->slots_end = end > r->slots_end ? end : r->slots_end;
-        for (uint32_t k = 0; k < i; k++) {
-            size_t other = m->slot.at[k].offset;
-            if (at < other + slot_place_bytes(m, k) && other < end)
-                return words_refuse(&r->w, "slots %u and %u lie over one another", k, i);
-        }
+        size_t at = m->slot.at[i].offset;
+        range[i] = (SlotRange){at, at + slot_place_bytes(m, i), i};
+        r->slots_end = range[i].end > r->slots_end ? range[i].end : r->slots_end;
     }
+    if (m->slot.n)
+        qsort(range, m->slot.n, sizeof *range, by_place);
+    for (uint32_t i = 1; i < m->slot.n; i++)
+        if (range[i].at < range[i - 1].end)
+            return words_refuse(&r->w, "slots %u and %u lie over one another", range[i - 1].slot,
+                                range[i].slot);
     return true;
 }
 

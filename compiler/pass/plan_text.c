@@ -119,7 +119,7 @@ static void put_value(Text *t, const Plan *p, uint32_t id) {
                  SARG(p->module->slot.at[node_attr(g, id)->i[0]].name));
 }
 
-static void put_region(Form *f, const Plan *p, uint32_t index) {
+static void put_region(Form *f, const Plan *p, uint32_t index, const Epilogue *e) {
     const Region *r = &p->region.at[index];
     const Graph *g = &p->func->g;
     put_line(f, LineRegion, (Line){.index = index});
@@ -129,11 +129,10 @@ static void put_region(Form *f, const Plan *p, uint32_t index) {
     for (uint32_t i = 0; i < r->node.n; i++)
         text_fmt(f->t, "%s%s", i ? " " : ": ", op_info[graph_node(g, r->node.at[i])->op].text);
     text_char(f->t, '\n');
-    Epilogue e;
-    if (f->level == PlanPlaced && plan_epilogue(p, index, &e))
-        text_fmt(f->t, "    # a library may do region %u along with it:%s%s%s\n", e.region,
-                 e.bias ? " bias" : "", e.act == ActNone ? "" : " ",
-                 e.act == ActNone ? "" : act_name[e.act]);
+    if (e && e->region != NONE)
+        text_fmt(f->t, "    # a library may do region %u along with it:%s%s%s\n", e->region,
+                 e->bias ? " bias" : "", e->act == ActNone ? "" : " ",
+                 e->act == ActNone ? "" : act_name[e->act]);
     for (uint32_t i = 0; i < r->in.n; i++) {
         text_fmt(f->t, "    # reads %%%u  ", r->in.at[i]);
         put_value(f->t, p, r->in.at[i]);
@@ -184,8 +183,9 @@ static void put_func(Form *f, const Plan *p, uint32_t index) {
                      SARG(p->module->slot.at[p->copied.at[i]].name));
     }
     text_char(f->t, '\n');
+    const Epilogue *epilogue = f->level == PlanPlaced ? plan_epilogues(f->t->arena, p) : NULL;
     for (uint32_t i = 0; i < p->region.n; i++)
-        put_region(f, p, i);
+        put_region(f, p, i, epilogue ? &epilogue[i] : NULL);
     put_launches(f, p);
 }
 

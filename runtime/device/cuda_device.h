@@ -319,6 +319,7 @@ struct Loaded {
     CufftCalls fft;
     CufftCall **transform;     // [plan->region.n] NULL: none
     bool *absorbed;            // [plan->region.n] fused into a library call as its epilogue
+    const Epilogue *epilogue;  // [plan->region.n] plan_epilogues
     CUdeviceptr fixed;         // owned: one allocation for the next four
     CUdeviceptr head;          // CudaHead of the current run
     CUdeviceptr crumbs;        // CudaCrumb of every task, in order

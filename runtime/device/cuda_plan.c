@@ -319,12 +319,12 @@ static GanStatus load_product(Loaded *l, uint32_t region) {
     const Plan *p = l->plan;
     uint32_t id = p->region.at[region].node.at[0];
     CudnnCall **call = &l->call[region];
-    Epilogue e;
+    const Epilogue *e = &l->epilogue[region];
     if (!l->dnn.dnn)
         return GAN_OK;
-    if (plan_epilogue(p, region, &e)) {
-        TRY(cudnn_prepare(&l->dnn, p, id, &e, l->memory, call));
-        l->absorbed[e.region] = *call != NULL;
+    if (e->region != NONE) {
+        TRY(cudnn_prepare(&l->dnn, p, id, e, l->memory, call));
+        l->absorbed[e->region] = *call != NULL;
     }
     return *call ? GAN_OK : cudnn_prepare(&l->dnn, p, id, NULL, l->memory, call);
 }
@@ -409,6 +409,7 @@ static GanStatus load_anchors(Loaded *l) {
     const Plan *p = l->plan;
     l->call = arena_array(&l->arena, CudnnCall *, p->region.n);
     l->absorbed = arena_array(&l->arena, bool, p->region.n);
+    l->epilogue = plan_epilogues(&l->arena, p);
     l->transform = arena_array(&l->arena, CufftCall *, p->region.n);
     l->dnn = (CudnnCalls){.dnn = l->cuda->dnn, .arena = &l->arena, .room = l->room};
     l->fft = (CufftCalls){.cuda = l->cuda, .arena = &l->arena, .room = l->room};

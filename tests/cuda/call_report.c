@@ -47,13 +47,13 @@ static bool rearranges(const Graph *g, uint32_t id, size_t workspace) {
     return false;
 }
 
-static GanStatus count_call(Report *r, const Plan *p, uint32_t region, bool *absorbed, Count *c) {
+static GanStatus count_call(Report *r, const Plan *p, uint32_t region, Epilogue e, bool *absorbed,
+                            Count *c) {
     const Graph *g = &p->func->g;
     uint32_t id = p->region.at[region].node.at[0];
     CudnnCalls calls = {.dnn = r->dnn, .arena = &r->a, .room.bytes = SIZE_MAX};
     CudnnCall *call = NULL;
-    Epilogue e;
-    if (plan_epilogue(p, region, &e)) {
+    if (e.region != NONE) {
         TRY(cudnn_prepare(&calls, p, id, &e, nowhere, &call));
         bool ready = e.act == ActRelu || e.act == ActNone;
         bool plain = graph_node(g, id)->op != OpConvDx && ready && e.bias;
@@ -99,9 +99,10 @@ static uint32_t launches_of(Arena *a, const Plan *p, const bool *absorbed) {
 
 static GanStatus count_step(Report *r, const Plan *p, Count *c) {
     bool *absorbed = arena_array(&r->a, bool, p->region.n);
+    const Epilogue *epilogue = plan_epilogues(&r->a, p);
     for (uint32_t i = 0; i < p->region.n; i++)
         if (p->region.at[i].kind == RegionCall)
-            TRY(count_call(r, p, i, absorbed, c));
+            TRY(count_call(r, p, i, epilogue[i], absorbed, c));
     c->launches = launches_of(&r->a, p, absorbed);
     return GAN_OK;
 }

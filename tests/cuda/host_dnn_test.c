@@ -308,9 +308,10 @@ static void check_model(Arena *a, const char *text, SeenEpilogues *seen) {
     const CompileOptions c = {.real = DtF32, .dialect = dialect_find(STR("cuda"))};
     Compiled made = {.module = *trial_module(a, &o)};
     assert_int_equal(compile_plans(a, &made.module, &c, &made), GAN_OK);
-    Epilogue e;
+    const Epilogue *epilogue = plan_epilogues(a, &made.step);
     for (uint32_t r = 0; r < made.step.region.n; r++)
-        if (plan_epilogue(&made.step, r, &e)) {
+        if (epilogue[r].region != NONE) {
+            Epilogue e = epilogue[r];
             uint32_t id = made.step.region.at[r].node.at[0];
             check_epilogue(*a, &made.step, r, &e);
             seen->of[e.act][e.bias != 0]++;

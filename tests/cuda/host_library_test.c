@@ -43,15 +43,14 @@ typedef struct Found {
 // A bias and relu are ready where the bias has the operation's type, and so is a bias alone; those
 // of an input gradient must be compiled (host_compiled_test.c).
 static uint32_t check_epilogue(Arena *a, CudnnCalls *calls, const Plan *p, uint32_t region,
-                               Memory m, const char *what) {
-    Epilogue e;
+                               const Epilogue *e, Memory m, const char *what) {
     CudnnCall *call = NULL;
     uint32_t id = p->region.at[region].node.at[0];
-    if (!plan_epilogue(p, region, &e) || !e.bias || e.act > ActRelu ||
+    if (e->region == NONE || !e->bias || e->act > ActRelu ||
         graph_node(&p->func->g, id)->op == OpConvDx ||
-        node_type(&p->func->g, e.bias)->dtype != node_type(&p->func->g, e.result)->dtype)
+        node_type(&p->func->g, e->bias)->dtype != node_type(&p->func->g, e->result)->dtype)
         return 0;
-    assert_fine(cudnn_prepare(calls, p, id, &e, m, &call));
+    assert_fine(cudnn_prepare(calls, p, id, e, m, &call));
     if (!call)
         fail_msg("%s: no engine for an epilogue of %s", what,
                  region_where(a, p, &p->region.at[region]).ptr);
@@ -65,6 +64,7 @@ static Found check_plan(Arena *a, Cudnn *dnn, const Plan *p, const char *what) {
     char *nowhere = (char *)(uintptr_t)4096; // an address that is only compared with 0
     Memory m = {nowhere, nowhere};
     Found found = {0};
+    const Epilogue *epilogue = plan_epilogues(a, p);
     for (uint32_t i = 0; i < p->region.n; i++) {
         uint32_t id = p->region.at[i].node.at[0], node[3];
         if (p->region.at[i].kind != RegionCall || node_family(&p->func->g, id) != FamilyProduct)
@@ -77,7 +77,7 @@ static Found check_plan(Arena *a, Cudnn *dnn, const Plan *p, const char *what) {
             assert_fine(cudnn_prepare(&calls, p, id, NULL, m, &call));
         if (!batch && !call)
             fail_msg("%s: no engine for %s", what, region_where(a, p, &p->region.at[i]).ptr);
-        found.epilogues += batch ? 0 : check_epilogue(a, &calls, p, i, m, what);
+        found.epilogues += batch ? 0 : check_epilogue(a, &calls, p, i, &epilogue[i], m, what);
         found.convolutions += !dot;
         found.products += dot && !batch;
         found.batches += batch;
