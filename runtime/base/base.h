@@ -136,6 +136,13 @@ SizeText size_text(size_t bytes);    // "1709.0 MiB", "1.5 KiB", "12 bytes"; rou
 uint32_t str_distance(Str a, Str b); // Damerau-Levenshtein
 // Did-you-mean: the nearest of `known` within a third of the word's length, or an empty Str.
 Str str_nearest(Str word, const Str *known, uint32_t n);
+// What a message about an unknown word ends with: ": did you mean `x`?", or as many as there is
+// room for of what is known, ": there are `x`, `y`"; empty where nothing is.
+typedef struct KnownText {
+    char at[320];
+} KnownText;
+KnownText known_text(Str word, const Str *known, uint32_t n);
+int by_str(const void *a, const void *b); // of two Str, for qsort and bsearch
 bool str_utf8_valid(Str s, size_t *bad_at);
 uint32_t str_code_points(Str s);    // of UTF-8: as many columns on a screen, mostly
 Str str_double(Arena *a, double x); // shortest text that reads back to the same double

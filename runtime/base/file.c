@@ -485,13 +485,9 @@ static GanStatus read_names(Str path, Bytes *names) {
     return st;
 }
 
-static int compare_str(const void *a, const void *b) {
-    return str_cmp(*(const Str *)a, *(const Str *)b);
-}
-
 static void sort(StrVec *names) {
     if (names->n)
-        qsort(names->at, names->n, sizeof *names->at, compare_str);
+        qsort(names->at, names->n, sizeof *names->at, by_str);
 }
 
 GanStatus dir_list(Arena *a, Str path, StrVec *out) {

@@ -244,6 +244,29 @@ static bool same_but_case(Str a, Str b) {
     return a.len == b.len;
 }
 
+KnownText known_text(Str word, const Str *known, uint32_t n) {
+    enum { More = 12 }; // quotes, a comma, dots
+    KnownText t = {""};
+    Str near = str_nearest(word, known, n);
+    if (near.len || !n) {
+        if (near.len)
+            snprintf(t.at, sizeof t.at, ": did you mean `%.*s`?", SARG(near));
+        return t;
+    }
+    size_t at = (size_t)snprintf(t.at, sizeof t.at, n == 1 ? ": there is" : ": there are");
+    uint32_t i = 0;
+    for (; i < n && at + known[i].len + More < sizeof t.at; i++)
+        at += (size_t)snprintf(t.at + at, sizeof t.at - at, "%s `%.*s`", i ? "," : "",
+                               SARG(known[i]));
+    if (i < n)
+        snprintf(t.at + at, sizeof t.at - at, "%s ...", i ? "," : "");
+    return t;
+}
+
+int by_str(const void *a, const void *b) {
+    return str_cmp(*(const Str *)a, *(const Str *)b);
+}
+
 Str str_nearest(Str word, const Str *known, uint32_t n) {
     Str best = {0};
     for (uint32_t i = 0; i < n; i++)

@@ -8,10 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int by_text(const void *a, const void *b) {
-    return str_cmp(*(const Str *)a, *(const Str *)b);
-}
-
 static int by_key(const void *a, const void *b) {
     return str_cmp(((const KeyLabel *)a)->key, ((const KeyLabel *)b)->key);
 }
@@ -73,7 +69,7 @@ GanStatus labels_sort(Labels *l) {
 
 Str *labels_sorted_names(StrVec *names, uint32_t *n) {
     if (names->n)
-        qsort(names->at, names->n, sizeof *names->at, by_text);
+        qsort(names->at, names->n, sizeof *names->at, by_str);
     *n = 0;
     for (uint32_t i = 0; i < names->n; i++)
         if (*n == 0 || !str_eq(names->at[*n - 1], names->at[i]))

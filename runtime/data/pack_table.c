@@ -130,9 +130,8 @@ static GanStatus want_column(LabelTable *t, Str name) {
             vec_push(t->perm, &t->wanted, i);
             return GAN_OK;
         }
-    Str near = str_nearest(name, t->name.at + 1, t->columns - 1);
-    return fail(GAN_ERR_INPUT, "%.*s: no column %.*s%s%.*s%s", SARG(t->path), SARG(name),
-                near.len ? "; did you mean `" : "", SARG(near), near.len ? "`?" : "");
+    return fail(GAN_ERR_INPUT, "%.*s: no column %.*s%s", SARG(t->path), SARG(name),
+                known_text(name, t->name.at + 1, t->columns - 1).at);
 }
 
 // `columns`: names with commas between them; empty: the only one.
@@ -233,10 +232,6 @@ static bool are_classes(const FloatVec *v) {
     return true;
 }
 
-static int by_text(const void *a, const void *b) {
-    return str_cmp(*(const Str *)a, *(const Str *)b);
-}
-
 // Numbers the words of one column in their order.
 static GanStatus number_words(LabelTable *t, Labels *l) {
     StrVec all = {0};
@@ -244,7 +239,7 @@ static GanStatus number_words(LabelTable *t, Labels *l) {
         vec_push(t->perm, &all, t->word.at[i]);
     const Str *name = labels_sorted_names(&all, &l->classes);
     for (uint32_t i = 0; i < t->word.n; i++) {
-        const Str *at = bsearch(&t->word.at[i], name, l->classes, sizeof *name, by_text);
+        const Str *at = bsearch(&t->word.at[i], name, l->classes, sizeof *name, by_str);
         t->number.at[i] = (float)(at - name);
     }
     l->class_name = name;

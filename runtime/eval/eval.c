@@ -143,6 +143,11 @@ static GanStatus eval_entry(Eval *v, uint32_t entry, const Metric *only) {
     TRY(sets_find(&v->from, entry, only, &s, &fits));
     if (!fits)
         return GAN_OK;
+    if (v->options->at[OptSamples].given && s.held && s.n < v->from.count && !v->from.choosing)
+        say(&v->host->console,
+            "--count %zu: %.*s has data for %zu, as half of them is compared with "
+            "the other half",
+            v->from.count, SARG(s.against), s.n);
     TRY(sets_data(&v->from, &v->sets, &s));
     TRY(sets_made(&v->from, &v->sets, &s));
     for (uint32_t i = 0; i < eval_metric_count; i++) {

@@ -29,18 +29,8 @@ static GanStatus find_net(const Module *m, Str name, uint32_t *out) {
         if (n < 64)
             known[n++] = m->net.at[*out].name;
     }
-    Str near = str_nearest(name, known, n);
-    return fail(GAN_ERR_USAGE, "--net %.*s: model %.*s has no such net%s%.*s%s", SARG(name),
-                SARG(m->name),
-                near.len ? "; did you mean `"
-                : n      ? "; its first is `"
-                         : "",
-                SARG(near.len ? near
-                     : n      ? known[0]
-                              : (Str){0}),
-                near.len ? "`?"
-                : n      ? "`"
-                         : "");
+    return fail(GAN_ERR_USAGE, "--net %.*s: model %.*s has no such net%s", SARG(name),
+                SARG(m->name), known_text(name, known, n).at);
 }
 
 static GanStatus choose(Arena *a, const Module *m, Str net, Slots *out) {

@@ -75,13 +75,8 @@ GanStatus feed_names_known(Arena scratch, const Module *m, const Job *job) {
             continue;
         if (!known.n)
             return fail(GAN_ERR_USAGE, "--data %.*s: the model reads no data", SARG(name));
-        Str near = str_nearest(name, known.at, known.n);
-        Text all = {.arena = a};
-        for (uint32_t k = 0; k < known.n; k++)
-            text_fmt(&all, "%s%.*s", k ? ", " : "", SARG(known.at[k]));
-        return fail(GAN_ERR_USAGE, "--data %.*s: the model has no such data; %s%.*s%s", SARG(name),
-                    near.len ? "did you mean `" : "it reads ",
-                    SARG(near.len ? near : text_str(&all)), near.len ? "`?" : "");
+        return fail(GAN_ERR_USAGE, "--data %.*s: the model has no such data%s", SARG(name),
+                    known_text(name, known.at, known.n).at);
     }
     return GAN_OK;
 }

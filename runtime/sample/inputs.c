@@ -9,8 +9,6 @@
 
 #include <string.h>
 
-enum { NamesShown = 12 }; // of classes, in a message
-
 Str input_name(const Module *m, uint32_t slot) {
     const Slot *s = &m->slot.at[slot];
     return str_sub(s->name, str_find(s->name, '.') + 1, s->name.len);
@@ -73,21 +71,13 @@ static GanStatus check_values(const Module *m, const Given *g) {
     return GAN_OK;
 }
 
-static GanStatus no_number(Arena *perm, Str name, Str word, const Strs *classes) {
+static GanStatus no_number(Str name, Str word, const Strs *classes) {
     if (!classes->n)
         return fail(GAN_ERR_USAGE,
                     "--input %.*s needs numbers, as in %.*s=0,1,2, or an .npy file, not `%.*s`",
                     SARG(name), SARG(name), SARG(word));
-    Str near = str_nearest(word, classes->at, classes->n);
-    if (near.len)
-        return fail(GAN_ERR_USAGE, "--input %.*s: no class is called `%.*s`: did you mean `%.*s`?",
-                    SARG(name), SARG(word), SARG(near));
-    Text all = {.arena = perm};
-    for (uint32_t i = 0; i < classes->n && i < NamesShown; i++)
-        text_fmt(&all, "%s%.*s", i ? ", " : "", SARG(classes->at[i]));
-    return fail(GAN_ERR_USAGE, "--input %.*s: no class is called `%.*s`: they are %.*s%s",
-                SARG(name), SARG(word), SARG(text_str(&all)),
-                classes->n > NamesShown ? ", ..." : "");
+    return fail(GAN_ERR_USAGE, "--input %.*s: no class is called `%.*s`%s", SARG(name), SARG(word),
+                known_text(word, classes->at, classes->n).at);
 }
 
 // The number of a class of this name.
@@ -107,7 +97,7 @@ static GanStatus read_numbers(Arena *perm, Str name, Str text, const Strs *class
         size_t comma = class_named(classes, rest, &one) ? rest.len : str_find(rest, ',');
         Str word = str_sub(rest, 0, comma);
         if (!class_named(classes, word, &one) && !str_to_double(word, &one))
-            return no_number(perm, name, word, classes);
+            return no_number(name, word, classes);
         vec_push(perm, &x, (float)one);
         if (comma == rest.len)
             break;
@@ -149,23 +139,16 @@ static GanStatus read_array(Arena *perm, const Module *m, Str path, Given *out) 
     return GAN_OK;
 }
 
-static GanStatus no_input(Arena *perm, Str entry, Str name, const Str *known, uint32_t n) {
-    Str near = str_nearest(name, known, n);
-    Text has = {.arena = perm};
-    for (uint32_t i = 0; i < n; i++)
-        text_fmt(&has, "%s`%.*s`", i ? ", " : "", SARG(known[i]));
-    if (near.len)
-        return fail(GAN_ERR_USAGE, "sample %.*s has no input `%.*s`: did you mean `%.*s`?",
-                    SARG(entry), SARG(name), SARG(near));
+static GanStatus no_input(Str entry, Str name, const Str *known, uint32_t n) {
     if (n)
-        return fail(GAN_ERR_USAGE, "sample %.*s has no input `%.*s`: it has %.*s", SARG(entry),
-                    SARG(name), SARG(text_str(&has)));
+        return fail(GAN_ERR_USAGE, "sample %.*s has no input `%.*s`%s", SARG(entry), SARG(name),
+                    known_text(name, known, n).at);
     return fail(GAN_ERR_USAGE,
                 "sample %.*s has no input `%.*s`: inputs are written sample %.*s(%.*s: [n]) = ...",
                 SARG(entry), SARG(name), SARG(entry), SARG(name));
 }
 
-static GanStatus find_input(Arena *perm, const Module *m, uint32_t entry, Str name, uint32_t *out) {
+static GanStatus find_input(const Module *m, uint32_t entry, Str name, uint32_t *out) {
     Str known[64];
     uint32_t n = 0;
     for (uint32_t i = 0; i < m->slot.n; i++) {
@@ -176,7 +159,7 @@ static GanStatus find_input(Arena *perm, const Module *m, uint32_t entry, Str na
         if (str_eq(input_name(m, i), name))
             return *out = i, GAN_OK;
     }
-    return no_input(perm, m->entry.at[entry].name, name, known, n);
+    return no_input(m->entry.at[entry].name, name, known, n);
 }
 
 GanStatus inputs_read(Arena *perm, const Module *m, uint32_t entry, const Strs *classes,
@@ -186,7 +169,7 @@ GanStatus inputs_read(Arena *perm, const Module *m, uint32_t entry, const Strs *
     for (uint32_t i = 0; i < o->pair.n; i++) {
         Str name = o->pair.at[i].key, text = o->pair.at[i].value;
         Given g = {0};
-        TRY(find_input(perm, m, entry, name, &g.slot));
+        TRY(find_input(m, entry, name, &g.slot));
         if (given_find(out, g.slot))
             return fail(GAN_ERR_USAGE, "--input %.*s is given twice: keep one of them", SARG(name));
         if (str_eq(path_ext(text), STR("npy")))

@@ -5,7 +5,6 @@
 #include "sampler.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { ColumnsMost = 32 }; // classes that stand side by side
@@ -136,16 +135,8 @@ Sampler sampler_of(const Module *m, uint32_t entry) {
     return s;
 }
 
-// The names in one line, without those that do not fit in it.
-static void list_names(const Str *name, uint32_t n, char *out, size_t room) {
-    size_t at = 0;
-    for (uint32_t i = 0; i < n && at + name[i].len + 8 < room; i++)
-        at += (size_t)snprintf(out + at, room - at, "%s`%.*s`", i ? ", " : "", SARG(name[i]));
-}
-
 GanStatus sampler_named(const Module *m, Str name, uint32_t *out) {
     Str known[64];
-    char all[300] = "";
     uint32_t n = 0;
     for (uint32_t i = 0; i < m->entry.n; i++) {
         if (m->entry.at[i].result.n && str_eq(m->entry.at[i].name, name))
@@ -155,13 +146,8 @@ GanStatus sampler_named(const Module *m, Str name, uint32_t *out) {
     }
     if (!n)
         return fail(GAN_ERR_USAGE, "model %.*s has no sample at all", SARG(m->name));
-    Str near = str_nearest(name, known, n);
-    if (near.len)
-        return fail(GAN_ERR_USAGE, "model %.*s has no sample `%.*s`: did you mean `%.*s`?",
-                    SARG(m->name), SARG(name), SARG(near));
-    list_names(known, n, all, sizeof all);
-    return fail(GAN_ERR_USAGE, "model %.*s has no sample `%.*s`: it has %s", SARG(m->name),
-                SARG(name), all);
+    return fail(GAN_ERR_USAGE, "model %.*s has no sample `%.*s`%s", SARG(m->name), SARG(name),
+                known_text(name, known, n).at);
 }
 
 // The first that shows most; of those that show alike, one that has weights.

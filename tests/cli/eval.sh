@@ -21,6 +21,7 @@ same first out
 expect 0 eval run --count 16 --data x=t.pack --lot 8 --threads 1   # means over two smaller sets: larger distances
 awk '/swd pixels/ { print $6, $7 }' first out | awk 'NR == 1 { a = $1 } NR == 2 { exit !($1 > a) }' || fail "smaller sets have no larger distance"
 expect 0 eval run --count 999                                     # limited to half of the data
+says '^--count 999: x has data for [0-9]*, as half of them is compared with the other half$'
 prints '^fakes  *x  *16  '
 
 # The same in a model whose step calls `next` before it reads the batch.
@@ -57,7 +58,7 @@ refused 1 'three is one value, not one per sample; add 0[*]sample_index() to mak
 refused 2 'no metric `swf`: did you mean `swd`' ganrun eval run --metric swf
 refused 2 'fid is of the features of a trained net: --features' ganrun eval run --metric fid
 refused 2 'no sample `fake`'                    ganrun eval run --entry fake
-refused 2 'no sample `pictures`: it has `fakes`' ganrun eval run --entry pictures
+refused 2 'no sample `pictures`: there is `fakes`' ganrun eval run --entry pictures
 refused 1 'nothing to evaluate'                  ganrun eval run --metric chamfer
 refused 1 'not the folder of a run'             ganrun eval tiny.gan
 "$ganrun" data synth shapes --out few.pack --count 12 --size 8 >/dev/null

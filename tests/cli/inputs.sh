@@ -55,7 +55,7 @@ says 'did you mean `y`?'
 expect 3 sample run --entry told -o s.npy --input z=nothing.npy
 says 'nothing.npy'
 expect 2 sample run --entry told -o s.npy --input w=1
-says 'it has `z`, `y`'
+says ': there are `z`, `y`$'
 expect 2 sample run --entry told -o s.npy --input y=1 --input y=2
 says '--input y is given twice'
 
@@ -159,7 +159,7 @@ expect 0 sample comma -o n.npy --count 2 --input 'y=circle,square, blue' --input
 expect 0 sample named -o same.npy --count 2 --input y=circle,square --input k=0 --threads 1
 same n.npy same.npy
 expect 2 sample named --entry what
-says 'model named has no sample `what`: it has `which`$'
+says 'model named has no sample `what`: there is `which`$'
 expect 2 sample named --label 3
 says 'write --input y=3'
 expect 2 sample named -o n.npy --input k=square

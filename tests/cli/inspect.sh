@@ -65,7 +65,7 @@ refused 2 'model is for ONNX' ganrun export one --model more.gan -o m.safetensor
 
 # Options that contradict each other or would have no effect are errors.
 for command in sample interp; do
-    refused 2 'data q: the model has no such data; it reads x' ganrun $command one -o q.png --data q=s.pack
+    refused 2 'data q: the model has no such data: there is `x`' ganrun $command one -o q.png --data q=s.pack
     refused 2 'model tiny has no pretrained net of that name' ganrun $command one -o q.png --weights Q=s.npy
 done
 refused 2 'rate is of sounds' ganrun sample one -o q.png --rate 8000

@@ -153,6 +153,24 @@ static void a_vec_grows_keeps_its_items_and_longjmps_without_memory(void **state
 
 // --- text ----------------------------------------------------------------------------------------
 
+static void an_unknown_word_is_answered_by_the_known_ones(void **state) {
+    (void)state;
+    Str one[] = {STR("dogs")}, many[200];
+    assert_string_equal(known_text(STR("dgos"), one, 1).at, ": did you mean `dogs`?");
+    assert_string_equal(known_text(STR("birds"), one, 1).at, ": there is `dogs`");
+    assert_string_equal(known_text(STR("birds"), one, 0).at, "");
+    for (size_t i = 0; i < 200; i++)
+        many[i] = i % 2 ? STR("quite a long name of a class") : STR("Tier");
+    KnownText t = known_text(STR("x"), many, 200);
+    Str text = str_c(t.at);
+    assert_true(text.len < sizeof t.at && str_starts(text, STR(": there are `Tier`, `quite a")));
+    assert_true(str_ends(text, STR("`, ...")));
+    static char longest[1000];
+    memset(longest, 'a', sizeof longest);
+    many[0] = (Str){longest, sizeof longest}; // there is no room for it
+    assert_string_equal(known_text(STR("x"), many, 1).at, ": there is ...");
+}
+
 static void slices_compare_cut_and_search(void **state) {
     (void)state;
     Str empty = {0}, s = STR("conv2d");
@@ -734,6 +752,7 @@ int main(int argc, char **argv) {
         CASE(an_exhausted_arena_longjmps),
         CASE(a_vec_grows_keeps_its_items_and_longjmps_without_memory),
         CASE(slices_compare_cut_and_search),
+        CASE(an_unknown_word_is_answered_by_the_known_ones),
         CASE(integers_are_whole_and_in_range),
         CASE(numbers_are_whole_decimal_and_finite),
         CASE(a_double_survives_its_text),
