@@ -114,8 +114,8 @@ void dnn_channels_last(DnnShape *s);                            // [n, .., c] of
 DnnShape dnn_matrix(int64_t rows, int64_t columns, Dtype type); // row-major
 DnnShape dnn_turned(DnnShape s); // the same memory with the last two axes exchanged
 
-// --- dnn_conv.c, dnn_dot.c, dnn_thin.c, dnn_winograd.c, dnn_columns.c ... ------------------------
-// False in *done: not a case of theirs, and `call` is as it was.
+// --- dnn_conv.c, dnn_dot.c -----------------------------------------------------------------------
+// False in *done: the library does not do it, and `call` is as it was.
 
 dnnl_status_t dnn_prepare_conv(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call,
                                bool *done);
@@ -126,24 +126,24 @@ void dnn_axes(const DnnConv *c, DnnAxis out[DNN_AXES]);
 // A convolution of x and w to y, one of which is `id`, whose kernel covers all of x.
 dnnl_status_t dnn_prepare_covering(Dnn *d, const Plan *p, uint32_t x, uint32_t w, uint32_t y,
                                    uint32_t id, Memory m, DnnCall *call, bool *done);
-// A convolution over few pixels in bf16. t: x, w, y.
-dnnl_status_t dnn_prepare_columns(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
-                                  const DnnTensor t[3], bool *done);
-// A convolution over so few pixels that much of its kernel is beyond the image. weights: the
-// node, for packing. t: x, w, y.
-dnnl_status_t dnn_prepare_taps(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
-                               uint32_t weights, const DnnTensor t[3], bool *done);
-// A convolution that makes so few channels that another form of it is faster. t: x, w, y.
-dnnl_status_t dnn_prepare_thin(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
-                               const DnnTensor t[3], bool *done);
-// A convolution of small kernels by way of Winograd's points. t: x, w, y.
-dnnl_status_t dnn_prepare_winograd(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
-                                   const DnnTensor t[3], bool *done);
-// A convolution in narrow groups, by loops of our own. t: x, w, y.
-dnnl_status_t dnn_prepare_grouped(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
-                                  const DnnTensor t[3], bool *done);
-// An input gradient as forward convolutions. weights, t: as above.
-dnnl_status_t dnn_prepare_phases(Dnn *d, DnnCall *call, const DnnConv *c, uint32_t weights,
-                                 const DnnTensor t[3], bool *done);
+
+// --- methods of convolution ----------------------------------------------------------------------
+// Each decides in its own file, from shapes and types alone, whether it computes a convolution;
+// dnn_conv.c has the order in which they are asked. False in *done: not a case of this method, and
+// `call` is as it was.
+
+typedef struct DnnProblem { // a convolution, one of whose sides is the result
+    DnnConvKind kind;
+    DnnConv conv;
+    DnnTensor t[3];   // x, w, y
+    uint32_t weights; // the node of w, for packing
+} DnnProblem;
+typedef dnnl_status_t DnnMethod(Dnn *d, DnnCall *call, const DnnProblem *p, bool *done);
+DnnMethod dnn_thin;     // few channels in the result: neighbouring pixels become channels
+DnnMethod dnn_grouped;  // narrow groups: loops of our own
+DnnMethod dnn_taps;     // most of the kernel outside the image: a product for each element of it
+DnnMethod dnn_winograd; // small kernels
+DnnMethod dnn_columns;  // few pixels: a product over columns of the image (im2col)
+DnnMethod dnn_phases;   // an input gradient as forward convolutions
 
 #endif

@@ -201,22 +201,24 @@ static dnnl_status_t add_product(Dnn *d, DnnCall *call, DnnConvKind kind, Column
     return s;
 }
 
-dnnl_status_t dnn_prepare_columns(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
-                                  const DnnTensor t[3], bool *done) {
+dnnl_status_t dnn_columns(Dnn *d, DnnCall *call, const DnnProblem *p, bool *done) {
+    DnnConvKind kind = p->kind;
+    const DnnConv *c = &p->conv;
+    const DnnTensor *t = p->t;
     Columns *j = dnn_job(d, sizeof *j);
     *j = columns_of(c);
     j->x = t[0].at;
     if (!pays(kind, c, j))
         return dnnl_success;
     DnnShape s[3];
-    Product p = {.desc = dnn_new_desc(d)};
+    Product product = {.desc = dnn_new_desc(d)};
     matrices(kind, c, j, s);
     for (int i = 0; i < 3; i++)
-        p.layout[i] = dnn_keep_layout(d, &s[i]);
-    if (!p.layout[0] || !p.layout[1] || !p.layout[2] ||
-        dnn_matmul_desc(dnn_engine(d), &s[0], &s[1], &s[2], false, p.desc) != dnnl_success)
+        product.layout[i] = dnn_keep_layout(d, &s[i]);
+    if (!product.layout[0] || !product.layout[1] || !product.layout[2] ||
+        dnn_matmul_desc(dnn_engine(d), &s[0], &s[1], &s[2], false, product.desc) != dnnl_success)
         return dnnl_success;
-    dnnl_status_t status = add_product(d, call, kind, j, &p, t);
+    dnnl_status_t status = add_product(d, call, kind, j, &product, t);
     *done = status == dnnl_success;
     return status;
 }

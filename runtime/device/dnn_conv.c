@@ -233,6 +233,10 @@ static bool covers(const Graph *g, const Roles *r, const ConvGeom *geom) {
     return one;
 }
 
+// The first that takes a convolution computes it.
+static DnnMethod *const methods[] = {dnn_thin,     dnn_grouped, dnn_taps,
+                                     dnn_winograd, dnn_columns, dnn_phases};
+
 dnnl_status_t dnn_prepare_conv(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call,
                                bool *done) {
     const Graph *g = &p->func->g;
@@ -241,24 +245,15 @@ dnnl_status_t dnn_prepare_conv(Dnn *d, const Plan *p, uint32_t id, Memory m, Dnn
     if (covers(g, &r, &geom))
         return dnn_prepare_covering(d, p, r.node[SideX], r.node[SideW], r.node[SideY], id, m, call,
                                     done);
-    DnnConv c = conv_of(g, r.node, &geom);
-    const DnnShape *shape[Sides] = {&c.src, &c.weights, &c.dst};
-    DnnTensor t[Sides];
+    DnnProblem x = {r.kind, conv_of(g, r.node, &geom), .weights = r.node[SideW]};
+    const DnnShape *shape[Sides] = {&x.conv.src, &x.conv.weights, &x.conv.dst};
     for (int i = 0; i < Sides; i++) {
-        t[i] = (DnnTensor){dnn_keep_layout(d, shape[i]), memory_at(m, p, r.node[i]), 0, 0};
-        if (!t[i].layout || !t[i].at)
+        x.t[i] = (DnnTensor){dnn_keep_layout(d, shape[i]), memory_at(m, p, r.node[i]), 0, 0};
+        if (!x.t[i].layout || !x.t[i].at)
             return dnnl_success;
     }
-    dnnl_status_t s = dnn_prepare_thin(d, call, r.kind, &c, t, done);
-    if (s == dnnl_success && !*done)
-        s = dnn_prepare_grouped(d, call, r.kind, &c, t, done);
-    if (s == dnnl_success && !*done)
-        s = dnn_prepare_taps(d, call, r.kind, &c, r.node[SideW], t, done);
-    if (s == dnnl_success && !*done)
-        s = dnn_prepare_winograd(d, call, r.kind, &c, t, done);
-    if (s == dnnl_success && !*done)
-        s = dnn_prepare_columns(d, call, r.kind, &c, t, done);
-    if (s == dnnl_success && !*done && r.kind == DnnConvData)
-        s = dnn_prepare_phases(d, call, &c, r.node[SideW], t, done);
-    return s != dnnl_success || *done ? s : prepare_library(d, call, &r, &c, t, done);
+    dnnl_status_t s = dnnl_success;
+    for (size_t i = 0; i < sizeof methods / sizeof *methods && s == dnnl_success && !*done; i++)
+        s = methods[i](d, call, &x, done);
+    return s != dnnl_success || *done ? s : prepare_library(d, call, &r, &x.conv, x.t, done);
 }

@@ -221,8 +221,10 @@ static void add_steps(Dnn *d, DnnCall *call, Grouped *j) {
     dnn_add_host(call, weights ? run->add_parts : run->convolve, j);
 }
 
-dnnl_status_t dnn_prepare_grouped(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
-                                  const DnnTensor t[3], bool *done) {
+dnnl_status_t dnn_grouped(Dnn *d, DnnCall *call, const DnnProblem *p, bool *done) {
+    DnnConvKind kind = p->kind;
+    const DnnConv *c = &p->conv;
+    const DnnTensor *t = p->t;
     if (c->weights.n == c->src.n)
         return dnnl_success;
     Grouped *j = dnn_job(d, sizeof *j);

@@ -224,15 +224,16 @@ static bool make_phases(Dnn *d, const DnnConv *c, Phases *j, Made *made) {
     return true;
 }
 
-dnnl_status_t dnn_prepare_phases(Dnn *d, DnnCall *call, const DnnConv *c, uint32_t weights,
-                                 const DnnTensor t[3], bool *done) {
+dnnl_status_t dnn_phases(Dnn *d, DnnCall *call, const DnnProblem *p, bool *done) {
+    const DnnConv *c = &p->conv;
+    const DnnTensor *t = p->t;
     Phases *j = dnn_job(d, sizeof *j);
     Made made[MAX_PHASES];
     dnnl_status_t s = dnnl_success;
-    if (!axes_of(c, j) || !pays(c, j) || !make_phases(d, c, j, made))
+    if (p->kind != DnnConvData || !axes_of(c, j) || !pays(c, j) || !make_phases(d, c, j, made))
         return s;
     for (int64_t i = 0; i < j->phases && s == dnnl_success; i++)
-        s = make_weights(d, weights, j, &j->phase[i], &made[i]);
+        s = make_weights(d, p->weights, j, &j->phase[i], &made[i]);
     j->weights = t[1].at;
     j->x = t[0].at;
     if (made[0].fresh)

@@ -316,8 +316,10 @@ static dnnl_status_t add_steps(Dnn *d, DnnCall *call, DnnConvKind kind, const Dn
     return s;
 }
 
-dnnl_status_t dnn_prepare_taps(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
-                               uint32_t weights, const DnnTensor t[3], bool *done) {
+dnnl_status_t dnn_taps(Dnn *d, DnnCall *call, const DnnProblem *p, bool *done) {
+    DnnConvKind kind = p->kind;
+    const DnnConv *c = &p->conv;
+    const DnnTensor *t = p->t;
     Taps *j = dnn_job(d, sizeof *j);
     *j = (Taps){.n = c->src.dim[0],
                 .c = c->src.dim[1],
@@ -336,7 +338,7 @@ dnnl_status_t dnn_prepare_taps(Dnn *d, DnnCall *call, DnnConvKind kind, const Dn
     DnnCall as_it_was = *call;
     dnnl_status_t s = dnnl_unimplemented;
     if (inside.layout)
-        s = add_steps(d, call, kind, c, j, weights, t[1], inside);
+        s = add_steps(d, call, kind, c, j, p->weights, t[1], inside);
     *done = s == dnnl_success;
     if (s != dnnl_unimplemented)
         return s;

@@ -379,8 +379,10 @@ static dnnl_status_t thin_input(Dnn *d, DnnCall *call, const DnnConv *c, const D
     return s;
 }
 
-dnnl_status_t dnn_prepare_thin(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
-                               const DnnTensor t[3], bool *done) {
+dnnl_status_t dnn_thin(Dnn *d, DnnCall *call, const DnnProblem *p, bool *done) {
+    DnnConvKind kind = p->kind;
+    const DnnConv *c = &p->conv;
+    const DnnTensor *t = p->t;
     if (!plain(c, kind == DnnConvData ? &c->src : &c->dst))
         return dnnl_success;
     return kind == DnnConvData ? thin_input(d, call, c, t, done)

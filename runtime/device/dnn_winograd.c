@@ -299,8 +299,10 @@ dnnl_status_t wino_add(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c
     return add_call(d, call, kind, j, bytes, done);
 }
 
-dnnl_status_t dnn_prepare_winograd(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
-                                   const DnnTensor t[3], bool *done) {
+dnnl_status_t dnn_winograd(Dnn *d, DnnCall *call, const DnnProblem *p, bool *done) {
+    DnnConvKind kind = p->kind;
+    const DnnConv *c = &p->conv;
+    const DnnTensor *t = p->t;
     if (!suits(c))
         return dnnl_success;
     Winograd *j = dnn_job(d, sizeof *j);

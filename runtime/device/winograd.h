@@ -45,7 +45,7 @@ typedef struct Winograd {
     size_t offset;  // of [points, o, phases * c] in the first staging buffer, in bytes
 } Winograd;
 
-// dnn_winograd.c: dnn_prepare_winograd with the forms given, and about how many bytes of points a
+// dnn_winograd.c: dnn_winograd with the forms given, and about how many bytes of points a
 // round may have. False in *done also where the forms do not fit the kernel.
 dnnl_status_t wino_add(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
                        const DnnTensor t[3], const WinoForm form[WINO_AXES], size_t bytes,

@@ -203,17 +203,18 @@ static void halve(float *at, uint16_t *half) {
 static bool run_taps(const Shape *s, DnnConvKind kind, Dtype type) {
     Dnn *d;
     DnnCall call = {0};
-    DnnConv c = conv_of(s);
+    DnnProblem p = {kind, conv_of(s), .weights = 1};
+    DnnConv *c = &p.conv;
     bool done = false, halves = type == DtBF16;
-    c.src.type = c.dst.type = type;
-    c.weights.type = kind == DnnConvWeights ? DtF32 : type; // their gradients stay f32
+    c->src.type = c->dst.type = type;
+    c->weights.type = kind == DnnConvWeights ? DtF32 : type; // their gradients stay f32
     assert_int_equal(dnn_open(&d), GAN_OK);
     void *weights = halves && kind != DnnConvWeights ? (void *)w_half : (void *)w;
-    DnnTensor t[] = {{dnn_keep_layout(d, &c.src), halves ? (void *)x_half : (void *)x, 0, 0},
-                     {dnn_keep_layout(d, &c.weights), weights, 0, 0},
-                     {dnn_keep_layout(d, &c.dst), halves ? (void *)y_half : (void *)y, 0, 0}};
+    p.t[0] = (DnnTensor){dnn_keep_layout(d, &c->src), halves ? (void *)x_half : (void *)x, 0, 0};
+    p.t[1] = (DnnTensor){dnn_keep_layout(d, &c->weights), weights, 0, 0};
+    p.t[2] = (DnnTensor){dnn_keep_layout(d, &c->dst), halves ? (void *)y_half : (void *)y, 0, 0};
     dnn_block(d, 0);
-    assert_int_equal(dnn_prepare_taps(d, &call, kind, &c, 1, t, &done), dnnl_success);
+    assert_int_equal(dnn_taps(d, &call, &p, &done), dnnl_success);
     if (done) {
         assert_int_equal(dnn_ready(d), GAN_OK);
         assert_int_equal(dnn_run(d, &call), GAN_OK);
