@@ -269,6 +269,16 @@ static const struct {
           "update D minimize norm2(grad(t, w)) using opt; " G_STEP "}",
      NETS "step { s = mean(D(x)); t = s + mean(D(2*x))\n"
           "update D minimize norm2(grad(t, params(D)[0])) using opt; " G_STEP "}"},
+    {"a net with other weights is what its layers are with them",
+     NETS
+     "step { now = mean(D(x)^2); w = [p - g/2 for p, g in zip(params(D), grad(now, params(D)))]\n"
+     "v = [p + grad(mean(with_params(D, w)(2*x)^2), p) for p in w]\n"
+     "update D minimize mean(with_params(D, v)(x)) + mean(D(x)) using opt; " G_STEP "}",
+     NETS
+     "fn d(x, w) = squeeze(einsum(\"on,n->o\", w[0], x) + w[1])\n"
+     "step { now = mean(D(x)^2); w = [p - g/2 for p, g in zip(params(D), grad(now, params(D)))]\n"
+     "v = [p + grad(mean(d(2*x, w)^2), p) for p in w]\n"
+     "update D minimize mean(d(x, v)) + mean(D(x)) using opt; " G_STEP "}"},
     {"a shape is bound by the call",
      HEAD "fn f(x: [n, ...size]) = n*x + len(size)\nnet D(x: [4]) -> [] = x |> f |> dense(1) |> "
           "squeeze\n"

@@ -398,6 +398,32 @@ Value builtin_eval(Elab *e, const Value *in, uint32_t n) {
     return v;
 }
 
+// The weights are read here: later calls of the net see these values.
+Value builtin_with_params(Elab *e, const Value *in, uint32_t n) {
+    List weights;
+    Value slots = net_slots(e, in[0], "with_params", SlotParam), v = in[0];
+    (void)n;
+    if (slots.kind != KindList || !want_list(e, in[1], "with_params (the weights)", &weights))
+        return POISON;
+    if (weights.n != slots.list.n) {
+        diag(e->f, DiagE0306, here(e), "with_params",
+             str_z(e->perm, str_format(e->perm, "%u weights, as params(%.*s) has", slots.list.n,
+                                       SARG(e->m->net.at[v.id].name))),
+             SARG(str_format(e->perm, "%u", weights.n)));
+        return POISON;
+    }
+    Value *now = arena_array(e->perm, Value, weights.n + 1);
+    for (uint32_t i = 0; i < weights.n; i++) {
+        Val w;
+        if (!want_tensor(e, weights.at[i], &w) || !slot_fits(e, slots.list.at[i].id, &w))
+            return POISON;
+        now[i] = value_tensor(w);
+    }
+    v.given = true;
+    v.list = value_list(now, weights.n).list;
+    return v;
+}
+
 static bool want_text(Elab *e, Value v, const char *who, Str *out) {
     *out = v.str;
     if (v.kind == KindStr && v.str.len)

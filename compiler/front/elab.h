@@ -116,13 +116,14 @@ struct Elab {
     Arena *perm;
     const ElabOptions *o;
     Module *m;
-    Globals library, top; // top: of the model, in front of the library
-    Graph loose;          // top-level tensors: expressions of step, epoch, kimg
-    Graph fold;           // constants of elementwise functions
-    Building init;        // first values of slots
-    Building *to;         // the function being built
-    Owner root, *owner;   // owner: of the call being evaluated
-    Owner *net;           // owner of the innermost net call, NULL
+    Globals library, top;      // top: of the model, in front of the library
+    Graph loose;               // top-level tensors: expressions of step, epoch, kimg
+    Graph fold;                // constants of elementwise functions
+    Building init;             // first values of slots
+    Building *to;              // the function being built
+    Owner root, *owner;        // owner: of the call being evaluated
+    Owner *net;                // owner of the innermost net call, NULL
+    const struct Given *given; // of the innermost call of with_params (net.c); NULL
     bool training;
     bool held; // inside a call of eval(net): weights stay as they are
     bool in_once;
@@ -271,7 +272,9 @@ uint32_t net_add(Elab *e, Net net, Value fn);
 // Whether a net's weights are a file's, which nothing changes; reported where they are.
 bool refuse_pretrained(Elab *e, uint32_t net, Span at);
 Value net_call(Elab *e, Value net, Args args);
-void net_sync(Elab *e, uint32_t net); // a copy has every slot its model has
+bool given_weight(const Elab *e, uint32_t slot, Val *out); // by with_params; false: its own value
+const Value *given_weights(const Elab *e);                 // to the net being called; NULL
+void net_sync(Elab *e, uint32_t net);                      // a copy has every slot its model has
 Str owner_path(Elab *e, Owner *o);
 uint32_t slot_find(const Elab *e, Str name); // NONE
 uint32_t slot_add(Elab *e, Slot s);

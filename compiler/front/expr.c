@@ -213,7 +213,7 @@ Value value_now(Elab *e, Value v) {
     if (!want_tensor(e, v, &val))
         return POISON;
     Value now = value_tensor(val);
-    if (v.kind == KindSlot)
+    if (v.kind == KindSlot && !given_weight(e, v.id, &val))
         now.slot = v.id;
     return now;
 }

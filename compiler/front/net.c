@@ -230,6 +230,36 @@ void net_sync(Elab *e, uint32_t net) {
     }
 }
 
+typedef struct Given {    // a call of with_params(net, list)
+    const uint32_t *slot; // [weights.n]
+    List weights;         // tensors that are read instead
+    uint32_t net;
+    const struct Given *outer;
+} Given;
+
+bool given_weight(const Elab *e, uint32_t slot, Val *out) {
+    for (const Given *g = e->given; g; g = g->outer)
+        for (uint32_t i = 0; i < g->weights.n; i++)
+            if (g->slot[i] == slot) {
+                *out = g->weights.at[i].tensor.val;
+                return true;
+            }
+    return false;
+}
+
+const Value *given_weights(const Elab *e) {
+    return e->given && e->given->net == e->owner->net ? e->given->weights.at : NULL;
+}
+
+// The slots of the weights, in the order of params(net).
+static Given given_of(Elab *e, Value net) {
+    uint32_t *slot = arena_array(e->perm, uint32_t, net.list.n + 1), n = 0;
+    for (uint32_t i = 0; i < e->m->slot.n && n < net.list.n; i++)
+        if (e->m->slot.at[i].net == net.id && e->m->slot.at[i].kind == SlotParam)
+            slot[n++] = i;
+    return (Given){slot, net.list, net.id, e->given};
+}
+
 Value net_call(Elab *e, Value net, Args args) {
     if (!e->to->fn || e->to->index == 0) {
         diag(e->f, DiagE0506, here(e), SARG(e->m->net.at[net.id].name));
@@ -244,9 +274,16 @@ Value net_call(Elab *e, Value net, Args args) {
     Owner *own = arena_new(e->perm, Owner);
     *own = (Owner){.path = e->m->net.at[net.id].name, .has_path = true, .net = net.id};
     e->owner = e->net = own;
+    const Given *given = e->given;
+    Given now;
+    if (net.given) {
+        now = given_of(e, net);
+        e->given = &now;
+    }
     if (net.eval || net_pretrained(e->m, net.id))
         e->training = false;
     Value v = call_value(e, e->net_info.at[net.id].fn, args);
+    e->given = given;
     e->owner = outer;
     e->net = outer_net;
     e->training = training;

@@ -8,6 +8,7 @@
 struct OnceEntry { // a `once` block's value in this segment
     Str owner;
     const Ast *ast;
+    const Value *weights; // of with_params, at which it was evaluated; NULL: the net's own
     bool training;
     Value value;
     const OnceEntry *older;
@@ -195,8 +196,10 @@ static bool reads_samples(Elab *e, Val v, uint32_t first) {
 
 Value once_block(Elab *e, Env *env, const Ast *a) {
     Str owner = owner_path(e, e->owner);
+    const Value *weights = given_weights(e);
     for (const OnceEntry *o = e->to->once; o; o = o->older)
-        if (o->ast == a && o->training == e->training && str_eq(o->owner, owner))
+        if (o->ast == a && o->training == e->training && o->weights == weights &&
+            str_eq(o->owner, owner))
             return o->value;
     Env inner = *env;
     bool outer = e->in_once;
@@ -212,7 +215,7 @@ Value once_block(Elab *e, Env *env, const Ast *a) {
         return POISON;
     }
     OnceEntry *o = arena_new(e->perm, OnceEntry);
-    *o = (OnceEntry){owner, a, e->training, v, e->to->once};
+    *o = (OnceEntry){owner, a, weights, e->training, v, e->to->once};
     e->to->once = o;
     return v;
 }

@@ -319,7 +319,8 @@ bool want_tensor(Elab *e, Value v, Val *out) {
         *out = import(e, v.tensor.val);
         return out->id != 0;
     case KindSlot:
-        *out = slot_read(e, v.id);
+        if (!given_weight(e, v.id, out))
+            *out = slot_read(e, v.id);
         return out->id != 0;
     case KindScalar:
         *out = read_scalar(e, v.id);

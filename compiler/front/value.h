@@ -56,6 +56,7 @@ typedef struct Outside {
 struct Value {
     ValueKind kind;
     bool eval;              // Net: inside eval(net)
+    bool given;             // Net: with the weights of `list`, as of with_params(net, list)
     uint32_t copy_of;       // of copy(net): the net + 1
     const Outside *outside; // of pretrained(f, file): where the weights are; NULL
     uint32_t id;   // Builtin, Net, Slot, Scalar: index; Field: index in Elab.field; Str: of
