@@ -91,19 +91,30 @@ static int by_label(const void *a, const void *b) {
     return x->label < y->label ? -1 : x->label > y->label;
 }
 
-// Moves what the last walk reached behind `after`, in the order it has; `instead`: in its place.
-static void move_reached(Fuse *z, uint32_t after, bool instead) {
+// Puts what the last walk reached into the order it has. It begins at the first of it, so where it
+// lies close together the order itself is followed, without a sort.
+static void sort_reached(Fuse *z) {
+    enum { Close = 4 }; // clusters followed for each one reached
     Arena scratch = *z->arena;
-    uint32_t n = z->reached.n;
+    uint32_t n = z->reached.n, found = 0, most = n * Close;
     Ranked *by = arena_array(&scratch, Ranked, n);
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t cluster = z->reached.at[i];
-        by[i] = (Ranked){z->topo.label[cluster], cluster};
-        order_remove(&z->topo, cluster);
-    }
-    qsort(by, n, sizeof *by, by_label);
+    for (uint32_t c = z->reached.at[0]; c && found < n && most; c = z->topo.next[c], most--)
+        if (is_marked(z, c))
+            by[found++].cluster = c;
+    for (uint32_t i = 0; found < n && i < n; i++)
+        by[i] = (Ranked){z->topo.label[z->reached.at[i]], z->reached.at[i]};
+    if (found < n)
+        qsort(by, n, sizeof *by, by_label);
     for (uint32_t i = 0; i < n; i++)
         z->reached.at[i] = by[i].cluster;
+}
+
+// Moves what the last walk reached behind `after`, in the order it has; `instead`: in its place.
+static void move_reached(Fuse *z, uint32_t after, bool instead) {
+    uint32_t n = z->reached.n;
+    sort_reached(z);
+    for (uint32_t i = 0; i < n; i++)
+        order_remove(&z->topo, z->reached.at[i]);
     uint32_t before = z->topo.prev[after];
     if (instead)
         order_remove(&z->topo, after);
