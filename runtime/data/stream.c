@@ -248,6 +248,21 @@ static GanStatus refuse_field(DataStream *s, const StreamField *sf, const PackFi
                 SARG(path), SARG(name), SARG(have->name), SARG(why), SARG(name));
 }
 
+// Classes that the model has and the data have not are no mistake, but seldom meant.
+static void tell_classes(DataStream *s, const StreamField *sf, uint32_t classes) {
+    if (sf->want.kind != DataLabel || (int64_t)classes >= sf->want.classes)
+        return;
+    Text t = {.arena = &s->arena};
+    text_fmt(&t,
+             "the data has %u classes of the %lld that the model's label has; samples of the "
+             "others are of classes that were never seen",
+             classes, (long long)sf->want.classes);
+    tell_field(s, sf->want.name,
+               classes == 1 ? "all samples are of one class; images of a class belong in a folder "
+                              "of its own"
+                            : text_str(&t).ptr);
+}
+
 static GanStatus plan_field(DataStream *s, uint32_t i) {
     StreamField *sf = &s->field[i];
     const Feed *feed = &s->feed[sf->feed];
@@ -275,9 +290,7 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
     }
     sf->rate = rate;
     name_classes(sf, feed);
-    if (sf->want.kind == DataLabel && classes == 1 && sf->want.classes > 1)
-        tell_field(s, sf->want.name,
-                   "all samples are of one class; images of a class belong in a folder of its own");
+    tell_classes(s, sf, classes);
     sf->plan = arena_array(&s->arena, XformPlan, feed->packs);
     for (uint32_t k = 0; k < feed->packs; k++) {
         const PackField *have = choose_field(&feed->pack[k], &sf->want);

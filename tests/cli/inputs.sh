@@ -137,6 +137,10 @@ expect 0 train l.gan --data x=mixed --batch 2 --steps 1 --out mixed.run
 says 'y: all samples are of one class'
 expect 0 train l.gan --data x=sorted --batch 2 --steps 1 --out sorted.run
 grep -q 'one class' err && fail 'two folders are two classes'
+says 'y: the data has 2 classes of the 4 that the model.s label has'
+sed 's/label(4)/label(2)/g' l.gan >two.gan
+expect 0 train two.gan --data x=sorted --batch 2 --steps 1 --out two.run
+grep -q 'classes' err && fail 'a label of as many classes as the data'
 true
 
 # Classes by the names in the data.
