@@ -172,9 +172,9 @@ GanStatus task_explain(const Task *task, GanStatus st) {
     return fail_in(st, "step %u, %s", task->job.step, task->job.what);
 }
 
-static void set_moving(Comm *c, bool moving) {
+static void set_moving(Comm *c, uint32_t lane, bool moving) {
     pthread_mutex_lock(&c->lock);
-    c->lane[LARGE].moving = moving;
+    c->lane[lane].moving = moving;
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -218,9 +218,9 @@ static GanStatus meet_and_carry(Comm *c, Task *task) {
         st = tags_agree(task, tags);
     task->event.met = time_now();
     if (st == GAN_OK && !rode) {
-        set_moving(c, true);
+        set_moving(c, task->meeting.lane, true);
         st = carry_out(c, task);
-        set_moving(c, false);
+        set_moving(c, task->meeting.lane, false);
     }
     if (waited || !rode) { // else it was there before somebody looked
         task->event.end = time_now();

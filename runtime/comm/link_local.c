@@ -1,7 +1,7 @@
 // link_local.c - ranks that are threads of one process. The reference for the other links: sums are
 // always added in CommTree's order.
 //
-// The hub is shared memory. In a meeting each rank posts a letter, and copies the others'. A
+// The hub is shared memory. In a meeting each rank posts a message, and copies the others'. A
 // transfer is: publish my data's address, barrier, combine my slice of all ranks' data, barrier. A
 // rank writes only its own slice of the others' data, so no element has two writers between two
 // barriers.
@@ -12,9 +12,9 @@
 #include <string.h>
 #include <time.h>
 
-typedef struct Letter Letter;
-struct Letter { // what a rank posts to a meeting
-    Letter *next;
+typedef struct Message Message;
+struct Message { // what a rank posts to a meeting
+    Message *next;
     uint64_t turn, tag;
     size_t bytes;
     int unread;  // by so many ranks; the last of them frees it
@@ -22,13 +22,13 @@ struct Letter { // what a rank posts to a meeting
 };
 
 struct LocalHub {
-    pthread_mutex_t lock;   // guards all below
-    pthread_cond_t changed; // a letter was left, or all have come
-    int size, here;         // ranks; of them, those that have entered the barrier
-    uint64_t generation;    // barriers completed
-    void **data;            // [size] published addresses
-    Letter **letter[LANES]; // [size] of each rank, the oldest first; owned
-    bool broken;            // a rank gave up: the others must not wait for it
+    pthread_mutex_t lock;     // guards all below
+    pthread_cond_t changed;   // a message was posted, or all have come
+    int size, here;           // ranks; of them, those that have entered the barrier
+    uint64_t generation;      // barriers completed
+    void **data;              // [size] published addresses
+    Message **message[LANES]; // [size] of each rank, the oldest first; owned
+    bool broken;              // a rank gave up: the others must not wait for it
 };
 
 typedef struct LocalLink {
@@ -50,7 +50,7 @@ GanStatus local_hub_new(int ranks, LocalHub **out) {
     pthread_condattr_destroy(&attr);
     bool all = (h->data = mem_alloc((size_t)ranks * sizeof *h->data)) != NULL;
     for (int i = 0; i < LANES; i++)
-        all &= (h->letter[i] = mem_alloc((size_t)ranks * sizeof *h->letter[i])) != NULL;
+        all &= (h->message[i] = mem_alloc((size_t)ranks * sizeof *h->message[i])) != NULL;
     if (!all) {
         local_hub_free(h);
         return fail(GAN_ERR_MEMORY, "no memory for %d ranks", ranks);
@@ -63,12 +63,12 @@ void local_hub_free(LocalHub *h) {
     if (!h)
         return;
     for (int i = 0; i < LANES; i++) {
-        for (int r = 0; h->letter[i] && r < h->size; r++) // of meetings that nobody held
-            for (Letter *x = h->letter[i][r], *next; x; x = next) {
+        for (int r = 0; h->message[i] && r < h->size; r++) // of meetings that did not take place
+            for (Message *x = h->message[i][r], *next; x; x = next) {
                 next = x->next;
                 mem_free(x);
             }
-        mem_free(h->letter[i]);
+        mem_free(h->message[i]);
     }
     pthread_cond_destroy(&h->changed);
     pthread_mutex_destroy(&h->lock);
@@ -104,14 +104,14 @@ static size_t bytes_of(const Meeting *m) {
 
 static GanStatus local_post(Link *link, const Meeting *m) {
     LocalHub *h = ((LocalLink *)link)->hub;
-    Letter *x = mem_alloc(sizeof *x + bytes_of(m));
+    Message *x = mem_alloc(sizeof *x + bytes_of(m));
     if (!x)
         return fail(GAN_ERR_MEMORY, "no memory to tell the others");
-    *x = (Letter){.turn = m->turn, .tag = m->tag, .bytes = bytes_of(m), .unread = link->size};
+    *x = (Message){.turn = m->turn, .tag = m->tag, .bytes = bytes_of(m), .unread = link->size};
     if (x->bytes)
         memcpy(x->at, m->data, x->bytes);
     pthread_mutex_lock(&h->lock);
-    Letter **last = &h->letter[m->lane][link->rank];
+    Message **last = &h->message[m->lane][link->rank];
     while (*last)
         last = &(*last)->next;
     *last = x;
@@ -121,8 +121,8 @@ static GanStatus local_post(Link *link, const Meeting *m) {
 }
 
 // Under the lock, as the next three.
-static Letter *letter_of(const LocalHub *h, const Meeting *m, int rank) {
-    Letter *x = h->letter[m->lane][rank];
+static Message *message_of(const LocalHub *h, const Meeting *m, int rank) {
+    Message *x = h->message[m->lane][rank];
     while (x && x->turn != m->turn)
         x = x->next;
     return x;
@@ -131,7 +131,7 @@ static Letter *letter_of(const LocalHub *h, const Meeting *m, int rank) {
 static bool all_there(const LocalHub *h, const Meeting *m) {
     bool all = true;
     for (int r = 0; all && r < h->size; r++)
-        all = letter_of(h, m, r) != NULL;
+        all = message_of(h, m, r) != NULL;
     return all;
 }
 
@@ -139,16 +139,16 @@ static GanStatus absent(const LocalHub *h, const Meeting *m) {
     char who[200] = "";
     size_t n = 0;
     for (int r = 0; r < h->size && n < sizeof who - 16; r++)
-        if (!letter_of(h, m, r))
+        if (!message_of(h, m, r))
             n += (size_t)snprintf(who + n, sizeof who - n, "%s%d", n ? ", " : "", r);
     return fail(GAN_ERR_DEVICE, "rank %s did not come", who);
 }
 
-// A letter that all have read is gone: older ones went before.
-static void letter_read(LocalHub *h, uint32_t lane, int rank, Letter *x) {
+// A message that all have read is gone: older ones went before.
+static void message_read(LocalHub *h, uint32_t lane, int rank, Message *x) {
     if (--x->unread)
         return;
-    h->letter[lane][rank] = x->next;
+    h->message[lane][rank] = x->next;
     mem_free(x);
 }
 
@@ -161,18 +161,18 @@ static bool wait_change(LocalHub *h, double until) {
     return pthread_cond_timedwait(&h->changed, &h->lock, &t) == 0;
 }
 
-// Under the lock: everyone's letter; their numbers, where they bring as many, to room [size].
+// Under the lock: everyone's message; their numbers, where they bring as many, to room [size].
 static void read_all(LocalHub *h, const Meeting *m, char *room, uint64_t tags[2]) {
     size_t bytes = bytes_of(m);
     tags[0] = UINT64_MAX;
     tags[1] = 0;
     for (int r = 0; r < h->size; r++) {
-        Letter *x = letter_of(h, m, r);
+        Message *x = message_of(h, m, r);
         tags[0] = x->tag < tags[0] ? x->tag : tags[0];
         tags[1] = x->tag > tags[1] ? x->tag : tags[1];
         if (bytes && x->bytes == bytes)
             memcpy(room + (size_t)r * bytes, x->at, bytes);
-        letter_read(h, m->lane, r, x);
+        message_read(h, m->lane, r, x);
     }
 }
 

@@ -36,12 +36,12 @@ GanStatus room_need(MpiLink *l, size_t bytes) {
 // --- opening and closing -------------------------------------------------------------------------
 
 // False where MPI still has some of it.
-static bool desk_free(const LinkHost *host, Desk *d) {
-    for (Parcel *p = d->parcel, *next; p; p = next) {
+static bool lane_free(const LinkHost *host, MpiLane *d) {
+    for (SendBuffer *p = d->buffer, *next; p; p = next) {
         int all = 0;
         if (MPI_Testall(p->n, p->sent, &all, MPI_STATUSES_IGNORE) != MPI_SUCCESS || !all)
             return false;
-        next = d->parcel = p->next;
+        next = d->buffer = p->next;
         host->free(p->at);
         host->free(p->sent);
         host->free(p);
@@ -54,7 +54,7 @@ static void link_free(MpiLink *l) {
     const LinkHost *host = l->host;
     pthread_mutex_destroy(&l->lock);
     host->free(l->name);
-    host->free(l->where);
+    host->free(l->progress);
     host->free(l->count);
     host->free(l->first);
     host->free(l->room);
@@ -68,7 +68,7 @@ static void mpi_close(Link *link, bool orderly) {
         return;
     bool whole = roll_free(l);
     for (int i = 0; i < LANES; i++)
-        whole &= desk_free(l->host, &l->desk[i]);
+        whole &= lane_free(l->host, &l->lane[i]);
     if (orderly) {
         if (l->node != MPI_COMM_NULL)
             MPI_Comm_free(&l->node);
@@ -119,10 +119,10 @@ static GanStatus open_world(MpiLink *l) {
     MPI_Comm_size(l->world, &l->link.size);
     size_t size = (size_t)l->link.size;
     l->name = l->host->alloc(size * sizeof *l->name);
-    l->where = l->host->alloc(size * sizeof *l->where);
+    l->progress = l->host->alloc(size * sizeof *l->progress);
     l->count = l->host->alloc(size * sizeof *l->count);
     l->first = l->host->alloc(size * sizeof *l->first);
-    if (!l->name || !l->where || !l->count || !l->first)
+    if (!l->name || !l->progress || !l->count || !l->first)
         return l->host->fail(GAN_ERR_MEMORY, "no memory for %zu ranks", size);
     gethostname(l->name[l->link.rank], HOST_NAME - 1);
     return MPI(l, MPI_Allgather, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, l->name, HOST_NAME, MPI_CHAR,

@@ -23,7 +23,7 @@ enum { EAGER = 4000 };
 // waited. The communicator's thread has its core from those that compute, unless there is one to
 // spare; the caller computes nothing meanwhile, and to be woken takes longer than most of what it
 // waits for.
-void rest(const MpiLink *l, uint32_t lane, double began) {
+void back_off(const MpiLink *l, uint32_t lane, double began) {
     const double looks[LANES] = {10e-6, 200e-6}, shortest = 10e-6, longest = 250e-6; // seconds
     double waited = l->host->now() - began;
     if (l->link.room == CommSpare || waited < looks[l->link.room == CommCrowded ? 0 : lane])
@@ -42,14 +42,14 @@ static char *grown(const LinkHost *host, char **at, size_t *n, size_t need) {
 }
 
 // One that MPI is done with.
-static Parcel *parcel_get(MpiLink *l, Desk *d, size_t bytes, int sends) {
-    Parcel *p = d->parcel;
+static SendBuffer *send_buffer_get(MpiLink *l, MpiLane *d, size_t bytes, int sends) {
+    SendBuffer *p = d->buffer;
     for (int done = 0; p; p = p->next)
         if (MPI_Testall(p->n, p->sent, &done, MPI_STATUSES_IGNORE) == MPI_SUCCESS && done)
             break;
     if (!p && (p = l->host->alloc(sizeof *p))) {
-        p->next = d->parcel;
-        d->parcel = p;
+        p->next = d->buffer;
+        d->buffer = p;
     }
     if (!p || !grown(l->host, &p->at, &p->bytes, bytes))
         return NULL;
@@ -62,7 +62,7 @@ static Parcel *parcel_get(MpiLink *l, Desk *d, size_t bytes, int sends) {
     return p->sent ? p : NULL;
 }
 
-static GanStatus send_parcel(MpiLink *l, Parcel *p, size_t bytes, int to, int lane) {
+static GanStatus send_pieces(MpiLink *l, SendBuffer *p, size_t bytes, int to, int lane) {
     for (size_t at = 0; at < bytes; at += EAGER)
         TRY(MPI(l, MPI_Isend, p->at + at, (int)(bytes - at < EAGER ? bytes - at : EAGER), MPI_BYTE,
                 to, lane, l->world, &p->sent[p->n++]));
@@ -83,11 +83,11 @@ static int groups(const MpiLink *l) {
 // ranks of others that take it from here.
 static GanStatus tell(MpiLink *l, const Meeting *m, const Envelope *e, const void *data,
                       int round) {
-    Desk *d = &l->desk[m->lane];
+    MpiLane *d = &l->lane[m->lane];
     int rank = l->link.rank, mine = rank / l->group, place = rank % l->group;
     size_t bytes = sizeof *e + e->bytes;
     int pieces = (int)((bytes + EAGER - 1) / EAGER);
-    Parcel *p = parcel_get(l, d, bytes, pieces * l->link.size);
+    SendBuffer *p = send_buffer_get(l, d, bytes, pieces * l->link.size);
     if (!p)
         return l->host->fail(GAN_ERR_MEMORY, "no memory to tell the others");
     memcpy(p->at, e, sizeof *e);
@@ -96,7 +96,7 @@ static GanStatus tell(MpiLink *l, const Meeting *m, const Envelope *e, const voi
     for (int r = 0; r < l->link.size; r++) {
         bool same = r / l->group == mine;
         if (round == 0 ? same && r != rank : !same && r % l->group % group_size(l, mine) == place)
-            TRY(send_parcel(l, p, bytes, r, (int)m->lane));
+            TRY(send_pieces(l, p, bytes, r, (int)m->lane));
     }
     return GAN_OK;
 }
@@ -104,8 +104,8 @@ static GanStatus tell(MpiLink *l, const Meeting *m, const Envelope *e, const voi
 GanStatus meet_post(Link *link, const Meeting *what) {
     MpiLink *l = (MpiLink *)link;
     Meeting told = what->lane ? *what : near_tell(l, what), *m = &told;
-    atomic_store(&l->desk[m->lane].step, m->step);
-    atomic_store(&l->desk[m->lane].turn, m->turn);
+    atomic_store(&l->lane[m->lane].step, m->step);
+    atomic_store(&l->lane[m->lane].turn, m->turn);
     Envelope e = {m->tag, m->tag, m->n * size_of(m->dtype)};
     return tell(l, m, &e, m->data, 0);
 }
@@ -131,7 +131,7 @@ static GanStatus wait_more(MpiLink *l, const Meeting *m, Patience *p) {
             roll_call(l);
         }
     }
-    rest(l, m->lane, p->began);
+    back_off(l, m->lane, p->began);
     return GAN_OK;
 }
 
@@ -183,7 +183,7 @@ static void fold(const MpiLink *l, const Meeting *m, char *in, size_t stride, in
 GanStatus meet_all(Link *link, const Meeting *what, uint64_t tags[2], bool *waited) {
     MpiLink *l = (MpiLink *)link;
     Meeting told = what->lane ? *what : near_tell(l, what), *m = &told;
-    Desk *d = &l->desk[m->lane];
+    MpiLane *d = &l->lane[m->lane];
     int rank = link->rank, mine = rank / l->group, place = rank % l->group,
         most = l->group > groups(l) ? l->group : groups(l);
     Envelope e = {m->tag, m->tag, m->n * size_of(m->dtype)};

@@ -40,13 +40,13 @@ static GanStatus unreachable(const MpiLink *l, int rank) {
 
 // --- opening -------------------------------------------------------------------------------------
 
-typedef struct Hail { // what a rank shows, to be looked for in its memory
+typedef struct Probe { // what a rank shows, to be looked for in its memory
     int64_t pid;
     uint64_t at;
     uint64_t word;
-} Hail;
+} Probe;
 
-static bool reaches(const MpiLink *l, const Hail *all) {
+static bool reaches(const MpiLink *l, const Probe *all) {
     for (int r = 0; r < l->link.size; r++) {
         uint64_t word = 0;
         char *there = (char *)(uintptr_t)all[r].at;
@@ -62,9 +62,9 @@ static bool reaches(const MpiLink *l, const Hail *all) {
 }
 
 // One machine has one name space of processes, or the words do not agree.
-static GanStatus hail(MpiLink *l, Hail *all) {
+static GanStatus probe_memory(MpiLink *l, Probe *all) {
     uint64_t word = 0x9e3779b97f4a7c15u * (uint64_t)(getpid() + l->link.rank + 1);
-    all[l->link.rank] = (Hail){getpid(), (uintptr_t)&word, word};
+    all[l->link.rank] = (Probe){getpid(), (uintptr_t)&word, word};
     TRY(MPI(l, MPI_Allgather, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, sizeof *all, MPI_BYTE,
             l->world));
     int mine = reaches(l, all), every = 0; // also keeps `word` until all have looked
@@ -80,11 +80,11 @@ GanStatus near_open(MpiLink *l) {
     size_t size = (size_t)l->link.size;
     if (size == 1 || size * sizeof(double) > COMM_SMALL)
         return GAN_OK;
-    Hail *all = l->host->alloc(size * sizeof *all);
+    Probe *all = l->host->alloc(size * sizeof *all);
     l->near.pid = l->host->alloc(size * sizeof *l->near.pid);
     l->near.at = l->host->alloc(size * sizeof *l->near.at);
     GanStatus st = all && l->near.pid && l->near.at
-                       ? hail(l, all)
+                       ? probe_memory(l, all)
                        : l->host->fail(GAN_ERR_MEMORY, "no memory for %zu ranks", size);
     l->host->free(all);
     return st;

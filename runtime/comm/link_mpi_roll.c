@@ -28,7 +28,7 @@ static RollMessage *message_get(MpiLink *l) {
 }
 
 // One that cannot be sent is missed by whoever waits for it, who then names this rank.
-static void say_aside(MpiLink *l, int to, int tag, const Whereabouts *w) {
+static void say_aside(MpiLink *l, int to, int tag, const Progress *w) {
     pthread_mutex_lock(&l->lock);
     RollMessage *m = message_get(l);
     if (m) {
@@ -50,11 +50,11 @@ bool roll_free(MpiLink *l) {
     return true;
 }
 
-static Whereabouts here(MpiLink *l) {
-    Whereabouts w = {.heard = 1};
+static Progress here(MpiLink *l) {
+    Progress w = {.heard = 1};
     for (int i = 0; i < LANES; i++) {
-        w.turn[i] = atomic_load(&l->desk[i].turn);
-        w.step[i] = atomic_load(&l->desk[i].step);
+        w.turn[i] = atomic_load(&l->lane[i].turn);
+        w.step[i] = atomic_load(&l->lane[i].step);
     }
     return w;
 }
@@ -64,7 +64,7 @@ void roll_listen(MpiLink *l) {
         int found = 0;
         MPI_Status from;
         MPI_Message message; // matched: two threads may listen at once
-        Whereabouts w = here(l);
+        Progress w = here(l);
         if (MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, l->aside, &found, &message, &from) !=
                 MPI_SUCCESS ||
             !found)
@@ -76,15 +76,16 @@ void roll_listen(MpiLink *l) {
         if (from.MPI_TAG != ANSWER)
             continue;
         pthread_mutex_lock(&l->lock);
-        l->where[from.MPI_SOURCE] = w;
+        l->progress[from.MPI_SOURCE] = w;
         pthread_mutex_unlock(&l->lock);
     }
 }
 
 void roll_call(MpiLink *l) {
-    Whereabouts mine = here(l);
+    Progress mine = here(l);
     pthread_mutex_lock(&l->lock);
-    memset(l->where, 0, (size_t)l->link.size * sizeof *l->where); // what was said before is old
+    memset(l->progress, 0,
+           (size_t)l->link.size * sizeof *l->progress); // what was said before is old
     pthread_mutex_unlock(&l->lock);
     for (int r = 0; r < l->link.size; r++)
         if (r != l->link.rank)
@@ -101,7 +102,7 @@ GanStatus roll_absent(MpiLink *l, const Meeting *m) {
     int absent = 0;
     pthread_mutex_lock(&l->lock);
     for (int r = 0; r < l->link.size; r++) {
-        const Whereabouts *w = &l->where[r];
+        const Progress *w = &l->progress[r];
         if (r == l->link.rank || (w->heard && w->turn[m->lane] >= m->turn) || ++absent > NAMED)
             continue;
         n += (size_t)snprintf(who + n, sizeof who - n, "%srank %d on %s ", n ? "; " : "", r,

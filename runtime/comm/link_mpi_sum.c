@@ -87,7 +87,7 @@ GanStatus exchange(MpiLink *l, MPI_Datatype type, const void *out, int outs, int
         TRY(MPI(l, MPI_Testall, 2, both, &done, MPI_STATUSES_IGNORE));
         if (done)
             return GAN_OK;
-        rest(l, 0, began);
+        back_off(l, 0, began);
     }
 }
 

@@ -18,34 +18,34 @@
 enum { HOST_NAME = 64 };
 enum { TRANSFER = LANES }; // MPI's tag; that of a meeting is its lane
 
-typedef struct Whereabouts {
+typedef struct Progress { // of a rank, as it answers a roll call
     uint64_t turn[LANES]; // of the meetings it has posted
     uint32_t step[LANES];
     uint32_t heard; // it has answered
-} Whereabouts;
+} Progress;
 
 typedef struct RollMessage RollMessage;
 struct RollMessage { // of a roll call, MPI's until `sent` is
     RollMessage *next;
-    Whereabouts what;
+    Progress what;
     MPI_Request sent;
 };
 
-typedef struct Parcel { // one message to several ranks, MPI's until `sent` is
-    struct Parcel *next;
+typedef struct SendBuffer { // one message to several ranks, MPI's until `sent` is
+    struct SendBuffer *next;
     char *at; // owned, as all here
     size_t bytes;
     MPI_Request *sent; // [n]
     int n, room;
-} Parcel;
+} SendBuffer;
 
-typedef struct Desk { // of a lane
-    Parcel *parcel;
+typedef struct MpiLane { // messages of a lane, and where this rank is in it
+    SendBuffer *buffer;
     char *in; // everyone's messages of a round; owned, grows
     size_t in_n;
     atomic_ullong turn; // as last posted
     atomic_uint step;
-} Desk;
+} MpiLane;
 
 typedef struct Near { // ranks that are all on one machine and may access each other's memory
     pid_t *pid;       // [size], owned; NULL: they are not, or may not
@@ -66,9 +66,9 @@ typedef struct MpiLink {
     void *room;              // grows
     size_t room_n;
     Near near;
-    Desk desk[LANES];
+    MpiLane lane[LANES];
     pthread_mutex_t lock; // guards what follows
-    Whereabouts *where;   // [size] as last answered
+    Progress *progress;   // [size] as last answered
     RollMessage *rolls;   // sent so far; reused
 } MpiLink;
 
@@ -86,7 +86,7 @@ GanStatus room_need(MpiLink *l, size_t bytes);                       // of MpiLi
 GanStatus meet_post(Link *link, const Meeting *m);                                // LinkApi.post
 GanStatus meet_all(Link *link, const Meeting *m, uint64_t tags[2], bool *waited); // LinkApi.meet
 // Whoever waits in a lane, since `began`: looks again at once, or sleeps a little.
-void rest(const MpiLink *l, uint32_t lane, double began);
+void back_off(const MpiLink *l, uint32_t lane, double began);
 
 // --- link_mpi_roll.c -----------------------------------------------------------------------------
 
@@ -102,7 +102,7 @@ GanStatus roll_missing(Link *link, const Meeting *m, double seconds); // LinkApi
 GanStatus sum_reduce(Link *link, CommKind kind, Dtype dtype, void *data, size_t n, float *lost);
 GanStatus sum_gather(Link *link, void *data, const size_t *from);
 GanStatus sum_bcast(Link *link, void *data, size_t bytes, int root);
-// Sends one part on and takes another in, as politely as `rest`.
+// Sends one part on and receives another; polls with `back_off`.
 GanStatus exchange(MpiLink *l, MPI_Datatype type, const void *out, int outs, int to, void *in,
                    int ins, int from);
 
