@@ -25,7 +25,7 @@ struct CudnnChoice { // the engine chosen for one operation
     CudnnDesc plan; // owned by Cudnn; NULL: no engine supports it
     size_t workspace;
     size_t room; // bytes of workspace it was chosen for: faster engines may have needed more
-    bool alike;  // every rank must choose the same
+    bool rank_invariant; // every rank must choose the same
     struct CudnnChoice *next;
 };
 typedef struct CudnnChoice Choice;
@@ -42,13 +42,13 @@ struct CudnnCall {
 static GanStatus cudnn_check(const Cudnn *d, cudnnStatus_t code, const char *what) {
     if (code == CUDNN_STATUS_SUCCESS)
         return GAN_OK;
-    char words[512] = "";
+    char text[512] = "";
     const char *name = d->api->GetErrorString(code), *colon;
-    d->api->GetLastErrorString(words, sizeof words);
-    colon = *words ? ": " : "";
+    d->api->GetLastErrorString(text, sizeof text);
+    colon = *text ? ": " : "";
     return d->cuda ? cuda_library_failed(d->cuda, "cuDNN: %s failed: %s%s%.400s", what, name, colon,
-                                         words)
-                   : fail(GAN_ERR_DEVICE, "cuDNN: %s failed: %s%s%.400s", what, name, colon, words);
+                                         text)
+                   : fail(GAN_ERR_DEVICE, "cuDNN: %s failed: %s%s%.400s", what, name, colon, text);
 }
 
 // --- choosing ------------------------------------------------------------------------------------
@@ -61,15 +61,15 @@ static CudnnDesc make_pack(const Cudnn *d, const CudnnOperation *o, const CUdevi
     void *pointer[CUDNN_PARTS], *room = (void *)(uintptr_t)workspace;
     for (int i = 0; i < n; i++)
         pointer[i] = (void *)(uintptr_t)at[i];
-    CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-    cudnn_set(&m, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, n, uid);
-    cudnn_set(&m, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, n, pointer);
-    cudnn_set(&m, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &room);
-    return cudnn_made(&m);
+    CudnnBuilder m = cudnn_desc_begin(d, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    cudnn_desc_set(&m, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, n, uid);
+    cudnn_desc_set(&m, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, n, pointer);
+    cudnn_desc_set(&m, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &room);
+    return cudnn_desc_finalize(&m);
 }
 
-// The shortest of a few times, in ms.
-static GanStatus time_once(const Cudnn *d, CudnnDesc plan, CudnnDesc pack, CUevent from, CUevent to,
+// The shortest of a few runs of a plan, in ms.
+static GanStatus time_plan(const Cudnn *d, CudnnDesc plan, CudnnDesc pack, CUevent from, CUevent to,
                            float *least) {
     const Cuda *c = d->cuda;
     *least = -1;
@@ -86,27 +86,27 @@ static GanStatus time_once(const Cudnn *d, CudnnDesc plan, CudnnDesc pack, CUeve
     return GAN_OK;
 }
 
-// What a call works on.
+// The memory of a call.
 typedef struct Operands {
     CUdeviceptr at[CUDNN_PARTS]; // of the operation's tensors
     CudaRoom room;
     // Every rank computes this from the same values, and must get the same bits: the first engine
     // that needs no workspace is taken. Neither timing nor the plan cache decides.
-    bool alike;
+    bool rank_invariant;
 } Operands;
 
 // An engine that the heuristics propose but that fails to run is skipped, with a notice.
-static void passed_over(const Cudnn *d, const CudnnOperation *o, const CudnnCandidate *of) {
-    char words[CUDNN_WORDS], all[1500];
-    snprintf(all, sizeof all, "engine %lld of cuDNN is passed over: %.700s: %s",
-             (long long)cudnn_engine(d, of), gan_error(), cudnn_words(o, words));
+static void report_skipped(const Cudnn *d, const CudnnOperation *o, const CudnnCandidate *of) {
+    char text[CUDNN_DESCRIPTION], all[1500];
+    snprintf(all, sizeof all, "cuDNN's engine %lld is skipped: %.700s: %s",
+             (long long)cudnn_engine(d, of), gan_error(), cudnn_describe(o, text));
     device_notice(&d->cuda->base, all);
 }
 
 // The fastest of n candidates, -1 when none runs. They write to the call's own result, which lies
 // in the work memory (never in a slot) and is overwritten by the first run.
-static GanStatus quickest(const Cudnn *d, const CudnnOperation *o, const CudnnCandidate *of, int n,
-                          const Operands *on, int *out) {
+static GanStatus fastest(const Cudnn *d, const CudnnOperation *o, const CudnnCandidate *of, int n,
+                         const Operands *on, int *out) {
     Cuda *c = d->cuda;
     CUevent from = NULL, to = NULL;
     float least = -1;
@@ -117,21 +117,21 @@ static GanStatus quickest(const Cudnn *d, const CudnnOperation *o, const CudnnCa
     for (int i = 0; i < n; i++) {
         CudnnDesc pack = make_pack(d, o, on->at, on->room.at);
         float ms = -1;
-        GanStatus ran = pack ? time_once(d, of[i].plan, pack, from, to, &ms)
-                             : fail(GAN_ERR_DEVICE, "it refuses the addresses");
+        GanStatus ran = pack ? time_plan(d, of[i].plan, pack, from, to, &ms)
+                             : fail(GAN_ERR_DEVICE, "it rejects the variant pack");
         if (ran != GAN_OK)
-            passed_over(d, o, &of[i]);
+            report_skipped(d, o, &of[i]);
         if (pack)
             d->api->DestroyDescriptor(pack);
         if (ms >= 0 && (least < 0 || ms < least)) {
             least = ms;
             *out = i;
         }
-        char words[CUDNN_WORDS];
+        char text[CUDNN_DESCRIPTION];
         st = cuda_wait(c);
         if (st != GAN_OK) { // the context is lost
             st = fail_in(st, "trying engine %lld of cuDNN for %s",
-                         (long long)cudnn_engine(d, &of[i]), cudnn_words(o, words));
+                         (long long)cudnn_engine(d, &of[i]), cudnn_describe(o, text));
             goto out;
         }
     }
@@ -143,37 +143,37 @@ out:
     return st;
 }
 
-// The bytes that an epilogue in a kernel of its own would read and write.
-static int64_t spared(const CudnnOperation *o) {
-    const CudnnTensor *y = cudnn_made_by(o);
+// Bytes that an epilogue would read and write in a separate kernel.
+static int64_t epilogue_traffic(const CudnnOperation *o) {
+    const CudnnTensor *y = cudnn_output(o);
     int64_t n = 2 * (int64_t)dtype_size[y->type];
     for (int i = 0; i < y->n; i++)
         n *= y->dim[i];
     return n;
 }
 
-// Where engines are searched, until some are found. The fallback modes are not used with an
-// epilogue, whose saving a slow engine would lose.
+// Queries in order, until one finds engines. The fallback modes are not used with an epilogue: a
+// slow engine would lose what it saves.
 static const struct {
     cudnnBackendHeurMode_t mode;
-    CudnnEngines engines;
-} places[] = {{CUDNN_HEUR_MODE_A, CudnnReady},
-              {CUDNN_HEUR_MODE_A, CudnnCompiled},
-              {CUDNN_HEUR_MODE_FALLBACK, CudnnReady},
-              {CUDNN_HEUR_MODE_FALLBACK, CudnnCompiled}};
+    CudnnEngineKind engines;
+} searches[] = {{CUDNN_HEUR_MODE_A, CudnnPrecompiled},
+                {CUDNN_HEUR_MODE_A, CudnnRuntimeCompiled},
+                {CUDNN_HEUR_MODE_FALLBACK, CudnnPrecompiled},
+                {CUDNN_HEUR_MODE_FALLBACK, CudnnRuntimeCompiled}};
 
 static int candidates(Cudnn *d, const Choice *c, CudnnCandidate of[TIMED]) {
     const CudnnOperation *o = &c->operation;
     bool plain = !cudnn_has_epilogue(o);
-    CudnnDesc graph = cudnn_graph(d, o);
+    CudnnDesc graph = cudnn_operation_graph(d, o);
     int n = 0;
-    for (size_t i = 0; graph && !n && i < sizeof places / sizeof *places; i++) {
-        bool compiled = places[i].engines == CudnnCompiled;
-        int most = !d->handle || c->alike ? 1 : compiled ? COMPILED : TIMED;
-        const CudnnWish wish = {o, places[i].engines, c->room};
-        if (plain ||
-            (places[i].mode == CUDNN_HEUR_MODE_A && (!compiled || spared(o) >= WORTH_COMPILING)))
-            n = cudnn_ask(d, &wish, graph, places[i].mode, of, most);
+    for (size_t i = 0; graph && !n && i < sizeof searches / sizeof *searches; i++) {
+        bool compiled = searches[i].engines == CudnnRuntimeCompiled;
+        int most = !d->handle || c->rank_invariant ? 1 : compiled ? COMPILED : TIMED;
+        const CudnnFilter filter = {o, searches[i].engines, c->room};
+        if (plain || (searches[i].mode == CUDNN_HEUR_MODE_A &&
+                      (!compiled || epilogue_traffic(o) >= WORTH_COMPILING)))
+            n = cudnn_query_heuristics(d, &filter, graph, searches[i].mode, of, most);
     }
     return n;
 }
@@ -183,14 +183,14 @@ static GanStatus choose(Cudnn *d, Choice *choice, const Operands *on) {
     const CudnnOperation *o = &choice->operation;
     CudnnCandidate of[TIMED];
     int best = 0, n = candidates(d, choice, of);
-    GanStatus st = n && d->handle ? quickest(d, o, of, n, on, &best) : GAN_OK; // one must run, too
+    GanStatus st = n && d->handle ? fastest(d, o, of, n, on, &best) : GAN_OK; // one must run, too
     for (int i = 0; i < n; i++)
         if (i != best || st != GAN_OK)
             cudnn_candidate_free(d, of[i]);
     if (!n || best < 0 || st != GAN_OK)
         return st;
-    cudnn_keep(d, of[best].config);
-    choice->plan = cudnn_keep(d, of[best].plan);
+    cudnn_own(d, of[best].config);
+    choice->plan = cudnn_own(d, of[best].plan);
     choice->workspace = of[best].workspace;
     return GAN_OK;
 }
@@ -225,7 +225,7 @@ static bool plan_json(const Cudnn *d, CudnnDesc plan, Arena *a, Str *out) {
            got == n;
 }
 
-// What cannot be written is not kept, and that is no error.
+// A plan that cannot be written is not cached, which is no error.
 static void plan_save(const Cudnn *d, const Choice *c, Arena scratch) {
     Str json;
     if (!plan_json(d, c->plan, &scratch, &json))
@@ -254,11 +254,11 @@ static bool plan_find(Cudnn *d, Choice *c, Arena scratch) {
     if (!cache_get(&scratch, cache_file(d, &c->operation, &scratch), &file) ||
         !read_file(file, &workspace, &json) || workspace > c->room)
         return false;
-    CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    cudnn_set_plan_card(&m);
-    cudnn_set(&m, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, (int64_t)json.len,
-              json.ptr);
-    CudnnDesc plan = cudnn_keep(d, cudnn_made(&m));
+    CudnnBuilder m = cudnn_desc_begin(d, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    cudnn_desc_set_device(&m);
+    cudnn_desc_set(&m, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                   (int64_t)json.len, json.ptr);
+    CudnnDesc plan = cudnn_own(d, cudnn_desc_finalize(&m));
     if (!plan || !cudnn_workspace(d, plan, &says) || says > c->room)
         return false;
     c->plan = plan;
@@ -270,7 +270,7 @@ static bool plan_find(Cudnn *d, Choice *c, Arena scratch) {
 // room than there was then.
 static bool choice_fits(const Choice *c, const Operands *on) {
     const size_t room = on->room.bytes;
-    if (c->alike != on->alike)
+    if (c->rank_invariant != on->rank_invariant)
         return false;
     return c->plan ? c->workspace <= room : c->room >= room;
 }
@@ -286,8 +286,8 @@ static GanStatus choice_of(Cudnn *d, const CudnnOperation *o, const Operands *on
     Choice *c = arena_new(&d->arena, Choice);
     memcpy(&c->operation, o, sizeof *o);
     c->room = on->room.bytes;
-    c->alike = on->alike;
-    bool keeps = d->cuda && d->cuda->cache_dir.len && !c->alike;
+    c->rank_invariant = on->rank_invariant;
+    bool keeps = d->cuda && d->cuda->cache_dir.len && !c->rank_invariant;
     if (!keeps || !plan_find(d, c, d->arena)) {
         TRY(choose(d, c, on));
         if (keeps && c->plan)
@@ -310,16 +310,16 @@ static bool addresses(const Plan *p, Memory m, const uint32_t *node, int n, CUde
     return all;
 }
 
-typedef struct Asked { // for a call
+typedef struct PlanRequest { // of a call, for an execution plan
     CudnnCalls *calls;
     const Plan *p;
     Memory m;
     const Epilogue *e; // NULL: none
     Operands on;
-    const Choice *choice; // out; NULL, or without a plan: the library does not do it
-} Asked;
+    const Choice *choice; // out; NULL, or without a plan: the library does not support it
+} PlanRequest;
 
-static GanStatus ask_for(Asked *q, CudnnOperation *o, uint32_t node[CUDNN_PARTS]) {
+static GanStatus request_plan(PlanRequest *q, CudnnOperation *o, uint32_t node[CUDNN_PARTS]) {
     q->choice = NULL;
     if (q->e && !cudnn_add_epilogue(&q->p->func->g, q->e, o, node))
         return GAN_OK;
@@ -329,7 +329,7 @@ static GanStatus ask_for(Asked *q, CudnnOperation *o, uint32_t node[CUDNN_PARTS]
 }
 
 // The operation's choice; a product is tried as a convolution first.
-static GanStatus prepare_choice(Asked *q, uint32_t id) {
+static GanStatus prepare_choice(PlanRequest *q, uint32_t id) {
     const Graph *g = &q->p->func->g;
     CudnnOperation o, conv;
     uint32_t node[CUDNN_PARTS], turned[CUDNN_PARTS];
@@ -338,14 +338,14 @@ static GanStatus prepare_choice(Asked *q, uint32_t id) {
         return GAN_OK;
     memcpy(turned, node, sizeof node);
     if (dot && cudnn_dot_as_conv(&o, &conv, turned)) {
-        TRY(ask_for(q, &conv, turned));
+        TRY(request_plan(q, &conv, turned));
         if (q->choice && q->choice->plan)
             return GAN_OK;
     }
-    return ask_for(q, &o, node);
+    return request_plan(q, &o, node);
 }
 
-static GanStatus prepare(Asked *q, uint32_t id, CudnnCall **out) {
+static GanStatus prepare(PlanRequest *q, uint32_t id, CudnnCall **out) {
     CudnnCalls *calls = q->calls;
     TRY(prepare_choice(q, id));
     if (!q->choice || !q->choice->plan)
@@ -354,13 +354,13 @@ static GanStatus prepare(Asked *q, uint32_t id, CudnnCall **out) {
     *call = (CudnnCall){.choice = q->choice, .dnn = calls->dnn, .next = calls->last};
     call->pack = make_pack(call->dnn, &q->choice->operation, q->on.at, q->on.room.at);
     if (!call->pack)
-        return fail(GAN_ERR_DEVICE, "cuDNN refuses the addresses of a convolution or product");
+        return fail(GAN_ERR_DEVICE, "cuDNN rejects the variant pack of a convolution or product");
     calls->last = *out = call;
     return GAN_OK;
 }
 
 // Computed from weights and state alone, which all ranks have.
-static bool on_every_rank(const Cudnn *d, const Graph *g, uint32_t id) {
+static bool is_rank_invariant(const Cudnn *d, const Graph *g, uint32_t id) {
     return d->cuda && comm_size(d->cuda->base.options.comm) > 1 && !node_type(g, id)->batched &&
            !node_type(g, node_in(g, id, 0))->batched && !node_type(g, node_in(g, id, 1))->batched;
 }
@@ -371,9 +371,9 @@ size_t cudnn_call_workspace(const CudnnCall *call) {
 
 GanStatus cudnn_prepare(CudnnCalls *calls, const Plan *p, uint32_t id, const Epilogue *e, Memory m,
                         CudnnCall **out) {
-    Asked q = {.calls = calls, .p = p, .m = m, .e = e, .on.room = calls->room};
-    q.on.alike = on_every_rank(calls->dnn, &p->func->g, id);
-    q.on.room.bytes = q.on.alike ? 0 : q.on.room.bytes;
+    PlanRequest q = {.calls = calls, .p = p, .m = m, .e = e, .on.room = calls->room};
+    q.on.rank_invariant = is_rank_invariant(calls->dnn, &p->func->g, id);
+    q.on.room.bytes = q.on.rank_invariant ? 0 : q.on.room.bytes;
     *out = NULL;
     calls->dnn->arena.oom = calls->arena->oom; // for as long as this call
     GanStatus st = prepare(&q, id, out);
@@ -383,11 +383,11 @@ GanStatus cudnn_prepare(CudnnCalls *calls, const Plan *p, uint32_t id, const Epi
 
 GanStatus cudnn_run(const CudnnCall *call) {
     const Cudnn *d = call->dnn;
-    char words[CUDNN_WORDS];
+    char text[CUDNN_DESCRIPTION];
     cudnnStatus_t code = d->api->Execute(d->handle, call->choice->plan, call->pack);
     return code == CUDNN_STATUS_SUCCESS
                ? GAN_OK
-               : cudnn_check(d, code, cudnn_words(&call->choice->operation, words));
+               : cudnn_check(d, code, cudnn_describe(&call->choice->operation, text));
 }
 
 void cudnn_release(CudnnCalls *calls) {
@@ -399,7 +399,7 @@ void cudnn_release(CudnnCalls *calls) {
     calls->last = NULL;
 }
 
-// --- the library's best --------------------------------------------------------------------------
+// --- matrix product rate -------------------------------------------------------------------------
 
 // The events around one run of a choice.
 static GanStatus time_choice(const Cudnn *d, const Choice *choice, const Operands *on, float *ms) {
@@ -410,7 +410,7 @@ static GanStatus time_choice(const Cudnn *d, const Choice *choice, const Operand
     TRY_OUT(cuda_check(c, c->cu->EventCreate(&from, CU_EVENT_DEFAULT), "creating an event"));
     TRY_OUT(cuda_check(c, c->cu->EventCreate(&to, CU_EVENT_DEFAULT), "creating an event"));
     *ms = -1;
-    if (pack && time_once(d, choice->plan, pack, from, to, ms) != GAN_OK)
+    if (pack && time_plan(d, choice->plan, pack, from, to, ms) != GAN_OK)
         *ms = -1;
 out:
     if (from)
@@ -465,10 +465,10 @@ GanStatus cudnn_open_for(const CudnnApi *api, Str properties, bool no_tf32, Cudn
     *d = (Cudnn){.api = api, .no_tf32 = no_tf32};
     GanStatus st = arena_init(&d->arena, (size_t)1 << 30);
     if (st == GAN_OK && properties.len) {
-        CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
-        cudnn_set(&m, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
-                  (int64_t)properties.len, properties.ptr);
-        d->card = cudnn_made(&m);
+        CudnnBuilder m = cudnn_desc_begin(d, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+        cudnn_desc_set(&m, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                       (int64_t)properties.len, properties.ptr);
+        d->card = cudnn_desc_finalize(&m);
         st = d->card ? GAN_OK : cudnn_check(d, m.status, "reading a card's properties");
     }
     if (st == GAN_OK)

@@ -43,12 +43,12 @@ static_assert(sizeof(CudnnTensor) ==
               "operations are compared as bytes");
 
 // Which of the three is computed.
-static inline int cudnn_result(CudnnKind k) {
+static inline int cudnn_output_index(CudnnKind k) {
     return k == CudnnData ? 0 : k == CudnnWeights ? 1 : 2;
 }
 
-static inline const CudnnTensor *cudnn_made_by(const CudnnOperation *o) {
-    return &o->tensor[cudnn_result(o->kind)];
+static inline const CudnnTensor *cudnn_output(const CudnnOperation *o) {
+    return &o->tensor[cudnn_output_index(o->kind)];
 }
 
 enum { CUDNN_PARTS = 4 }; // tensors of an operation in memory: the three and the bias
@@ -75,18 +75,19 @@ struct Cudnn {
     VEC(CudnnDesc) owned; // released last to first
 };
 
-// Builds a descriptor: after the first failure the remaining calls do nothing.
-typedef struct CudnnMaker {
+// Builds a descriptor: after the first failure the remaining calls do nothing, and finalizing gives
+// NULL.
+typedef struct CudnnBuilder {
     const Cudnn *d;
     CudnnDesc desc;
     cudnnStatus_t status;
-} CudnnMaker;
-CudnnMaker cudnn_make(const Cudnn *d, cudnnBackendDescriptorType_t type);
-void cudnn_set(CudnnMaker *m, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
-               int64_t n, const void *value);
-void cudnn_set_plan_card(CudnnMaker *m);        // sets the card that a plan is for
-CudnnDesc cudnn_made(CudnnMaker *m);            // NULL when any step failed
-CudnnDesc cudnn_keep(Cudnn *d, CudnnDesc desc); // d owns it from here on
+} CudnnBuilder;
+CudnnBuilder cudnn_desc_begin(const Cudnn *d, cudnnBackendDescriptorType_t type);
+void cudnn_desc_set(CudnnBuilder *m, cudnnBackendAttributeName_t name,
+                    cudnnBackendAttributeType_t type, int64_t n, const void *value);
+void cudnn_desc_set_device(CudnnBuilder *m); // of an execution plan
+CudnnDesc cudnn_desc_finalize(CudnnBuilder *m);
+CudnnDesc cudnn_own(Cudnn *d, CudnnDesc desc);                     // d owns it from here on
 bool cudnn_workspace(const Cudnn *d, CudnnDesc plan, size_t *out); // false: not known
 
 typedef struct CudnnCandidate {
@@ -94,25 +95,26 @@ typedef struct CudnnCandidate {
     size_t workspace;
 } CudnnCandidate;
 // The operation and its epilogue as a graph, owned by d. NULL where the library refuses it.
-CudnnDesc cudnn_graph(Cudnn *d, const CudnnOperation *o);
-typedef enum CudnnEngines {
-    CudnnReady,    // precompiled kernels
-    CudnnCompiled, // runtime fusion: compiled for the graph, half a second each
-} CudnnEngines;
-// What an engine must be.
-typedef struct CudnnWish {
+CudnnDesc cudnn_operation_graph(Cudnn *d, const CudnnOperation *o);
+typedef enum CudnnEngineKind {
+    CudnnPrecompiled,     // its kernels are part of the library
+    CudnnRuntimeCompiled, // runtime fusion: compiled for the graph, half a second each
+} CudnnEngineKind;
+// The engines that a query accepts.
+typedef struct CudnnFilter {
     const CudnnOperation *operation;
-    CudnnEngines engines;
-    size_t room; // bytes of workspace available
-} CudnnWish;
-enum { CUDNN_WORDS = 480 };
+    CudnnEngineKind engines;
+    size_t workspace; // at most, bytes
+} CudnnFilter;
+enum { CUDNN_DESCRIPTION = 480 };
 // "input gradient, f32 [32, 64, 16, 16] [128, 64, 4, 4] [32, 128, 8, 8], stride 2 2, ...": enough
 // to reproduce the query.
-const char *cudnn_words(const CudnnOperation *o, char out[CUDNN_WORDS]);
+const char *cudnn_describe(const CudnnOperation *o, char out[CUDNN_DESCRIPTION]);
 int64_t cudnn_engine(const Cudnn *d, const CudnnCandidate *c); // its global index, or -1
-// Queries one heuristics mode for at most `most` candidates, the best first; returns their number.
-int cudnn_ask(const Cudnn *d, const CudnnWish *w, CudnnDesc graph, cudnnBackendHeurMode_t mode,
-              CudnnCandidate *out, int most);
+// Queries the engine heuristics in one mode. Returns the number of candidates, at most `most`, the
+// best first.
+int cudnn_query_heuristics(const Cudnn *d, const CudnnFilter *filter, CudnnDesc graph,
+                           cudnnBackendHeurMode_t mode, CudnnCandidate *out, int most);
 void cudnn_candidate_free(const Cudnn *d, CudnnCandidate c);
 
 // --- cuda_dnn.c, cuda_dnn_conv.c, cuda_dnn_dot.c -------------------------------------------------

@@ -59,12 +59,12 @@ bool cudnn_read_conv(const Graph *g, uint32_t id, CudnnOperation *out, uint32_t 
 
 bool cudnn_add_epilogue(const Graph *g, const Epilogue *e, CudnnOperation *o,
                         uint32_t node[CUDNN_PARTS]) {
-    const CudnnTensor *y = cudnn_made_by(o);
+    const CudnnTensor *y = cudnn_output(o);
     if ((o->kind != CudnnForward && o->kind != CudnnData) ||
         y->dim[1] != node_type(g, e->result)->dim[0] || y->stride[1] != 1)
         return false;
     o->epilogue = (CudnnEpilogue){.act = (int)e->act, .slope = (float)e->slope};
-    node[cudnn_result(o->kind)] = e->result;
+    node[cudnn_output_index(o->kind)] = e->result;
     node[3] = e->bias;
     if (e->bias) {
         o->epilogue.biased = 1;

@@ -11,44 +11,44 @@ enum {
 
 // --- descriptors ---------------------------------------------------------------------------------
 
-CudnnMaker cudnn_make(const Cudnn *d, cudnnBackendDescriptorType_t type) {
-    CudnnMaker m = {.d = d};
+CudnnBuilder cudnn_desc_begin(const Cudnn *d, cudnnBackendDescriptorType_t type) {
+    CudnnBuilder m = {.d = d};
     m.status = d->api->CreateDescriptor(type, &m.desc);
     return m;
 }
 
-void cudnn_set(CudnnMaker *m, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
-               int64_t n, const void *value) {
+void cudnn_desc_set(CudnnBuilder *m, cudnnBackendAttributeName_t name,
+                    cudnnBackendAttributeType_t type, int64_t n, const void *value) {
     if (m->status == CUDNN_STATUS_SUCCESS)
         m->status = m->d->api->SetAttribute(m->desc, name, type, n, value);
 }
 
-// A part that failed makes the whole fail.
-static void set_desc(CudnnMaker *m, cudnnBackendAttributeName_t name, CudnnDesc value) {
+// A descriptor that contains one that failed (NULL) fails too.
+static void set_desc(CudnnBuilder *m, cudnnBackendAttributeName_t name, CudnnDesc value) {
     if (value)
-        cudnn_set(m, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
+        cudnn_desc_set(m, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
     else if (m->status == CUDNN_STATUS_SUCCESS)
         m->status = CUDNN_STATUS_NOT_SUPPORTED;
 }
 
 // A present card is given by the handle. Only an absent one is described by its properties, which
 // needs cuDNN 9.8.
-static void set_handle(CudnnMaker *m, cudnnBackendAttributeName_t name) {
+static void set_handle(CudnnBuilder *m, cudnnBackendAttributeName_t name) {
     if (m->d->handle)
-        cudnn_set(m, name, CUDNN_TYPE_HANDLE, 1, &m->d->handle);
+        cudnn_desc_set(m, name, CUDNN_TYPE_HANDLE, 1, &m->d->handle);
 }
 
-static void set_described(CudnnMaker *m, cudnnBackendAttributeName_t name) {
+static void set_described(CudnnBuilder *m, cudnnBackendAttributeName_t name) {
     if (!m->d->handle)
         set_desc(m, name, m->d->card);
 }
 
-void cudnn_set_plan_card(CudnnMaker *m) {
+void cudnn_desc_set_device(CudnnBuilder *m) {
     set_handle(m, CUDNN_ATTR_EXECUTION_PLAN_HANDLE);
     set_described(m, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
 }
 
-CudnnDesc cudnn_made(CudnnMaker *m) {
+CudnnDesc cudnn_desc_finalize(CudnnBuilder *m) {
     if (m->status == CUDNN_STATUS_SUCCESS)
         m->status = m->d->api->Finalize(m->desc);
     if (m->status == CUDNN_STATUS_SUCCESS)
@@ -58,7 +58,7 @@ CudnnDesc cudnn_made(CudnnMaker *m) {
     return NULL;
 }
 
-CudnnDesc cudnn_keep(Cudnn *d, CudnnDesc desc) {
+CudnnDesc cudnn_own(Cudnn *d, CudnnDesc desc) {
     if (desc)
         vec_push(&d->arena, &d->owned, desc);
     return desc;
@@ -86,53 +86,53 @@ static bool data_type(Dtype t, cudnnDataType_t *out) {
     return false;
 }
 
-// What tensors of a graph are called: 1 to 3 an operation's own, 4 the bias, then those between its
-// nodes, which are nowhere in memory.
-enum { UidBias = CUDNN_PARTS, UidBetween };
+// Unique ids of a graph's tensors: 1 to 3 an operation's own, 4 the bias, then virtual tensors,
+// which pass from node to node without being in memory.
+enum { UidBias = CUDNN_PARTS, UidVirtual };
 
 static CudnnDesc make_tensor(Cudnn *d, const CudnnTensor *t, int64_t uid) {
     const int64_t alignment = 16;
-    const bool nowhere = uid >= UidBetween;
+    const bool is_virtual = uid >= UidVirtual;
     cudnnDataType_t type;
     if (!data_type(t->type, &type))
         return NULL;
-    CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-    cudnn_set(&m, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
-    cudnn_set(&m, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, t->n, t->dim);
-    cudnn_set(&m, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, t->n, t->stride);
-    cudnn_set(&m, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &uid);
-    cudnn_set(&m, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment);
-    if (nowhere)
-        cudnn_set(&m, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &nowhere);
-    return cudnn_keep(d, cudnn_made(&m));
+    CudnnBuilder m = cudnn_desc_begin(d, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+    cudnn_desc_set(&m, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
+    cudnn_desc_set(&m, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, t->n, t->dim);
+    cudnn_desc_set(&m, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, t->n, t->stride);
+    cudnn_desc_set(&m, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &uid);
+    cudnn_desc_set(&m, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment);
+    if (is_virtual)
+        cudnn_desc_set(&m, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual);
+    return cudnn_own(d, cudnn_desc_finalize(&m));
 }
 
-static CudnnDesc make_geometry(Cudnn *d, const CudnnOperation *o) {
+static CudnnDesc make_convolution(Cudnn *d, const CudnnOperation *o) {
     const int64_t n = o->space;
     const cudnnDataType_t type = CUDNN_DATA_FLOAT;
     const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
-    CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
-    cudnn_set(&m, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &n);
-    cudnn_set(&m, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
-    cudnn_set(&m, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
-    cudnn_set(&m, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, n, o->before);
-    cudnn_set(&m, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, n, o->after);
-    cudnn_set(&m, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, n, o->dilation);
-    cudnn_set(&m, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, n, o->stride);
-    return cudnn_keep(d, cudnn_made(&m));
+    CudnnBuilder m = cudnn_desc_begin(d, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+    cudnn_desc_set(&m, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &n);
+    cudnn_desc_set(&m, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
+    cudnn_desc_set(&m, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
+    cudnn_desc_set(&m, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, n, o->before);
+    cudnn_desc_set(&m, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, n, o->after);
+    cudnn_desc_set(&m, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, n, o->dilation);
+    cudnn_desc_set(&m, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, n, o->stride);
+    return cudnn_own(d, cudnn_desc_finalize(&m));
 }
 
 static CudnnDesc make_product(Cudnn *d) {
     const cudnnDataType_t type = CUDNN_DATA_FLOAT;
-    CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_MATMUL_DESCRIPTOR);
-    cudnn_set(&m, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
-    return cudnn_keep(d, cudnn_made(&m));
+    CudnnBuilder m = cudnn_desc_begin(d, CUDNN_BACKEND_MATMUL_DESCRIPTOR);
+    cudnn_desc_set(&m, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
+    return cudnn_own(d, cudnn_desc_finalize(&m));
 }
 
-// What the library calls an operation's parts.
+// Descriptor types and attributes of each kind of operation.
 static const struct {
     cudnnBackendDescriptorType_t type;
-    cudnnBackendAttributeName_t about, tensor[3], alpha, beta; // the last two of a convolution
+    cudnnBackendAttributeName_t descriptor, tensor[3], alpha, beta; // the last two of a convolution
 } names[CudnnKinds] = {
     [CudnnForward] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
                       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
@@ -166,47 +166,48 @@ static const struct {
 // The convolution or product, its result `y`.
 static CudnnDesc make_operation(Cudnn *d, const CudnnOperation *o, CudnnDesc y) {
     const float one = 1, zero = 0;
-    CudnnDesc about = o->kind == CudnnMatmul ? make_product(d) : make_geometry(d, o);
-    CudnnMaker m = cudnn_make(d, names[o->kind].type);
-    set_desc(&m, names[o->kind].about, about);
+    CudnnDesc descriptor = o->kind == CudnnMatmul ? make_product(d) : make_convolution(d, o);
+    CudnnBuilder m = cudnn_desc_begin(d, names[o->kind].type);
+    set_desc(&m, names[o->kind].descriptor, descriptor);
     for (int i = 0; i < 3; i++)
         set_desc(&m, names[o->kind].tensor[i],
-                 i == cudnn_result(o->kind) ? y : make_tensor(d, &o->tensor[i], i + 1));
+                 i == cudnn_output_index(o->kind) ? y : make_tensor(d, &o->tensor[i], i + 1));
     if (o->kind != CudnnMatmul) {
-        cudnn_set(&m, names[o->kind].alpha, CUDNN_TYPE_FLOAT, 1, &one);
-        cudnn_set(&m, names[o->kind].beta, CUDNN_TYPE_FLOAT, 1, &zero);
+        cudnn_desc_set(&m, names[o->kind].alpha, CUDNN_TYPE_FLOAT, 1, &one);
+        cudnn_desc_set(&m, names[o->kind].beta, CUDNN_TYPE_FLOAT, 1, &zero);
     }
-    return cudnn_keep(d, cudnn_made(&m));
+    return cudnn_own(d, cudnn_desc_finalize(&m));
 }
 
 static const cudnnPointwiseMode_t act_mode[] = {[ActRelu] = CUDNN_POINTWISE_RELU_FWD,
                                                 [ActLeaky] = CUDNN_POINTWISE_RELU_FWD,
                                                 [ActTanh] = CUDNN_POINTWISE_TANH_FWD};
 
-// y = x + b, or the act of x where b is NULL.
+// y = x + b, or the activation of x where b is NULL.
 static CudnnDesc make_pointwise(Cudnn *d, const CudnnEpilogue *e, CudnnDesc x, CudnnDesc b,
                                 CudnnDesc y) {
     const cudnnDataType_t type = CUDNN_DATA_FLOAT;
     const cudnnPointwiseMode_t mode = b ? CUDNN_POINTWISE_ADD : act_mode[e->act];
     const double slope = (double)e->slope;
-    CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-    cudnn_set(&m, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
-    cudnn_set(&m, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &type);
+    CudnnBuilder m = cudnn_desc_begin(d, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+    cudnn_desc_set(&m, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
+    cudnn_desc_set(&m, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &type);
     if (!b && e->act == ActLeaky)
-        cudnn_set(&m, CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE, CUDNN_TYPE_DOUBLE, 1, &slope);
-    CudnnDesc about = cudnn_keep(d, cudnn_made(&m));
-    m = cudnn_make(d, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-    set_desc(&m, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, about);
+        cudnn_desc_set(&m, CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE, CUDNN_TYPE_DOUBLE, 1,
+                       &slope);
+    CudnnDesc descriptor = cudnn_own(d, cudnn_desc_finalize(&m));
+    m = cudnn_desc_begin(d, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    set_desc(&m, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, descriptor);
     set_desc(&m, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
     if (b)
         set_desc(&m, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
     set_desc(&m, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
-    return cudnn_keep(d, cudnn_made(&m));
+    return cudnn_own(d, cudnn_desc_finalize(&m));
 }
 
-// One number a channel of what is made.
+// One number for each channel of the output.
 static CudnnTensor bias_of(const CudnnOperation *o) {
-    const CudnnTensor *y = cudnn_made_by(o);
+    const CudnnTensor *y = cudnn_output(o);
     CudnnTensor b = {.n = y->n, .type = o->epilogue.bias};
     for (int i = 0; i < b.n; i++) {
         b.dim[i] = i == 1 ? y->dim[1] : 1;
@@ -215,22 +216,22 @@ static CudnnTensor bias_of(const CudnnOperation *o) {
     return b;
 }
 
-// What lies between two nodes is computed in f32.
-static CudnnDesc make_between(Cudnn *d, const CudnnOperation *o, int64_t uid) {
-    CudnnTensor t = *cudnn_made_by(o);
+// A virtual tensor, the output of one node and the input of the next. It is computed in f32.
+static CudnnDesc make_virtual(Cudnn *d, const CudnnOperation *o, int64_t uid) {
+    CudnnTensor t = *cudnn_output(o);
     t.type = DtF32;
     return make_tensor(d, &t, uid);
 }
 
-CudnnDesc cudnn_graph(Cudnn *d, const CudnnOperation *o) {
+CudnnDesc cudnn_operation_graph(Cudnn *d, const CudnnOperation *o) {
     const CudnnEpilogue *e = &o->epilogue;
-    CudnnDesc node[3], y = make_tensor(d, cudnn_made_by(o), cudnn_result(o->kind) + 1);
-    int64_t n = 0, uid = UidBetween;
-    CudnnDesc x = cudnn_has_epilogue(o) ? make_between(d, o, uid++) : y;
+    CudnnDesc node[3], y = make_tensor(d, cudnn_output(o), cudnn_output_index(o->kind) + 1);
+    int64_t n = 0, uid = UidVirtual;
+    CudnnDesc x = cudnn_has_epilogue(o) ? make_virtual(d, o, uid++) : y;
     node[n++] = make_operation(d, o, x);
     if (e->biased) {
         CudnnTensor bias = bias_of(o);
-        CudnnDesc sum = e->act != ActNone ? make_between(d, o, uid++) : y;
+        CudnnDesc sum = e->act != ActNone ? make_virtual(d, o, uid++) : y;
         node[n++] = make_pointwise(d, e, x, make_tensor(d, &bias, UidBias), sum);
         x = sum;
     }
@@ -239,52 +240,53 @@ CudnnDesc cudnn_graph(Cudnn *d, const CudnnOperation *o) {
     for (int64_t i = 0; i < n; i++)
         if (!node[i])
             return NULL;
-    CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    cudnn_set(&m, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, n, node);
+    CudnnBuilder m = cudnn_desc_begin(d, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    cudnn_desc_set(&m, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, n, node);
     set_handle(&m, CUDNN_ATTR_OPERATIONGRAPH_HANDLE);
-    return cudnn_keep(d, cudnn_made(&m));
+    return cudnn_own(d, cudnn_desc_finalize(&m));
 }
 
-// --- words ---------------------------------------------------------------------------------------
+// --- description ---------------------------------------------------------------------------------
 
 typedef struct Line {
     char *at;
     size_t n;
 } Line;
 
-static void say(Line *l, const char *format, ...) {
+static void append(Line *l, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    int n = vsnprintf(l->at + l->n, CUDNN_WORDS - l->n, format, args);
+    int n = vsnprintf(l->at + l->n, CUDNN_DESCRIPTION - l->n, format, args);
     va_end(args);
-    l->n = n < 0 || l->n + (size_t)n >= CUDNN_WORDS ? CUDNN_WORDS - 1 : l->n + (size_t)n;
+    l->n =
+        n < 0 || l->n + (size_t)n >= CUDNN_DESCRIPTION ? CUDNN_DESCRIPTION - 1 : l->n + (size_t)n;
 }
 
-static void say_list(Line *l, const char *what, const int64_t *x, int n) {
-    say(l, "%s", what);
+static void append_list(Line *l, const char *what, const int64_t *x, int n) {
+    append(l, "%s", what);
     for (int i = 0; i < n; i++)
-        say(l, "%s%lld", i ? " " : "", (long long)x[i]);
+        append(l, "%s%lld", i ? " " : "", (long long)x[i]);
 }
 
-const char *cudnn_words(const CudnnOperation *o, char out[CUDNN_WORDS]) {
+const char *cudnn_describe(const CudnnOperation *o, char out[CUDNN_DESCRIPTION]) {
     static const char *const kind[CudnnKinds] = {"convolution", "input gradient", "weight gradient",
                                                  "product"};
     Line l = {out, 0};
-    say(&l, "%s", kind[o->kind]);
+    append(&l, "%s", kind[o->kind]);
     for (int i = 0; i < 3; i++) {
         const CudnnTensor *t = &o->tensor[i];
-        say(&l, "%s%s [", i ? ", " : " of ", dtype_name[t->type]);
-        say_list(&l, "", t->dim, t->n);
-        say_list(&l, "] by ", t->stride, t->n);
+        append(&l, "%s%s [", i ? ", " : " of ", dtype_name[t->type]);
+        append_list(&l, "", t->dim, t->n);
+        append_list(&l, "] by ", t->stride, t->n);
     }
     if (o->space) {
-        say_list(&l, "; stride ", o->stride, o->space);
-        say_list(&l, ", dilation ", o->dilation, o->space);
-        say_list(&l, ", pads ", o->before, o->space);
-        say_list(&l, " and ", o->after, o->space);
+        append_list(&l, "; stride ", o->stride, o->space);
+        append_list(&l, ", dilation ", o->dilation, o->space);
+        append_list(&l, ", pads ", o->before, o->space);
+        append_list(&l, " and ", o->after, o->space);
     }
     if (cudnn_has_epilogue(o))
-        say(&l, "; %s%s", o->epilogue.biased ? "bias, " : "", act_name[o->epilogue.act]);
+        append(&l, "; %s%s", o->epilogue.biased ? "bias, " : "", act_name[o->epilogue.act]);
     return out;
 }
 
@@ -320,7 +322,7 @@ static bool is_compiled(const Cudnn *d, CudnnDesc engine) {
     return false;
 }
 
-static bool engine_allowed(const Cudnn *d, const CudnnWish *w, CudnnDesc config) {
+static bool engine_allowed(const Cudnn *d, const CudnnFilter *filter, CudnnDesc config) {
     cudnnBackendNumericalNote_t note[NOTES_MOST];
     int64_t n = 0, one = 0;
     CudnnDesc engine = NULL;
@@ -331,9 +333,9 @@ static bool engine_allowed(const Cudnn *d, const CudnnWish *w, CudnnDesc config)
                              &one, &engine) == CUDNN_STATUS_SUCCESS &&
         d->api->GetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
                              NOTES_MOST, &n, note) == CUDNN_STATUS_SUCCESS &&
-        n <= NOTES_MOST && is_compiled(d, engine) == (w->engines == CudnnCompiled);
+        n <= NOTES_MOST && is_compiled(d, engine) == (filter->engines == CudnnRuntimeCompiled);
     for (int64_t i = 0; fine && i < n; i++)
-        fine = note_allowed(d, w->operation, note[i]);
+        fine = note_allowed(d, filter->operation, note[i]);
     if (engine)
         d->api->DestroyDescriptor(engine);
     return fine;
@@ -372,31 +374,32 @@ bool cudnn_workspace(const Cudnn *d, CudnnDesc plan, size_t *out) {
 }
 
 // Takes ownership of the config. False: its engine does not support this card, or may not be used.
-static bool candidate_make(const Cudnn *d, const CudnnWish *w, CudnnDesc config,
+static bool candidate_make(const Cudnn *d, const CudnnFilter *filter, CudnnDesc config,
                            CudnnCandidate *out) {
     *out = (CudnnCandidate){.config = config};
-    if (engine_allowed(d, w, config)) {
-        CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    if (engine_allowed(d, filter, config)) {
+        CudnnBuilder m = cudnn_desc_begin(d, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
         set_desc(&m, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
-        cudnn_set_plan_card(&m);
-        out->plan = cudnn_made(&m);
+        cudnn_desc_set_device(&m);
+        out->plan = cudnn_desc_finalize(&m);
     }
-    if (out->plan && cudnn_workspace(d, out->plan, &out->workspace) && out->workspace <= w->room)
+    if (out->plan && cudnn_workspace(d, out->plan, &out->workspace) &&
+        out->workspace <= filter->workspace)
         return true;
     cudnn_candidate_free(d, *out);
     return false;
 }
 
-int cudnn_ask(const Cudnn *d, const CudnnWish *w, CudnnDesc graph, cudnnBackendHeurMode_t mode,
-              CudnnCandidate *out, int most) {
+int cudnn_query_heuristics(const Cudnn *d, const CudnnFilter *filter, CudnnDesc graph,
+                           cudnnBackendHeurMode_t mode, CudnnCandidate *out, int most) {
     CudnnDesc config[CANDIDATES_MOST] = {NULL};
     int64_t n = 0;
     int found = 0;
-    CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    CudnnBuilder m = cudnn_desc_begin(d, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     set_desc(&m, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
-    cudnn_set(&m, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+    cudnn_desc_set(&m, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
     set_described(&m, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP);
-    CudnnDesc heuristics = cudnn_made(&m);
+    CudnnDesc heuristics = cudnn_desc_finalize(&m);
     bool fine = heuristics != NULL;
     for (int i = 0; fine && i < CANDIDATES_MOST; i++)
         fine = d->api->CreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &config[i]) ==
@@ -406,7 +409,7 @@ int cudnn_ask(const Cudnn *d, const CudnnWish *w, CudnnDesc graph, cudnnBackendH
                                         config) == CUDNN_STATUS_SUCCESS;
     for (int i = 0; i < CANDIDATES_MOST; i++)
         if (fine && i < n && found < most)
-            found += candidate_make(d, w, config[i], &out[found]);
+            found += candidate_make(d, filter, config[i], &out[found]);
         else if (config[i])
             d->api->DestroyDescriptor(config[i]);
     if (heuristics)

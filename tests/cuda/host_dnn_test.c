@@ -43,7 +43,7 @@ static bool count_on(int64_t *index, const int64_t *dim, int n) {
 // two of them into the third.
 static void run_convolution(const CudnnOperation *o, float *const at[3]) {
     const CudnnTensor *x = &o->tensor[0], *w = &o->tensor[1], *y = &o->tensor[2];
-    int result = cudnn_result(o->kind), s = o->space;
+    int result = cudnn_output_index(o->kind), s = o->space;
     int64_t group = w->dim[0] / (x->dim[1] / w->dim[1]); // output channels of a group
     int64_t dim[3 + 2 * CUDNN_SPACE] = {y->dim[0], w->dim[0], w->dim[1]}, i[3 + 2 * CUDNN_SPACE];
     memset(i, 0, sizeof i);
@@ -86,7 +86,7 @@ static float act(const CudnnEpilogue *e, float x) {
 }
 
 static void run_epilogue(const CudnnOperation *o, float *y, const float *bias) {
-    const CudnnTensor *t = cudnn_made_by(o);
+    const CudnnTensor *t = cudnn_output(o);
     int64_t i[CUDNN_AXES] = {0};
     do {
         int64_t at = 0;
@@ -145,12 +145,12 @@ static void check_operation(const Values *v, uint32_t id, const CudnnOperation *
     double error = 0, norm = 1;
     for (int i = 0; i < 3; i++)
         at[i] = memory_of(v, id, node[i]);
-    assert_int_equal(node[cudnn_result(o->kind)], id);
+    assert_int_equal(node[cudnn_output_index(o->kind)], id);
     if (o->kind == CudnnMatmul)
         run_product(o, at);
     else
         run_convolution(o, at);
-    value_load(v->g, t, at[cudnn_result(o->kind)], got);
+    value_load(v->g, t, at[cudnn_output_index(o->kind)], got);
     for (int64_t i = 0; i < n; i++) {
         error += (got[i] - v->want[i]) * (got[i] - v->want[i]);
         norm += v->want[i] * v->want[i];
@@ -279,7 +279,7 @@ static void check_epilogue(Arena a, const Plan *p, uint32_t region, const Epilog
     for (int i = 0; i < 3; i++)
         at[i] = memory_of(&v, id, node[i]);
     assert_true(cudnn_add_epilogue(g, e, &o, node));
-    int made = cudnn_result(o.kind);
+    int made = cudnn_output_index(o.kind);
     int64_t channels = o.tensor[made].dim[1];
     assert_int_equal(node[made], e->result);
     const Type *t = node_type(g, e->result);

@@ -261,7 +261,7 @@ static void an_engine_that_does_not_run_is_skipped(void **state) {
     recorder_mishap(run->r, MishapEngine, 0);
     assert_fine(do_all(run, &o, 3));
     static const char *const says[] = {
-        "engine 2 of cuDNN is passed over: cuDNN: trying an engine failed: ",
+        "cuDNN's engine 2 is skipped: cuDNN: trying an engine failed: ",
         "a recorded error: convolution of f32 [4 3 8 8] by 192 1 24 3, f32 [4 3 3 3] by ",
         "; stride 1 1, dilation 1 1, pads 1 1 and 1 1"};
     for (size_t i = 0; i < sizeof says / sizeof *says; i++)
