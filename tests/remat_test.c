@@ -163,7 +163,7 @@ static void results_are_equal_in_micro_batches(void **state) {
 enum { Batch = 4 };
 
 // Bytes of the all-reduces that tails wait for, which stay allocated throughout.
-static size_t bytes_left(const Plan *p) {
+static size_t bytes_deferred(const Plan *p) {
     size_t sum = 0;
     for (uint32_t t = 0; t < p->tail.n; t++) {
         const Section *s = &p->section.at[p->tail.at[t].section];
@@ -176,8 +176,8 @@ static size_t bytes_left(const Plan *p) {
 }
 
 // Memory of model i on rank 0 of `ranks` with a limit of `limit` bytes, or of the weights' size
-// (0); *left: bytes of its tails' all-reduces.
-static size_t plan_within(size_t i, uint32_t ranks, bool tail, size_t limit, size_t *left) {
+// (0); *deferred: bytes of its tails' all-reduces.
+static size_t plan_within(size_t i, uint32_t ranks, bool tail, size_t limit, size_t *deferred) {
     Arena a = empty;
     Compiled c = {0};
     Str said;
@@ -193,7 +193,7 @@ static size_t plan_within(size_t i, uint32_t ranks, bool tail, size_t limit, siz
     GanStatus st = compile_plans(&a, &c.module, &o, &c);
     size_t bytes = compiled_bytes(&c, false);
     assert_int_equal(st, bytes <= o.memory ? GAN_OK : GAN_ERR_MEMORY);
-    *left = bytes_left(&c.step);
+    *deferred = bytes_deferred(&c.step);
     return bytes;
 }
 
@@ -217,12 +217,12 @@ static void the_reported_minimum_is_reachable(void **state) {
 static void a_tail_costs_only_the_sums_it_waits_for(void **state) {
     (void)state;
     for (size_t i = 0; i < Models; i++) {
-        size_t left = 0, none = 0;
-        size_t with = plan_within(i, 2, true, 0, &left),
+        size_t deferred = 0, none = 0;
+        size_t with = plan_within(i, 2, true, 0, &deferred),
                without = plan_within(i, 2, false, 0, &none);
-        if (with > without + without / 64 + left)
+        if (with > without + without / 64 + deferred)
             fail_msg("%s: %zu bytes with tails that hold %zu, %zu without", models[i].model, with,
-                     left, without);
+                     deferred, without);
     }
 }
 

@@ -37,7 +37,7 @@ typedef struct Memory {
     uint32_t *loop_begin;  // [tape] of a repeat: its first launch
     uint32_t *loop_end;    // [tape] its last
     uint32_t launches;     // their number
-    uint32_t *left;        // [region] the tail it is of, NONE
+    uint32_t *tail_of;     // [region] the tail it is of, NONE
     VEC(TailTime) span;    // when tails run, by time
     uint32_t wrapped;      // when all that a step leaves to the next has run there
     uint32_t *depends;     // [node] the last question of one_to_one that it depends on
@@ -164,21 +164,21 @@ static void number_launches(Memory *m) {
     m->launches = now;
 }
 
-static void find_left(Memory *m) {
+static void find_tails(Memory *m) {
     const Plan *p = m->p;
-    memset(m->left, 0xff, p->region.n * sizeof *m->left);
+    memset(m->tail_of, 0xff, p->region.n * sizeof *m->tail_of);
     for (uint32_t t = 0; t < p->tail.n; t++) {
         const Section *s = &p->section.at[p->tail.at[t].section];
         for (uint32_t l = s->first; l < s->first + s->n; l++)
             for (uint32_t k = 0; k < p->launch.at[l].instances; k++)
-                m->left[p->merge.at[p->launch.at[l].first + k]] = t;
+                m->tail_of[p->merge.at[p->launch.at[l].first + k]] = t;
     }
 }
 
 // The tail in which a value is made, NONE.
-static uint32_t left_with(const Memory *m, uint32_t node) {
+static uint32_t tail_of_value(const Memory *m, uint32_t node) {
     uint32_t region = m->p->region_of[node];
-    return region == NONE ? NONE : m->left[region];
+    return region == NONE ? NONE : m->tail_of[region];
 }
 
 // When a value made in block `made` and used by block `used` at `time` may go.
@@ -202,12 +202,12 @@ static void live_until(Buffer *b, uint32_t last) {
 }
 
 // The value is still there when the tail has run, wherever that is.
-static void live_on(const Memory *m, Buffer *b, uint32_t tail) {
+static void live_until_tail(const Memory *m, Buffer *b, uint32_t tail) {
     const Tail *t = &m->p->tail.at[tail];
     uint32_t begin = t->wraps ? 0 : t->loop != NONE ? m->loop_begin[t->loop] : b->first;
     if (t->wraps) {
         live_until(b, m->launches);
-        live_again(b, begin, m->wrapped); // others left with it may run first
+        live_again(b, begin, m->wrapped); // others deferred with it may run first
     }
     for (uint32_t i = 0; i < m->span.n; i++) {
         const TailTime *s = &m->span.at[i];
@@ -229,9 +229,9 @@ static void live_within(const Memory *m, Buffer *b, uint32_t tail) {
 
 static void use(Memory *m, uint32_t owner, uint32_t region) {
     Buffer *b = &m->buffer.at[m->of[owner]];
-    uint32_t tail = m->left[region];
-    if (tail != NONE && left_with(m, owner) != tail) {
-        live_on(m, b, tail);
+    uint32_t tail = m->tail_of[region];
+    if (tail != NONE && tail_of_value(m, owner) != tail) {
+        live_until_tail(m, b, tail);
         return;
     }
     uint32_t made = m->p->region.at[m->p->region_of[owner]].block,
@@ -249,8 +249,8 @@ static void find_lifetimes(Memory *m) {
             m->of[id] = m->buffer.n;
             Buffer b = {.owner = id, .first = m->time[r], .last = m->time[r]};
             b.bytes = plan_bytes(p, id);
-            if (m->left[r] != NONE)
-                live_within(m, &b, m->left[r]);
+            if (m->tail_of[r] != NONE)
+                live_within(m, &b, m->tail_of[r]);
             vec_push(m->a, &m->buffer, b);
         }
     for (uint32_t r = 0; r < p->region.n; r++)
@@ -317,7 +317,7 @@ static bool read_beside(const Memory *m, const Launch *l, uint32_t region, uint3
 
 // `all` lives as long as `part` does as well.
 static void cover(const Memory *m, Buffer *all, const Buffer *part) {
-    if (left_with(m, part->owner) != NONE) // so does the call that was left with it
+    if (tail_of_value(m, part->owner) != NONE) // so does the call that was deferred with it
         return;
     all->first = part->first < all->first ? part->first : all->first;
     live_until(all, part->last);
@@ -331,8 +331,8 @@ static void bundle(Memory *m, const Collective *c) {
     const Plan *p = m->p;
     uint32_t start = m->time[c->start], wait = m->time[c->wait], index = m->buffer.n;
     Buffer all = {.owner = c->part.at[0].start, .first = start, .last = wait, .bytes = c->bytes};
-    if (m->left[c->wait] != NONE)
-        live_on(m, &all, m->left[c->wait]);
+    if (m->tail_of[c->wait] != NONE)
+        live_until_tail(m, &all, m->tail_of[c->wait]);
     for (uint32_t i = 0; i < c->part.n; i++)
         cover(m, &all, &m->buffer.at[m->of[c->part.at[i].wait]]);
     for (uint32_t i = 0; i < c->part.n; i++) {
@@ -341,7 +341,7 @@ static void bundle(Memory *m, const Collective *c) {
         uint32_t node[3] = {part->start, part->wait, source};
         const Buffer *from = &m->buffer.at[m->of[source]];
         bool alone = m->of[source] && !m->part[source] && from->last == start &&
-                     from->first >= all.again; // what the round before left has gone
+                     from->first >= all.again; // what the round before deferred has gone
         for (uint32_t k = 0; k < (alone ? 3 : 2); k++) {
             Buffer *old = &m->buffer.at[m->of[node[k]]];
             cover(m, &all, old);
@@ -460,8 +460,8 @@ static void memory_init(Memory *m) {
     m->loops = arena_array_(m->a, sizeof *m->loops, _Alignof(uint32_t *), f->blocks);
     m->loop_begin = arena_array(m->a, uint32_t, f->tape.n);
     m->loop_end = arena_array(m->a, uint32_t, f->tape.n);
-    m->left = arena_array(m->a, uint32_t, p->region.n);
-    find_left(m);
+    m->tail_of = arena_array(m->a, uint32_t, p->region.n);
+    find_tails(m);
     vec_push(m->a, &m->buffer, (Buffer){0});
 }
 
@@ -499,7 +499,7 @@ void memory_lives(Arena *a, const PassOptions *o, Plan *p, Lives *out) {
     memory_init(&m);
     number_launches(&m);
     find_lifetimes(&m);
-    *out = (Lives){.time = m.time, .left = m.left, .launches = m.launches};
+    *out = (Lives){.time = m.time, .tail_of = m.tail_of, .launches = m.launches};
     out->value = arena_array(a, Buffer, p->func->g.node.n);
     for (uint32_t i = 1; i < m.buffer.n; i++)
         out->value[m.buffer.at[i].owner] = m.buffer.at[i];

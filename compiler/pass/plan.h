@@ -50,7 +50,7 @@ typedef struct Lives {
     uint32_t *time;       // [region] number of its launch, blocks in the order of the tape
     struct Buffer *value; // [node] as if each had its own buffer (buffer.h); 0 bytes: none
     size_t *live;         // [launches + 2] live bytes, with buffers shared
-    uint32_t *left;       // [region] its tail, NONE
+    uint32_t *tail_of;    // [region] its tail, NONE
     uint32_t launches;
 } Lives;
 void memory_lives(Arena *a, const PassOptions *o, Plan *p, Lives *out);

@@ -229,7 +229,7 @@ bool remat_left_out(const Remat *z, uint32_t run) {
 // --- the plan's own runs -------------------------------------------------------------------------
 
 static bool in_tail(const Remat *z, uint32_t region) {
-    return z->lives.left[region] != NONE;
+    return z->lives.tail_of[region] != NONE;
 }
 
 // Values whose live range regions of their block do not decide alone.

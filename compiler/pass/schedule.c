@@ -69,7 +69,7 @@ static void find_orders(Sched *s) {
         for (uint32_t i = 0; i < region->out.n; i++)
             s->made[r] += plan_in_slot(p, region->out.at[i]) ? 0 : plan_bytes(p, region->out.at[i]);
         bool small = writes_slots_only(p, region) && region_bytes(p, region) <= SmallBytes;
-        s->late[r] = s->few_launches ? is_shared(p, region) : small;
+        s->low[r] = s->few_launches ? is_shared(p, region) : small;
     }
 }
 
@@ -121,9 +121,9 @@ static bool frees_more(const Sched *s, uint32_t a, uint32_t b) {
 static int urgency(const Sched *s, uint32_t region) {
     if (!sched_is_tail(s, region) && s->p->region.at[region].kind == RegionStart)
         return 0;
-    return sched_due(s, region) <= s->clock.now          ? 1
-           : sched_is_tail(s, region) || !s->may[region] ? 2
-                                                         : 3;
+    return sched_due(s, region) <= s->clock.now                 ? 1
+           : sched_is_tail(s, region) || !s->deferrable[region] ? 2
+                                                                : 3;
 }
 
 static bool sooner(const Sched *s, Way way, uint32_t a, uint32_t b) {
@@ -136,7 +136,7 @@ static bool sooner(const Sched *s, Way way, uint32_t a, uint32_t b) {
         return s->clock.weights[a];
     if (s->clock.leads[a] != s->clock.leads[b])
         return s->clock.leads[a] < s->clock.leads[b];
-    return s->late[a] != s->late[b] ? !s->late[a] : frees_more(s, a, b);
+    return s->low[a] != s->low[b] ? !s->low[a] : frees_more(s, a, b);
 }
 
 static bool has_clock(Way way) {
@@ -146,8 +146,8 @@ static bool has_clock(Way way) {
 static bool better(const Sched *s, Way way, uint32_t a, uint32_t b) {
     if (has_clock(way))
         return sooner(s, way, a, b);
-    if (s->late[a] != s->late[b])
-        return s->late[s->few_launches && s->late_now ? a : b];
+    if (s->low[a] != s->low[b])
+        return s->low[s->few_launches && s->low_now ? a : b];
     return way == WayText ? a < b : frees_more(s, a, b);
 }
 
@@ -175,7 +175,7 @@ static size_t block_order(Sched *s, const RegionVec *regions, Way way, RegionVec
     if (has_clock(way))
         sched_clock_reset(s, regions, 1);
     size_t live = 0, peak = 0;
-    s->late_now = false;
+    s->low_now = false;
     for (uint32_t i = 0; i < regions->n; i++) {
         live += sched_is_tail(s, regions->at[i]) ? sched_tail_of(s, regions->at[i])->bytes : 0;
         if (!s->waits[regions->at[i]])
@@ -193,7 +193,7 @@ static size_t block_order(Sched *s, const RegionVec *regions, Way way, RegionVec
         vec_push(s->a, out, region);
         if (has_clock(way))
             sched_clock_pass(s, region);
-        s->late_now = s->late[region];
+        s->low_now = s->low[region];
         live += s->made[region];
         peak = live > peak ? live : peak;
         live -= freed_by(s, region);
@@ -219,7 +219,7 @@ static bool may_share(const Sched *s, uint32_t region) {
     const Region *r = &s->p->region.at[region];
     return r->kind == RegionLoop &&
            (region_bytes(s->p, r) <= SmallBytes || writes_slots_only(s->p, r) ||
-            (s->few_launches && s->late[region]));
+            (s->few_launches && s->low[region]));
 }
 
 static void emit_launches(Sched *s, Section *out, const uint32_t *regions, uint32_t n, bool merge) {
@@ -276,11 +276,11 @@ static void emit_blocks(Sched *s, const RegionVec *order, bool merge) {
         emit_block(s, b, &order[b], merge);
         if (p->tail.n == s->tail.n || s->tail.at[p->tail.n].block != b)
             continue;
-        const Late *left = &s->tail.at[p->tail.n];
+        const SchedTail *tail = &s->tail.at[p->tail.n];
         emit_section(s, (Section){.kind = SectionTail, .block = b, .tail = p->tail.n},
-                     left->region.at, left->region.n, merge);
+                     tail->region.at, tail->region.n, merge);
         vec_push(s->perm, &p->tail,
-                 ((Tail){b, p->section.n - 1, left->ways.loop, left->ways.wraps}));
+                 ((Tail){b, p->section.n - 1, tail->ways.loop, tail->ways.wraps}));
     }
 }
 
@@ -295,9 +295,9 @@ static bool has_collective(const Sched *s, const RegionVec *regions) {
 
 // What an order takes until the last of its sums is there, which may be waited for elsewhere, when
 // other ranks come so much later; *calls: what its calls take.
-static double order_seconds(Sched *s, const RegionVec *order, double late, double *calls) {
+static double order_seconds(Sched *s, const RegionVec *order, double straggler, double *calls) {
     sched_clock_reset(s, order, 1);
-    s->clock.late = late;
+    s->clock.straggler = straggler;
     *calls = 0;
     for (uint32_t i = 0; i < order->n; i++) {
         uint32_t region = order->at[i];
@@ -316,7 +316,8 @@ static void order_calls(Sched *s, const RegionVec *regions, RegionVec *out) {
     size_t most = block_order(s, regions, WayCalls, &calls),
            waits = block_order(s, regions, WayPatient, &patient),
            least = block_order(s, regions, WayWeights, &weights);
-    if (order_seconds(s, &patient, LateRank, &sent) < order_seconds(s, &calls, LateRank, &sent)) {
+    if (order_seconds(s, &patient, StragglerDelay, &sent) <
+        order_seconds(s, &calls, StragglerDelay, &sent)) {
         calls = patient;
         most = waits;
     }
@@ -344,7 +345,7 @@ void schedule(Arena *perm, const PassOptions *o, Plan *p) {
     Sched s = {.perm = perm, .a = &scratch, .p = p, .few_launches = o->few_launches};
     s.waits = arena_array(&scratch, uint32_t, regions);
     s.made = arena_array(&scratch, size_t, regions);
-    s.late = arena_array(&scratch, uint8_t, regions);
+    s.low = arena_array(&scratch, uint8_t, regions);
     s.here = arena_array(&scratch, uint8_t, regions);
     s.outlives = plan_outliving(&scratch, o, p);
     s.value = arena_array(&scratch, Value, nodes);
@@ -354,10 +355,10 @@ void schedule(Arena *perm, const PassOptions *o, Plan *p) {
     s.clock.arrives = arena_array(&scratch, double, calls);
     find_orders(&s);
     s.behind = arena_array(&scratch, uint32_t, regions);
-    s.may = arena_array(&scratch, uint8_t, regions);
-    s.left = arena_array(&scratch, uint8_t, regions);
+    s.deferrable = arena_array(&scratch, uint8_t, regions);
+    s.deferred = arena_array(&scratch, uint8_t, regions);
     s.pending = arena_array(&scratch, uint8_t, p->func->blocks);
-    bool some = tail_find(o, p, &s.order, s.outlives, s.may);
+    bool some = tail_find(o, p, &s.order, s.outlives, s.deferrable);
     RegionVec *order = arena_array(&scratch, RegionVec, p->func->blocks);
     for (uint32_t b = 0; b < p->func->blocks; b++) {
         RegionVec in_block;

@@ -5,8 +5,8 @@
 
 #include "plan.h"
 
-static const double FastCore = 2. / 3; // time of a fast core, as a part of the estimate
-static const double LateRank = 1e-3;   // seconds by which a straggler may be late
+static const double FastCore = 2. / 3;     // time of a fast core, as a part of the estimate
+static const double StragglerDelay = 1e-3; // seconds by which a straggler may be late
 
 typedef struct Value { // a value stored by the current block
     uint32_t readers;  // regions of the block that have not read it yet
@@ -19,7 +19,7 @@ typedef struct Clock {
     uint32_t *leads;  // [region] the first collective that depends on it, NONE
     uint8_t *weights; // [region] only gradient collectives depend on it
     double *arrives;  // [call] when its sum has arrived
-    double late;      // delay of the straggler
+    double straggler; // delay of the straggler
     double core;      // time of this core, as a part of the estimate: 1, or FastCore
     double now;
     double free[2]; // when the link is idle again: large collectives, small ones
@@ -28,7 +28,7 @@ typedef struct Clock {
 typedef VEC(uint32_t) RegionVec;
 
 // A tail. A block that runs it sees it as one region, numbered Plan.region.n + the tail.
-typedef struct Late {
+typedef struct SchedTail {
     uint32_t block;   // the block it ends
     RegionVec region; // in order
     TailWays ways;
@@ -37,7 +37,7 @@ typedef struct Late {
     double due;      // when all have
     double free[2];  // Clock.free
     size_t bytes;    // of work memory live until it has run
-} Late;
+} SchedTail;
 
 typedef struct Sched {
     Arena *perm;
@@ -48,16 +48,16 @@ typedef struct Sched {
     uint32_t *waits;      // [region] predecessors not scheduled yet
     uint32_t *behind;     // [region] 1 + the last launch with a predecessor of it
     size_t *made;         // [region] bytes it stores in work memory
-    uint8_t *late;        // [region] lowest priority: scheduled when nothing else is ready
+    uint8_t *low;         // [region] lowest priority: scheduled when nothing else is ready
     uint8_t *here;        // [region] is of the current block
     bool few_launches;    // PassOptions
-    bool late_now;        // the last region was late: with few_launches, others follow
+    bool low_now;         // the last region was one: with few_launches, others follow
     uint8_t *outlives;    // [node] read by another block or by the executor
     Value *value;         // [node]
     Clock clock;          // of blocks with collectives
-    uint8_t *may;         // [region] may be deferred
-    uint8_t *left;        // [region] is deferred
-    VEC(Late) tail;
+    uint8_t *deferrable;  // [region] may be deferred
+    uint8_t *deferred;    // [region] is deferred
+    VEC(SchedTail) tail;
     uint8_t *pending; // [tail] deferred and not run yet
 } Sched;
 
@@ -69,7 +69,7 @@ void sched_order_block(Sched *s, const RegionVec *regions, const PassOptions *o,
 // --- schedule_clock.c ----------------------------------------------------------------------------
 
 bool sched_is_tail(const Sched *s, uint32_t region);
-const Late *sched_tail_of(const Sched *s, uint32_t region);
+const SchedTail *sched_tail_of(const Sched *s, uint32_t region);
 // Resets the clock for a block of these regions, in a valid order, with pending tails in flight;
 // `core`: Clock.core.
 void sched_clock_reset(Sched *s, const RegionVec *regions, double core);

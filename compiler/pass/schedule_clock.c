@@ -19,7 +19,7 @@ static bool is_pending(const Sched *s, uint32_t region) {
     return sched_is_tail(s, region) && s->pending[region - s->p->region.n];
 }
 
-const Late *sched_tail_of(const Sched *s, uint32_t region) {
+const SchedTail *sched_tail_of(const Sched *s, uint32_t region) {
     return &s->tail.at[region - s->p->region.n];
 }
 
@@ -35,7 +35,7 @@ static double tail_seconds(const Sched *s, double seconds) {
 }
 
 // The sums of a tail are on their way.
-static void clock_begin(Sched *s, const Late *tail) {
+static void clock_begin(Sched *s, const SchedTail *tail) {
     Clock *c = &s->clock;
     for (int i = 0; i < 2; i++) {
         double free = tail_seconds(s, tail->free[i]);
@@ -50,7 +50,7 @@ static void clock_begin(Sched *s, const Late *tail) {
 
 void sched_clock_reset(Sched *s, const RegionVec *regions, double core) {
     Clock *c = &s->clock;
-    c->late = LateRank;
+    c->straggler = StragglerDelay;
     c->core = core;
     c->now = c->free[0] = c->free[1] = 0;
     for (uint32_t i = regions->n; i-- > 0;) { // in a valid order, the tail first
@@ -81,7 +81,7 @@ void sched_clock_pass(Sched *s, uint32_t region) {
         size_t bytes = s->p->collective.at[r->call].bytes;
         double *free = &c->free[bytes <= COMM_SMALL];
         *free = (c->now > *free ? c->now : *free) + call_seconds(c->link, bytes);
-        c->arrives[r->call] = *free + c->late;
+        c->arrives[r->call] = *free + c->straggler;
     } else if (r->kind == RegionWait) {
         c->now = c->arrives[r->call] > c->now ? c->arrives[r->call] : c->now;
     } else {
@@ -129,7 +129,7 @@ static uint32_t play(Sched *s, const RegionVec *order, uint32_t pc) {
 double sched_step_seconds(Sched *s, const RegionVec *order) {
     double began = 0;
     sched_clock_reset(s, &(RegionVec){0}, FastCore);
-    s->clock.late = 0;
+    s->clock.straggler = 0;
     memset(s->pending, 0, s->tail.n);
     for (int step = 0; step < 2; step++) {
         began = s->clock.now;

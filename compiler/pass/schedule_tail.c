@@ -25,7 +25,7 @@ void sched_regions_of(Sched *s, uint32_t block, RegionVec *out) {
     for (uint32_t t = 0; t < tails; t++)
         s->next[out->at[t]].n = 0;
     for (uint32_t r = 0; r < p->region.n; r++) {
-        if (p->region.at[r].block != block || s->left[r])
+        if (p->region.at[r].block != block || s->deferred[r])
             continue;
         vec_push(s->a, out, r);
         for (uint32_t t = 0; t < tails; t++)
@@ -34,13 +34,13 @@ void sched_regions_of(Sched *s, uint32_t block, RegionVec *out) {
     }
 }
 
-// Puts last, of the regions that may be left at the end of an order, those that wait for what has
-// not come and what must follow them. Where these begin, the order's length when there are none.
-// The clock then stands there.
+// Puts last, of the regions that may be deferred at the end of an order, those that wait for what
+// has not come and what must follow them. Where these begin, the order's length when there are
+// none. The clock then stands there.
 static uint32_t part_end(Sched *s, RegionVec *order) {
     uint32_t may = order->n;
     RegionVec stays = {0}, waits = {0};
-    while (may && !sched_is_tail(s, order->at[may - 1]) && s->may[order->at[may - 1]])
+    while (may && !sched_is_tail(s, order->at[may - 1]) && s->deferrable[order->at[may - 1]])
         may--;
     uint8_t *follows = arena_array(s->a, uint8_t, s->p->region.n);
     sched_clock_reset(s, order, FastCore);
@@ -66,20 +66,20 @@ static uint32_t part_end(Sched *s, RegionVec *order) {
 // open what runs it.
 static bool leave(Sched *s, uint32_t block, const RegionVec *order, uint32_t cut) {
     const Clock *c = &s->clock;
-    Late left = {.block = block, .free = {c->free[0] - c->now, c->free[1] - c->now}};
-    left.arrives = arena_array(s->a, double, s->p->collective.n);
+    SchedTail tail = {.block = block, .free = {c->free[0] - c->now, c->free[1] - c->now}};
+    tail.arrives = arena_array(s->a, double, s->p->collective.n);
     for (uint32_t i = cut; i < order->n; i++) {
         const Region *r = &s->p->region.at[order->at[i]];
-        s->left[order->at[i]] = 1;
-        vec_push(s->a, &left.region, order->at[i]);
+        s->deferred[order->at[i]] = 1;
+        vec_push(s->a, &tail.region, order->at[i]);
         if (r->kind != RegionWait)
             continue;
-        left.arrives[r->call] = c->arrives[r->call] - c->now;
-        left.due = left.arrives[r->call] > left.due ? left.arrives[r->call] : left.due;
-        left.bytes += s->p->collective.at[r->call].bytes;
+        tail.arrives[r->call] = c->arrives[r->call] - c->now;
+        tail.due = tail.arrives[r->call] > tail.due ? tail.arrives[r->call] : tail.due;
+        tail.bytes += s->p->collective.at[r->call].bytes;
     }
-    bool known = tail_place(s->a, s->p, left.region.at, left.region.n, &left.ways);
-    vec_push(s->a, &s->tail, left);
+    bool known = tail_place(s->a, s->p, tail.region.at, tail.region.n, &tail.ways);
+    vec_push(s->a, &s->tail, tail);
     return known;
 }
 
@@ -101,10 +101,10 @@ static void order_anew(Sched *s, const PassOptions *o, uint32_t block, RegionVec
 }
 
 static double take_in(Sched *s, const PassOptions *o, RegionVec *order) {
-    const Late *left = &s->tail.at[s->tail.n - 1];
-    order[left->block].n -= left->region.n;
+    const SchedTail *tail = &s->tail.at[s->tail.n - 1];
+    order[tail->block].n -= tail->region.n;
     for (uint32_t b = 0; b < s->p->func->blocks; b++)
-        if (left->ways.within[b])
+        if (tail->ways.within[b])
             order_anew(s, o, b, order);
     return sched_step_seconds(s, order);
 }
@@ -119,8 +119,8 @@ void sched_order_tail(Sched *s, const PassOptions *o, uint32_t block, RegionVec 
     if (cut == order[block].n ||
         (leave(s, block, &order[block], cut) && take_in(s, o, order) < seconds))
         return;
-    const Late *left = &s->tail.at[--s->tail.n];
-    for (uint32_t i = 0; i < left->region.n; i++)
-        s->left[left->region.at[i]] = 0;
+    const SchedTail *tail = &s->tail.at[--s->tail.n];
+    for (uint32_t i = 0; i < tail->region.n; i++)
+        s->deferred[tail->region.at[i]] = 0;
     memcpy(order, was, blocks * sizeof *was);
 }

@@ -65,7 +65,7 @@ typedef struct Step {
     uint8_t *is_sum, *is_grad; // [node]
     uint32_t *like;            // [node] SumOf.like
     uint32_t *release;         // [node] of a slot's new value: when it is there, in TICKs
-    uint8_t *left;             // [node] may be left to the next step
+    uint8_t *deferrable;       // [node] may be deferred to the next step
 } Step;
 
 static double own_seconds(const Step *s, uint32_t node) {
@@ -89,32 +89,32 @@ static uint32_t *earliest(const Step *s) {
 
 // What the step may leave to the next, as tail.c finds it among regions: nothing follows from it
 // but writes, with no sum between.
-static void find_left(Step *s) {
+static void find_deferrable(Step *s) {
     const Func *f = s->f;
     const Graph *g = &f->g;
-    s->left = arena_array(s->a, uint8_t, g->node.n);
-    memset(s->left, 1, g->node.n);
+    s->deferrable = arena_array(s->a, uint8_t, g->node.n);
+    memset(s->deferrable, 1, g->node.n);
     for (uint32_t i = 0; i < f->tape.n; i++)
-        s->left[f->tape.at[i].cond] = 0;
+        s->deferrable[f->tape.at[i].cond] = 0;
     for (uint32_t i = 0; i < f->update.n; i++)
-        s->left[f->update.at[i].loss] = 0;
+        s->deferrable[f->update.at[i].loss] = 0;
     for (uint32_t i = 0; i < f->report.n; i++)
-        s->left[f->report.at[i].node] = 0;
+        s->deferrable[f->report.at[i].node] = 0;
     for (uint32_t id = g->node.n; id-- > 1;) {
         for (uint32_t k = 0; s->live[id] && k < graph_node(g, id)->nin; k++) {
             uint32_t in = node_in(g, id, k);
             bool here = graph_node(g, in)->block == graph_node(g, id)->block;
-            s->left[in] &= s->left[id] && !s->is_sum[id] && here;
+            s->deferrable[in] &= s->deferrable[id] && !s->is_sum[id] && here;
         }
     }
 }
 
-// The block whose gradients may be left; NONE: there are none.
+// The block whose gradients may be deferred; NONE: there are none.
 static uint32_t block_left(const Step *s) {
     uint32_t block = NONE;
     for (uint32_t i = 0; i < s->sums->n; i++) {
         uint32_t node = s->sums->at[i].node;
-        if (s->is_grad[node] && s->left[node])
+        if (s->is_grad[node] && s->deferrable[node])
             block = graph_node(&s->f->g, node)->block;
     }
     return block;
@@ -141,7 +141,7 @@ static size_t bytes_of(const Step *s, uint32_t node) {
     return 0;
 }
 
-// When each sum that is left is there, in TICKs from the next step's beginning: on one wire, in the
+// When each deferred sum is there, in TICKs from the next step's beginning: on one wire, in the
 // order in which they are final, beside the work of their block on one core.
 static uint32_t *find_arrivals(const Step *s) {
     const Graph *g = &s->f->g;
@@ -158,7 +158,7 @@ static uint32_t *find_arrivals(const Step *s) {
     for (uint32_t n = NONE; block != NONE && (n = next_final(s, time, block, n)) != NONE;) {
         double ready = time[n] * TIMES_TICK * stretch;
         wire = (ready > wire ? ready : wire) + (double)bytes_of(s, n) / bandwidth_of(s->o);
-        if (s->left[n] && wire > work)
+        if (s->deferrable[n] && wire > work)
             there[n] = (uint32_t)((wire - work) / TIMES_TICK);
     }
     return there;
@@ -174,7 +174,7 @@ static void find_late(Step *s, uint8_t *late) {
             if (graph_node(g, s->sums->at[k].node)->block == f->tape.at[i].arg)
                 block = f->tape.at[i].arg;
     for (uint32_t id = 1; id < g->node.n; id++)
-        for (uint32_t k = 0; s->live[id] && s->left[id] && k < graph_node(g, id)->nin; k++) {
+        for (uint32_t k = 0; s->live[id] && s->deferrable[id] && k < graph_node(g, id)->nin; k++) {
             uint32_t before = there[node_in(g, id, k)];
             there[id] = before > there[id] ? before : there[id];
         }
@@ -209,7 +209,7 @@ Times times_find(Arena *a, const Func *f, const uint8_t *live, const SumVec *sum
         for (uint32_t k = 0; k < f->update.at[u].grad.n; k++)
             s.is_grad[f->update.at[u].grad.at[k].node] = 1;
     if (leaves) {
-        find_left(&s);
+        find_deferrable(&s);
         find_late(&s, late);
     }
     return (Times){earliest(&s), late};
