@@ -197,7 +197,7 @@ static void diff_jobs(Text *t, Arena *a, const Job *x, const Job *y) {
         Str key = all.at[i].key, left = word_of(&one, key), right = word_of(&two, key);
         if (str_eq(left, right))
             continue;
-        text_fmt(t, "  %-10.*s %.*s | %.*s\n", SARG(key), SARG(left), SARG(right));
+        text_fmt(t, "  %-14.*s %.*s | %.*s\n", SARG(key), SARG(left), SARG(right));
         found++;
     }
     if (!found)

@@ -161,7 +161,7 @@ awk -v said="$said" '{ all += $2; saves += $1 == "save_ms" ? $2 : 0 }
     END { exit !(saves > 0 && said > saves / all - 1e-6 && said < saves / all + 1e-6) }' took ||
     fail "eval $said, but the log has $(cat took)"
 expect 0 diff one two
-prints 'seed       0 | 7'
+prints 'seed           0 | 7'
 prints 'the same graph'
 prints ', different from the first step on$'
 expect 0 diff one one
