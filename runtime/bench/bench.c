@@ -373,9 +373,9 @@ static void answer(Bench *b, const Moments *m) {
         json_close(&j, '}');
         text_char(&t, '\n');
     } else {
-        text_fmt(&t, "%.*s  batch %lld  %s  %s  %d threads  %lld steps\n", SARG(name),
+        text_fmt(&t, "%.*s  batch %lld  %s  %s  %d thread%s  %lld steps\n", SARG(name),
                  (long long)b->batch, b->api->name, dtype_name[b->real], threads,
-                 (long long)b->steps);
+                 threads == 1 ? "" : "s", (long long)b->steps);
         for (uint32_t i = 0; i < rows; i++)
             text_fmt(&t, "  %-22s %.*f\n", row[i].name, fabs(row[i].value) < 1e5 ? 3 : 0,
                      row[i].value);

@@ -88,19 +88,18 @@ static void put_methods(const Study *s, Text *t) {
     if (s->o->at[OptWire].given)
         text_fmt(t, " Every collective was made to last %.3g us + bytes at %.3g Gbit/s.",
                  s->seen.latency * 1e6, s->seen.bandwidth * 8e-9);
-    bool simulated = s->o->at[OptSimulate].given;
-    if (simulated)
+    if (s->o->at[OptSimulate].given)
         text_fmt(t,
                  " Simulated points play the launches of one rank, as measured alone on this "
                  "machine, against a link of %.3g us and %.3g Gbit/s, on which a sum over R ranks "
                  "takes ceil(log2 R) latencies and 2 (R - 1) / R times its bytes; ranks are taken "
                  "to be alike.",
                  s->link.latency * 1e6, s->link.bandwidth * 8e-9);
-    if (simulated && told)
+    if (told)
         text_fmt(
             t,
-            " For the %u measured points the same simulation, on the link these had, is off by "
-            "%.0f %% at most.",
+            " `simulated_ms` plays the launches of a measured point, timed one by one, against "
+            "the link it had; over %u points it differs from `step_ms` by %.0f %% at most.",
             told, worst * 100);
     text_char(t, '\n');
 }

@@ -138,5 +138,8 @@ expect 0 scale tiny.gan --ranks 1,2 --mode weak,strong --batch 8 --steps 3 --war
 says 'strong, 16 ranks: the batch of 8 has no sample for each'
 grep -q '## Methods' study/study.md || fail "the study has no methods"
 grep -q '<circle' study/study.svg || fail "the plot has no points"
+for column in comm_ms exposed_ms step_null_ms simulated_ms; do
+    sed -n '/^## Methods/,$p' study/study.md | grep -q "\`$column\`" || fail "the methods do not explain $column"
+done
 refused 2 'needs numbers, as 1,2,4' ganrun scale tiny.gan --ranks 1,x --out none
 refused 2 'needs weak, strong or both' ganrun scale tiny.gan --mode week --out none
