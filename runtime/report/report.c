@@ -164,12 +164,25 @@ static GanStatus report_runs(Arena *perm, Arena scratch, const Host *h, const Op
     return GAN_OK;
 }
 
+// Of several paths, as a shell's pattern gives them, those that exist but are no runs are left out.
+// If none is a run, the last one is an error.
+static GanStatus open_runs(Arena *perm, const Host *h, const Options *o, Pasts *out) {
+    for (uint32_t i = 0; i < o->file.n; i++) {
+        Str path = o->file.at[i];
+        bool other = (file_exists(path) || file_is_dir(path)) && !run_is(*perm, path);
+        if (other && (out->n || i + 1 < o->file.n))
+            say(&h->console, "%.*s is not the folder of a run: left out", SARG(path));
+        else
+            TRY(past_open(perm, path, vec_add(perm, out)));
+    }
+    return GAN_OK;
+}
+
 GanStatus cmd_report(Arena *perm, const Host *h, const Options *o) {
     Pasts runs = {0};
     if (o->at[OptFile].given)
         TRY(path_writes(o->at[OptFile].text, ".html .csv", false));
-    for (uint32_t i = 0; i < o->file.n; i++)
-        TRY(past_open(perm, o->file.at[i], vec_add(perm, &runs)));
+    TRY(open_runs(perm, h, o, &runs));
     Arena scratch;
     TRY(arena_init(&scratch, 0));
     GanStatus st = report_runs(perm, scratch, h, o, &runs);

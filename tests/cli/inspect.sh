@@ -235,7 +235,14 @@ grep -q 'nz=9' out && fail 'a setting that did not count'
 expect 2 report one two -o page.pdf
 says 'what can be written is .html .csv'
 expect 1 report one nowhere
-says 'nowhere is not the folder of a run'
+says 'nowhere is not the folder of a run: there is no such folder'
+mkdir hollow
+expect 0 report both.csv one hollow two                      # as a pattern gives them
+says 'both.csv is not the folder of a run: left out'
+says 'hollow is not the folder of a run: left out'
+prints '^one ' && prints '^two '
+expect 1 report both.csv hollow
+says 'hollow is not the folder of a run: it has no options.json'
 rm one/ckpt/00000006.safetensors one/ckpt/00000006.json
 expect 0 report one two                                      # the best of the existing checkpoints
 prints '^one .* at [24] '
