@@ -279,6 +279,14 @@ static const struct {
      "step { now = mean(D(x)^2); w = [p - g/2 for p, g in zip(params(D), grad(now, params(D)))]\n"
      "v = [p + grad(mean(d(2*x, w)^2), p) for p in w]\n"
      "update D minimize mean(d(x, v)) + mean(D(x)) using opt; " G_STEP "}"},
+    {"zip goes through any number of lists",
+     NETS "step { k = sum([a*b - c for a, b, c in zip([1, 2], [3, 4], [5, 6])])\n"
+          "r = [1*x, 2*x]; s = D(r[0])*D(r[1])\n"
+          "p = sum([a*norm2(grad(s, v)) for a, v, b in zip([1, 2], r, [7, 8])])\n"
+          "update D minimize mean(k*D(x) + p) using opt; " G_STEP "}",
+     NETS "step { k = 0; r = [1*x, 2*x]; s = D(r[0])*D(r[1])\n"
+          "p = 1*norm2(grad(s, r[0])) + 2*norm2(grad(s, r[1]))\n"
+          "update D minimize mean(k*D(x) + p) using opt; " G_STEP "}"},
     {"a shape is bound by the call",
      HEAD "fn f(x: [n, ...size]) = n*x + len(size)\nnet D(x: [4]) -> [] = x |> f |> dense(1) |> "
           "squeeze\n"

@@ -197,24 +197,33 @@ Value builtin_range(Elab *e, const Value *in, uint32_t n) {
     return value_list(out.at, out.n);
 }
 
+// Element i of the result is the list of elements i.
 Value builtin_zip(Elab *e, const Value *in, uint32_t n) {
-    List a, b;
+    List lists = in[0].list, first, one;
     (void)n;
-    if (!want_list(e, in[0], "zip", &a) || !want_list(e, in[1], "zip", &b))
+    if (!lists.n) {
+        diag(e->f, DiagE0313, here(e), 3, "zip", 5, "lists");
         return POISON;
-    if (a.n != b.n) {
-        diag(e->f, DiagE0318, here(e), a.n, b.n);
+    }
+    for (uint32_t k = 0; k < lists.n; k++) {
+        if (!want_list(e, lists.at[k], "zip", &one))
+            return POISON;
+        if (!k)
+            first = one;
+        if (one.n == first.n)
+            continue;
+        diag(e->f, DiagE0318, here(e), first.n, one.n);
         in_library(e);
         return POISON;
     }
-    Value *out = arena_array(e->perm, Value, a.n);
-    for (uint32_t i = 0; i < a.n; i++) {
-        Value *pair = arena_array(e->perm, Value, 2);
-        pair[0] = a.at[i];
-        pair[1] = b.at[i];
-        out[i] = value_list(pair, 2);
+    Value *out = arena_array(e->perm, Value, first.n);
+    for (uint32_t i = 0; i < first.n; i++) {
+        Value *row = arena_array(e->perm, Value, lists.n);
+        for (uint32_t k = 0; k < lists.n; k++)
+            row[k] = lists.at[k].list.at[i];
+        out[i] = value_list(row, lists.n);
     }
-    return value_list(out, a.n);
+    return value_list(out, first.n);
 }
 
 Value builtin_extents(Elab *e, const Value *in, uint32_t n) {
