@@ -139,11 +139,28 @@ static void zeros_of_a_pad_are_those_of_its_loads(void **state) {
     assert_true(guarded > 0);
 }
 
+// A bound that one index passes is a test for equality, not one from either side.
+static void one_index_is_tested_once(void **state) {
+    (void)state;
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < cases.at.n; i++) {
+        const Plan *p = &cases.at.at[i]->plan;
+        for (uint32_t k = 0; strstr(cases.at.at[i]->name, "between zeros") && k < p->kernel.n;
+             k++) {
+            const char *text = str_z(&arena, p->kernel.at[k].source);
+            found += strstr(text, " == 1;") != NULL;
+            assert_null(strstr(text, " >= "));
+        }
+    }
+    assert_true(found > 0);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_agree_with_the_evaluator),
         cmocka_unit_test(a_table_read_by_minima_is_not_stored),
         cmocka_unit_test(zeros_of_a_pad_are_those_of_its_loads),
+        cmocka_unit_test(one_index_is_tested_once),
     };
     if (CASES_LISTED(tests))
         return 0;

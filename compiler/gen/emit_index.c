@@ -302,15 +302,25 @@ void emit_ix(Emit *e, Ix x) {
 
 // --- bounds --------------------------------------------------------------------------------------
 
+// A bound that only one index passes, of several: both sides are one test for equality.
+static bool is_point(const Emit *e, const Bound *b) {
+    int64_t lo, hi;
+    ix_range(&e->n->ix, b->at, &lo, &hi);
+    return b->hi == b->lo + 1 && lo < b->lo && hi >= b->hi;
+}
+
 bool emit_tests(const Emit *e, const Bound *b, bool upper) {
     int64_t lo, hi;
     ix_range(&e->n->ix, b->at, &lo, &hi);
-    return upper ? hi >= b->hi : lo < b->lo;
+    return upper ? hi >= b->hi && !is_point(e, b) : lo < b->lo;
 }
 
 void emit_test(Emit *e, const Bound *b, bool upper) {
     emit_ix(e, b->at);
-    text_fmt(e->t, upper ? " < %.*s" : " >= %.*s",
+    text_fmt(e->t,
+             upper            ? " < %.*s"
+             : is_point(e, b) ? " == %.*s"
+                              : " >= %.*s",
              SARG(emit_num(e, RoleIndex, upper ? b->hi : b->lo)));
 }
 

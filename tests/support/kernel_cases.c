@@ -329,6 +329,14 @@ static void column_cases(Cases *all) {
     }
 }
 
+// Of the padded axis one index passes the bounds.
+static void point_case(Cases *all) {
+    Case *c = begin(all, 2, 1e-6, "one row between zeros");
+    Val x = input(c, shape(true, 3, 4, 1, 10));
+    result(c, Pad(x, (int64_t[]){0, 1, 0}, NULL, (int64_t[]){4, 3, 10}));
+    finish(c);
+}
+
 // Images with few channels between borders: the vectorized loop is the one along a line, and lanes
 // differ in whether they read the border.
 static void border_cases(Cases *all) {
@@ -463,6 +471,7 @@ void kernel_cases(Cases *out) {
     move_cases(out);
     row_cases(out);
     column_cases(out);
+    point_case(out);
     border_cases(out);
     scatter_cases(out);
     other_cases(out);
