@@ -280,7 +280,12 @@ bool want_extents(Elab *e, Value v, const char *who, Type *out) {
                           "look at the numbers given here, and at the configs they come from");
             return false;
         }
-        out->dim[out->rank++] = n.num < max_elements ? (int64_t)n.num : (int64_t)max_elements;
+        if (n.num > max_elements) {
+            expected(e, "extents of at most 2^40", who, v);
+            diag_help(e->f, "look for a number with a few digits too many");
+            return false;
+        }
+        out->dim[out->rank++] = (int64_t)n.num;
     }
     return size_fits(e, out);
 }
