@@ -366,6 +366,15 @@ static void a_net_that_is_used_gets_no_warning(void **state) {
     Case *c = elaborate_text("idle.gan", text, 4, NULL, false);
     if (!c->fine || diag_total(&c->f))
         fail_msg("%s", show(messages(c)));
+    // one whose weights another net computes
+    text = STR(NETS "net F = Judge\nfn Judge(x: [4]) -> [] = x |> dense(1) |> squeeze\n"
+                    "net Made(c: [2]) { [c |> dense(4) |> unsqueeze(0), c |> dense(1)] }\n"
+                    "step { begun = eval(F)(x); y = with_params(F, Made(normal(2, per=batch)))(x)\n"
+                    "update Made minimize mean(y*begun) using opt\n"
+                    "update D minimize mean(D(x)) using opt; " G_STEP "}");
+    c = elaborate_text("made.gan", text, 4, NULL, false);
+    if (!c->fine || diag_total(&c->f))
+        fail_msg("%s", show(messages(c)));
 }
 
 static Str tape_text(const Func *f) {
