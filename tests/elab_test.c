@@ -237,8 +237,8 @@ static const struct {
      HEAD "net D(x: [4]) -> [] = x |> reshape(1, 4) |> conv(2, k=5, stride=2, pad=\"same\") |> "
           "conv_transpose(3, k=5, stride=2, pad=\"same\") |> mean(sample)\n"
           "step { update D minimize mean(D(x)) using opt }",
-     HEAD "net D(x: [4]) -> [] = x |> reshape(1, 4) |> conv(2, k=5, stride=2, pad=[1, 2]) |> "
-          "conv_transpose(3, k=5, stride=2, pad=[1, 2]) |> mean(sample)\n"
+     HEAD "net D(x: [4]) -> [] = x |> reshape(1, 4) |> conv(2, k=5, stride=2, pad=[[1, 2]]) |> "
+          "conv_transpose(3, k=5, stride=2, pad=[[1, 2]]) |> mean(sample)\n"
           "step { update D minimize mean(D(x)) using opt }"},
     {"a list has one for each axis",
      HEAD "net D(x: [4]) -> [] = x |> reshape(1, 2, 2) |> conv(2, k=3, stride=[2, 2], "
@@ -247,6 +247,10 @@ static const struct {
      HEAD "net D(x: [4]) -> [] = x |> reshape(1, 2, 2) |> conv(2, k=3, stride=2, "
           "pad=[[1, 2], [1, 1]]) |> upsample(2) |> mean(sample)\n"
           "step { update D minimize mean(D(x)) using opt }"},
+    {"a range of a list ends where the list does",
+     NETS "none_yet = []\nboth = [1, 2]\nstep { update D minimize len([...none_yet[:1], "
+          "...both[1:9], ...both[-3:1], ...both[2:1]])*mean(D(x)) using opt; " G_STEP "}",
+     NETS "step { update D minimize 2*mean(D(x)) using opt; " G_STEP "}"},
     {"a class that is told is a class that is known",
      HEAD "data k : label(3)\nnet D(x: [4], y) -> [] = x |> dense(5) |> conditional_batch_norm(y) "
           "|> mean(sample)\nstep { update D minimize mean(D(x, k)) using opt }",

@@ -296,8 +296,10 @@ static Value eval_comprehension(Elab *e, Env *env, const Ast *a) {
     return comprehend(e, env, a, &out) ? value_list(out.at, out.n) : POISON;
 }
 
-// [from, to) of a range over n elements; negative ends count from the back.
-static bool eval_range(Elab *e, Env *env, const Ast *a, int64_t n, int64_t *from, int64_t *to) {
+// [from, to) of a range over n elements; negative ends count from the back. A list, which may be
+// empty, ends the range where it ends itself.
+static bool eval_range(Elab *e, Env *env, const Ast *a, int64_t n, bool list, int64_t *from,
+                       int64_t *to) {
     *from = 0;
     *to = n;
     if (a->a && !want_int(e, eval(e, env, a->a), "the start of a range", from))
@@ -309,6 +311,10 @@ static bool eval_range(Elab *e, Env *env, const Ast *a, int64_t n, int64_t *from
         *from += n;
     if (*to < 0)
         *to += n;
+    if (list) {
+        *from = *from < 0 ? 0 : *from > n ? n : *from;
+        *to = *to < *from ? *from : *to > n ? n : *to;
+    }
     if (*from >= 0 && *from <= *to && *to <= n)
         return true;
     diag(e->f, DiagE0307, here(e), first, end, (long long)n,
@@ -340,10 +346,19 @@ static Value index_list(Elab *e, Env *env, const Ast *a, List l) {
         return POISON;
     }
     if (index->kind == AstRange)
-        return eval_range(e, env, index, l.n, &from, &to)
+        return eval_range(e, env, index, l.n, true, &from, &to)
                    ? value_list(l.at + from, (uint32_t)(to - from))
                    : POISON;
     return want_position(e, eval(e, env, index), l.n, &from) ? l.at[from] : POISON;
+}
+
+// `None` as an index, which adds an axis in other libraries.
+static bool has_none(const Ast *a) {
+    for (uint32_t i = 0; i < a->list.n; i++)
+        if (a->list.at[i]->kind == AstName &&
+            (str_eq(a->list.at[i]->text, STR("None")) || str_eq(a->list.at[i]->text, STR("none"))))
+            return true;
+    return false;
 }
 
 // x[i, a:b, ...] over sample axes: an index drops its axis, a range keeps it.
@@ -352,6 +367,10 @@ static Value index_tensor(Elab *e, Env *env, const Ast *a, Val x) {
     int64_t from[MAX_RANK] = {0}, count[MAX_RANK] = {0};
     if (a->list.n > t.rank) {
         diag(e->f, DiagE0309, here(e), t.rank, a->list.n);
+        if (has_none(a))
+            diag_help(
+                e->f,
+                "an axis of extent 1 is added by unsqueeze(x, at), the batch is never written");
         return POISON;
     }
     for (uint32_t i = 0; i < t.rank; i++) {
@@ -359,7 +378,7 @@ static Value index_tensor(Elab *e, Env *env, const Ast *a, Val x) {
         int64_t to = t.dim[i];
         bool keep = !index || index->kind == AstRange;
         if (index && index->kind == AstRange) {
-            if (!eval_range(e, env, index, t.dim[i], &from[i], &to))
+            if (!eval_range(e, env, index, t.dim[i], false, &from[i], &to))
                 return POISON;
         } else if (index) {
             Value at = eval(e, env, index);
