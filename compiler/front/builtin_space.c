@@ -44,25 +44,52 @@ static bool want_each(Elab *e, Value v, const char *who, uint32_t n, int64_t abs
     return true;
 }
 
+// Padding: a number for all axes, or a list of one for each axis, a number or [before, after].
+static bool want_pads(Elab *e, Value v, const char *who, uint32_t n, int64_t *before,
+                      int64_t *after) {
+    if (v.kind == KindList && v.list.n != n) {
+        bool fine = not_each(e, v, who, "a number", n);
+        diag_help(e->f, "before and after an axis are a list in the list: %s",
+                  n == 1   ? "[[1, 2]]"
+                  : n == 2 ? "[[1, 2], 0]"
+                           : "[[1, 2], 0, 0]");
+        return fine;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        Value one = v.kind == KindList ? v.list.at[i] : v;
+        bool pair = one.kind == KindList && one.list.n == 2;
+        if (!want_int(e, pair ? one.list.at[0] : one, who, &before[i]) ||
+            !want_int(e, pair ? one.list.at[1] : one, who, &after[i]))
+            return false;
+    }
+    return true;
+}
+
 // Elements 1..n mirrored before the first, and the same behind the last.
 Value builtin_reflect_pad(Elab *e, const Value *in, uint32_t n) {
     Val x;
-    int64_t each[MAX_RANK];
+    int64_t before[MAX_RANK], after[MAX_RANK];
     (void)n;
-    if (!want_tensor(e, in[0], &x) || !want_each(e, in[1], "reflect_pad", spatial(x), 0, each))
+    if (!want_tensor(e, in[0], &x) ||
+        !want_pads(e, in[1], "reflect_pad", spatial(x), before, after))
         return POISON;
     Type t = val_type(x);
     for (uint32_t axis = 1; axis < t.rank; axis++) {
-        int64_t by = each[axis - 1];
-        if (by < 0 || by >= t.dim[axis]) {
-            diag(e->f, DiagE0413, here(e), (long long)by, SARG(type_text(e->perm, &t)));
+        int64_t from = before[axis - 1], to = after[axis - 1], last = t.dim[axis] - 1;
+        if (from < 0 || to < 0 || from > last || to > last) {
+            diag(e->f, DiagE0413, here(e), (long long)(from < 0 || from > last ? from : to),
+                 SARG(type_text(e->perm, &t)));
             return POISON;
         }
-        if (!by)
-            continue;
-        Val before = Flip(part_of(x, axis, 1, by), 2u << axis);
-        Val after = Flip(part_of(x, axis, t.dim[axis] - by - 1, by), 2u << axis);
-        x = Concat((Val[]){before, x, after}, 3, axis);
+        Val part[3];
+        uint32_t parts = 0;
+        if (from)
+            part[parts++] = Flip(part_of(x, axis, 1, from), 2u << axis);
+        part[parts++] = x;
+        if (to)
+            part[parts++] = Flip(part_of(x, axis, last - to, to), 2u << axis);
+        if (parts > 1)
+            x = Concat(part, parts, axis);
     }
     return value_tensor(x);
 }
@@ -130,33 +157,6 @@ Value builtin_avg_blocks(Elab *e, const Value *in, uint32_t n) {
 
 // --- convolution ---------------------------------------------------------------------------------
 
-static bool is_pair(Value v) {
-    return v.kind == KindList && v.list.n == 2 && v.list.at[0].kind != KindList &&
-           v.list.at[1].kind != KindList;
-}
-
-// One axis: a number, or before and after.
-static bool want_pad(Elab *e, Value v, int64_t *before, int64_t *after) {
-    bool pair = is_pair(v);
-    return want_int(e, pair ? v.list.at[0] : v, "pad", before) &&
-           want_int(e, pair ? v.list.at[1] : v, "pad", after);
-}
-
-// A number or a pair for all axes, or a list of those with a pair in it, one for each axis.
-static bool want_pads(Elab *e, Value v, ConvGeom *out) {
-    bool each = v.kind == KindList && !is_pair(v);
-    if (v.kind == KindStr || (each && v.list.n != out->n)) {
-        bool fine = not_each(e, v, "pad", "\"same\", a number, [before, after]", out->n);
-        if (v.kind == KindStr)
-            diag_help(e->f, "pad=0, the default, adds nothing");
-        return fine;
-    }
-    for (uint32_t i = 0; i < out->n; i++)
-        if (!want_pad(e, each ? v.list.at[i] : v, &out->before[i], &out->after[i]))
-            return false;
-    return true;
-}
-
 static bool is_same(Value pad) {
     return pad.kind == KindStr && str_eq(pad.str, STR("same"));
 }
@@ -184,6 +184,28 @@ static void same_pads(const Type *x, const Type *w, bool adjoint, ConvGeom *out)
     }
 }
 
+static bool all_equal(const int64_t *at, uint32_t n) {
+    for (uint32_t i = 1; i < n; i++)
+        if (at[i] != at[0])
+            return false;
+    return true;
+}
+
+// Two numbers that differ, where the axes are alike in all else, are seldom meant as one for each
+// axis.
+static void warn_of_pair(Elab *e, Value pad, const ConvGeom *c, const Type *w) {
+    if (pad.kind != KindList || pad.list.n != 2 || pad.list.at[0].kind != KindNum ||
+        pad.list.at[1].kind != KindNum || all_equal(c->before, 2))
+        return;
+    if (w->rank == 4 && w->dim[2] == w->dim[3] && all_equal(c->stride, 2) &&
+        all_equal(c->dilation, 2)) {
+        long long a = c->before[0], b = c->before[1];
+        diag(e->f, DiagW0907, here(e), a, b);
+        diag_help(e->f, "before and after on both axes is pad=[[%lld, %lld], [%lld, %lld]]", a, b,
+                  a, b);
+    }
+}
+
 // in: stride, pad, dilation, groups. w is [out, in/groups, k...], of the adjoint [in, out/groups,
 // k...].
 static bool want_geometry(Elab *e, const Value *in, Type x, Type w, bool adjoint, ConvGeom *out) {
@@ -200,8 +222,15 @@ static bool want_geometry(Elab *e, const Value *in, Type x, Type w, bool adjoint
         return false;
     if (is_same(in[1]))
         same_pads(&x, &w, adjoint, out);
-    else if (in[1].kind != KindAbsent)
-        return want_pads(e, in[1], out);
+    else if (in[1].kind == KindStr) {
+        (void)not_each(e, in[1], "pad", "\"same\", a number", out->n);
+        diag_help(e->f, "pad=0, the default, adds nothing");
+        return false;
+    } else if (in[1].kind != KindAbsent) {
+        if (!want_pads(e, in[1], "pad", out->n, out->before, out->after))
+            return false;
+        warn_of_pair(e, in[1], out, &w);
+    }
     return true;
 }
 
