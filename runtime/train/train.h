@@ -48,6 +48,7 @@ typedef struct Train {
     float *picture;                   // [pictures, c, h, w]
     size_t reals;                     // samples of the data they are compared with; 0: none
     float *real;                      // [reals, c, h, w]
+    bool past;                        // more steps are done than were asked for: nothing is changed
     uint32_t step;                    // steps launched
     uint32_t taken;                   // steps whose numbers were read; later ones may be in flight
     StepLine line[METER_STEPS];       // of the steps in flight, by number

@@ -103,7 +103,7 @@ static GanStatus prepare_folder(Train *t, bool resume) {
         return GAN_OK;
     TRY(job_writable(t->job));
     if (resume) {
-        TRY(run_write_job(t->perm, t->dir, t->job));
+        TRY(t->past ? GAN_OK : run_write_job(t->perm, t->dir, t->job));
     } else {
         Str resolved;
         TRY(job_resolved(t->job, t->perm, &resolved));
@@ -223,6 +223,11 @@ static GanStatus open_run(Train *t, Job *job, const TrainOptions *o) {
 }
 
 static GanStatus show_done(Train *t) {
+    if (t->past) {
+        say(&t->host->console,
+            "this run has done %u steps, more than were asked for, and stays as it is", t->step);
+        return GAN_OK;
+    }
     TRY(train_score(t)); // it was ended while its last step was measured
     say(&t->host->console,
         "this run has done its %u steps; `ganrun train %.*s --steps N` goes further", t->step,

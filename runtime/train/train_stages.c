@@ -5,8 +5,8 @@
 
 // --- where a run goes on -------------------------------------------------------------------------
 
-// A run is never asked for fewer steps than it has done: they are in its log, and its stages were
-// what they were. What a damaged checkpoint had done is lost.
+// A run that is asked for fewer steps than it has done stays as it is: they are in its log, and its
+// stages were what they were. What a damaged checkpoint had done is lost.
 static GanStatus keep_done(Train *t) {
     CheckpointSteps steps = {0};
     Job *job = t->job;
@@ -19,7 +19,8 @@ static GanStatus keep_done(Train *t) {
         done = done == NONE ? 0 : done;
     }
     TRY(comm_bcast(t->comm, &done, sizeof done, 0));
-    if (done <= job->steps)
+    t->past = done > job->steps;
+    if (!t->past)
         return GAN_OK;
     job->steps = done;
     job->kimg = 0;

@@ -76,7 +76,7 @@ refused 2 'a pack is shown as it is' ganrun data preview s.pack -o q.png --size 
 refused 2 'give one of them' ganrun data pack samples -o q.pack --out q.pack
 absent q.png q.pack
 expect 0 train one --steps 4                                # fewer than the 6 done
-says 'has done its 6 steps'
+says 'has done 6 steps, more than were asked for'
 expect 0 train one --steps 6
 
 # Film: one frame for each grid.

@@ -60,6 +60,13 @@ code=0
 wait $pid || code=$?
 [ $code = 75 ] || fail "SIGHUP: exit code $code"
 says 'stopped after step [0-9]*, which is saved'
+# Asked for fewer steps than it has done, it keeps all that it was started with.
+cp hung/options.json before.json
+cp hung/index.html before.html
+expect 0 train hung --steps 2
+says '^this run has done [0-9]* steps, more than were asked for, and stays as it is'
+same hung/options.json before.json
+same hung/index.html before.html
 (trap '' HUP; expect 0 train tiny.gan $options --steps 6000 --save-every 1000000 --out kept) &
 pid=$!
 while [ "$(losses kept 2>/dev/null | wc -l)" -lt 5 ]; do :; done

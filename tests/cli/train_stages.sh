@@ -73,7 +73,7 @@ sed -n 's/.*"step": 9,.*"reports": {"fade": \([^}]*\)}.*/\1/p' whole/log.jsonl >
 
 # --steps below the steps already done changes nothing.
 go whole --steps 6
-says '^this run has done its 16 steps;'
+says '^this run has done 16 steps, more than were asked for'
 grep -q '"steps": 16,' whole/options.json || fail 'options.json has another number of steps'
 grep -q '<td>stage</td><td>steps 5 to 8: size=8, rate=0.002</td>' whole/index.html || fail 'a page does not list its stages'
 grep -q '16 of 16 steps' whole/index.html || fail 'a page has more steps than its run'
