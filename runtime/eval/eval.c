@@ -41,8 +41,8 @@ static void put_json(JsonOut *j, const Sets *s, const char *name, double made, d
     json_name(j, "against"), json_put_str(j, s->against);
     json_name(j, "samples"), json_put_int(j, (int64_t)s->n);
     json_name(j, "metric"), json_put_str(j, str_c(name));
-    json_name(j, "made"), json_put_double(j, made);
-    json_name(j, "real"), json_put_double(j, real);
+    json_name(j, "generated"), json_put_double(j, made);
+    json_name(j, "data"), json_put_double(j, real);
     json_close(j, '}');
 }
 
@@ -74,8 +74,8 @@ static void keep_score(Eval *v, const Sets *s, const char *metric, size_t n, dou
     json_name(&j, "step"), json_put_int(&j, v->run.step);
     json_name(&j, "seed"), json_put_int(&j, (int64_t)v->from.seed);
     json_name(&j, "name"), json_put_str(&j, text_str(&name));
-    json_name(&j, "made"), json_put_double(&j, made);
-    json_name(&j, "real"), json_put_double(&j, real);
+    json_name(&j, "generated"), json_put_double(&j, made);
+    json_name(&j, "data"), json_put_double(&j, real);
     json_close(&j, '}');
     text_char(&v->scores, '\n');
 }

@@ -145,14 +145,19 @@ static void read_step(Arena *perm, Past *p, const Json *line, uint32_t most) {
     }
 }
 
+// A member that runs of earlier versions have under another name.
+static double renamed(const Json *line, const char *name, const char *before) {
+    return json_number(json_get(line, name), json_number(json_get(line, before), NAN));
+}
+
 static void read_score(Arena *perm, Past *p, const Json *line, uint32_t most) {
     uint64_t seed = 0;
     (void)most;
     json_whole(json_get(line, "seed"), UINT64_MAX, &seed);
     vec_push(perm, &p->score,
              ((Score){str_copy(perm, json_string(json_get(line, "name"), (Str){0})),
-                      step_of(line, "step"), seed, json_number(json_get(line, "made"), NAN),
-                      json_number(json_get(line, "real"), NAN)}));
+                      step_of(line, "step"), seed, renamed(line, "generated", "made"),
+                      renamed(line, "data", "real")}));
 }
 
 typedef void ReadLine(Arena *perm, Past *p, const Json *line, uint32_t most);

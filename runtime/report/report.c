@@ -71,8 +71,8 @@ static void put_scores(JsonOut *j, const Past *p) {
         json_name(j, "name"), json_put_str(j, s->name);
         json_name(j, "step"), json_put_int(j, s->step);
         json_name(j, "seed"), json_put_int(j, (int64_t)s->seed);
-        json_name(j, "made"), json_put_double(j, s->made);
-        json_name(j, "real"), json_put_double(j, s->real);
+        json_name(j, "generated"), json_put_double(j, s->made);
+        json_name(j, "data"), json_put_double(j, s->real);
         json_close(j, '}');
     }
     json_close(j, ']');
@@ -126,7 +126,7 @@ static void report_json(JsonOut *j, Arena scratch, const Past *p) {
         json_name(j, "best_score"), json_open(j, '{');
         json_name(j, "name"), json_put_str(j, p->best_of);
         json_name(j, "step"), json_put_int(j, p->best);
-        json_name(j, "made"), json_put_double(j, p->best_value);
+        json_name(j, "generated"), json_put_double(j, p->best_value);
         json_close(j, '}');
     }
     put_words(j, scratch, p);

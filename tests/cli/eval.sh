@@ -15,7 +15,7 @@ mv out first
 expect 0 eval run --count 16 --data x=t.pack --threads 1
 same first out
 expect 0 eval run --count 16 --json --metric swd
-prints '"model": "tiny", "step": 2, "rows": \[{"sample": "fakes", "against": "x", "samples": 16, "metric": "swd pixels", "made": '
+prints '"model": "tiny", "step": 2, "rows": \[{"sample": "fakes", "against": "x", "samples": 16, "metric": "swd pixels", "generated": '
 expect 0 eval run --count 16 --data x=t.pack --lot 16 --threads 1
 same first out
 expect 0 eval run --count 16 --data x=t.pack --lot 8 --threads 1   # means over two smaller sets: larger distances

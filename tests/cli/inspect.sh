@@ -217,6 +217,10 @@ for column in 'distance' 'best kept' 'best kept, step' 'fakes swd pixels of 8' '
     awk -F '","|^"|"$' -v name="$column" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) at = i }
         NR == 2 { exit !(at && $at ~ /^[0-9.e-]+$/) }' both.csv || fail "no number in column $column: $(cat both.csv)"
 done
+cp both.csv now.csv                                          # scores of earlier versions, whose members had other names
+sed -i 's/"generated": /"made": /; s/"data": /"real": /' one/scores.jsonl
+expect 0 report one two -o both.csv
+same both.csv now.csv
 swd=$(sed -n 's/^{"step": 6, "saved.*"swd": \([^,]*\),.*/\1/p' one/log.jsonl)
 [ -n "$swd" ] && grep -q "\"$swd\"" both.csv || fail 'the distance is rounded'
 
