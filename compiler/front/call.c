@@ -71,6 +71,11 @@ static void unknown_parameter(Elab *e, const Ast *params, const Arg *a, Str who)
     say_parameters(e, params, who);
 }
 
+// A net or its weights.
+static bool is_trained(Value v) {
+    return v.kind == KindNet || (v.kind == KindList && v.list.n && v.list.at[0].kind == KindSlot);
+}
+
 // Which argument each parameter takes; NULL for none. False after a diagnostic.
 static bool place_arguments(Elab *e, const Ast *params, Args args, Str who, const Arg **taken) {
     uint32_t next = 0;
@@ -91,6 +96,9 @@ static bool place_arguments(Elab *e, const Ast *params, Args args, Str who, cons
             diag(e->f, DiagE0314, a->span, SARG(params->list.at[at]->text));
             diag_note(e->f, taken[at]->span,
                       taken[at]->name.len ? "it is given here" : "it is given here, by position");
+            if (is_trained(taken[at]->value))
+                diag_help(e->f, "an optimizer takes no weights: what it trains is said by the "
+                                "update, update D minimize LOSS using opt");
             return false;
         }
         taken[at] = a;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_KEPT = 20, MAX_WIDTH = 120, MAX_REPEATS = 2 };
+enum { MAX_KEPT = 20, MAX_WIDTH = 120, MAX_REPEATS = 2, MAX_NOTES = 8 };
 
 typedef enum Severity { severity_error, severity_warning } Severity;
 
@@ -111,7 +111,8 @@ void diag_note(Front *f, Span span, const char *format, ...) {
     DiagNote n = {span, str_vformat(f->perm, format, args)};
     va_end(args);
     Diag *newest = &f->diags->kept.at[f->diags->kept.n - 1];
-    vec_push(f->perm, &newest->note, n);
+    if (newest->note.n < MAX_NOTES) // in the middle of forty loops
+        vec_push(f->perm, &newest->note, n);
 }
 
 uint32_t diag_mark(const Front *f) {

@@ -121,7 +121,11 @@ static Ast *stored(Parser *p, AstKind kind) {
 static Ast *loop(Parser *p) {
     Ast *a = ast_start(p, AstFor);
     parser_next(p);
+    bool fine = !p->panic;
     read_names(p, a);
+    if (p->panic && fine && (p->held.kind == TokLParen || p->held.kind == TokLSquare))
+        diag_help(p->f,
+                  "names are unpacked side by side: for i, a, b in zip(range(2), as, bs) { ... }");
     parser_need(p, TokIn);
     a->a = read_expr(p);
     a->c = read_block(p);

@@ -31,7 +31,11 @@ static Ast *spread(Parser *p) {
 }
 
 static Ast *element(Parser *p) {
-    return at(p, TokDots) ? spread(p) : read_expr(p);
+    bool star = at(p, TokTimes) && !p->panic;
+    Ast *a = at(p, TokDots) ? spread(p) : read_expr(p);
+    if (star)
+        diag_help(p->f, "the elements of a list are spread by dots: [...a, b], f(...a)");
+    return a;
 }
 
 // The last has the element.
@@ -77,7 +81,11 @@ static Ast *argument(Parser *p) {
     a->text = token_text(&p->lex, p->tok);
     parser_next(p);
     parser_next(p);
+    bool panic = p->panic;
     a->a = read_expr(p);
+    Str habit = word_habit(a->text);
+    if (p->panic && !panic && habit.len) // betas=(0.5, 0.9)
+        diag_help(p->f, "%.*s", SARG(habit));
     return ast_done(p, a);
 }
 
@@ -96,6 +104,10 @@ static Ast *call(Parser *p, Ast *callee) {
 }
 
 static Ast *range(Parser *p) {
+    if (at(p, TokDots) && !p->panic) {
+        parser_fail(p, "an index");
+        diag_help(p->f, "every axis before is written: x[:, :, 0]");
+    }
     Ast *from = at(p, TokColon) ? NULL : read_expr(p);
     if (!at(p, TokColon))
         return from;

@@ -115,6 +115,8 @@ void parser_fail(Parser *p, const char *expected) {
         habit = word_habit(found_text);
     if (habit.len)
         diag_help(p->f, "%.*s", SARG(habit));
+    else if (p->tok.kind == TokFn && !p->broken && !strcmp(expected, "an expression"))
+        diag_help(p->f, "a function has a name: fn f(x) = VALUE, and is passed by it");
     else if (begins_statement(p->tok.kind) && !p->broken && strcmp(expected, "`{`"))
         diag_help(p->f, "it is a statement, which has no value");
     else if (p->form && !inside && !(p->tok.kind == TokBind && after_value))
@@ -152,6 +154,8 @@ void parser_not_ended(Parser *p, const Ast *a) {
         parser_panic(p);
         return;
     }
+    if (a->kind == AstBind && a->c && a->c->kind == AstName && word_habit(a->c->text).len)
+        a = a->c; // f = lambda x: ...
     if (a->kind == AstName) {
         habit = word_habit(a->text);
         near = str_nearest(a->text, words, sizeof words / sizeof *words);
