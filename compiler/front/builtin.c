@@ -266,6 +266,8 @@ Value builtin_axis(Elab *e, const Value *in, uint32_t n) {
         return POISON;
     if (i >= 0 && i < MAX_RANK)
         return (Value){.kind = KindAxes, .axes = (uint32_t)AxFirst << i};
+    if (i < 0 && i >= -MAX_RANK)
+        return (Value){.kind = KindAxes, .axes = (uint32_t)AxLast << (-1 - i)};
     diag(e->f, DiagE0405, here(e), (long long)i, 10, "any tensor");
     return POISON;
 }

@@ -3,6 +3,7 @@
 // In: values as the text gave them. Out: a tensor, or a diagnostic in the user's words.
 #include "elab.h"
 
+#include <math.h>
 #include <string.h>
 
 // --- draws ---------------------------------------------------------------------------------------
@@ -19,12 +20,27 @@ static bool want_per(Elab *e, Value v, bool *batched) {
     return false;
 }
 
-static const char extents_help[] =
-    "every extent is said: reshape(x, 64, 4, 4); flatten(x) makes one axis of all";
+// One -1 among extents becomes what the others leave of `all`.
+static void fill_rest(Value *at, uint32_t n, int64_t all) {
+    Value *rest = NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        if (at[i].kind != KindNum)
+            return;
+        bool whole = at[i].num >= 1 && at[i].num <= (double)all && at[i].num == floor(at[i].num);
+        if (at[i].num == -1 && !rest)
+            rest = &at[i];
+        else if (!whole || all % (int64_t)at[i].num)
+            return;
+        else
+            all /= (int64_t)at[i].num;
+    }
+    if (rest)
+        rest->num = (double)all;
+}
 
-// Extents given one by one, as a list, or mixed.
-// `help`: what was meant where one of them is below 0.
-static bool want_dims(Elab *e, Value v, const char *who, const char *help, Type *out) {
+// Extents given one by one, as a list, or mixed. `help`: what was meant where one of them is below
+// 1. `all`: the number of elements, from which a -1 is computed; 0 where none may be.
+static bool want_dims(Elab *e, Value v, const char *who, const char *help, int64_t all, Type *out) {
     VEC(Value) flat = {0};
     for (uint32_t i = 0; i < v.list.n; i++) {
         Value item = v.list.at[i];
@@ -34,10 +50,12 @@ static bool want_dims(Elab *e, Value v, const char *who, const char *help, Type 
             for (uint32_t k = 0; k < item.list.n; k++)
                 vec_push(e->perm, &flat, item.list.at[k]);
     }
+    if (all)
+        fill_rest(flat.at, flat.n, all);
     if (want_extents(e, value_list(flat.at, flat.n), who, out))
         return true;
     for (uint32_t i = 0; i < flat.n; i++)
-        if (flat.at[i].kind == KindNum && flat.at[i].num < 0) {
+        if (flat.at[i].kind == KindNum && flat.at[i].num < (flat.n > 1 ? 1 : 0)) {
             diag_help(e->f, "%s", help);
             break;
         }
@@ -48,7 +66,7 @@ static Value draw(Elab *e, const Value *in, Dist dist, const char *who) {
     Type t;
     bool batched;
     if (!want_dims(e, in[0], who,
-                   "extents are given: normal(64); a range is a + (b - a)*uniform(64)", &t) ||
+                   "extents are given: normal(64); a range is a + (b - a)*uniform(64)", 0, &t) ||
         !want_per(e, in[1], &batched))
         return POISON;
     t.batched = batched;
@@ -107,7 +125,8 @@ Value builtin_expand(Elab *e, const Value *in, uint32_t n) {
     Val x;
     Type to;
     (void)n;
-    if (!want_tensor(e, in[0], &x) || !want_dims(e, in[1], "expand", extents_help, &to))
+    if (!want_tensor(e, in[0], &x) ||
+        !want_dims(e, in[1], "expand", "every extent is said: expand(x, 64, 4, 4)", 0, &to))
         return POISON;
     to.batched = val_type(x).batched;
     return op_fits(e, OpExpand, &x, 1, NULL, &to) ? value_tensor(Expand(x, to)) : POISON;
@@ -144,7 +163,12 @@ Value builtin_reshape(Elab *e, const Value *in, uint32_t n) {
     Val x;
     Type to;
     (void)n;
-    if (!want_tensor(e, in[0], &x) || !want_dims(e, in[1], "reshape", extents_help, &to))
+    if (!want_tensor(e, in[0], &x))
+        return POISON;
+    Type t = val_type(x);
+    if (!want_dims(e, in[1], "reshape",
+                   "an extent is 1 or more; one may be -1, what the others leave", type_sample(&t),
+                   &to))
         return POISON;
     return reshaped(e, x, &to);
 }
@@ -196,8 +220,9 @@ Value builtin_unsqueeze(Elab *e, const Value *in, uint32_t n) {
     if (!want_tensor(e, in[0], &x) || !want_int(e, in[1], "unsqueeze", &at) || !room_for_axis(e, x))
         return POISON;
     Type t = val_type(x);
-    if (at >= 0 && at <= t.rank)
-        return value_tensor(with_axis(x, (uint32_t)at));
+    int64_t from = at < 0 ? at + t.rank + 1 : at;
+    if (from >= 0 && from <= t.rank)
+        return value_tensor(with_axis(x, (uint32_t)from));
     diag(e->f, DiagE0405, here(e), (long long)at, SARG(type_text(e->perm, &t)));
     return POISON;
 }
@@ -339,51 +364,83 @@ Value anchored(Elab *e, uint32_t nodes, Val v) {
 
 // --- products ------------------------------------------------------------------------------------
 
-// "on,n->o": the labels of a, b and the result, each a letter.
+enum { MAX_FACTORS = 8 };
+
+// "on,n->o": the labels of each factor, and last of the result, each a letter.
 typedef struct Rule {
-    Str part[3];
+    Str part[MAX_FACTORS + 1];
+    uint32_t n; // factors
 } Rule;
 
-static bool read_rule(Elab *e, Value v, Rule *out) {
-    bool fine = v.kind == KindStr;
-    if (fine) {
-        size_t comma = str_find(v.str, ','), arrow = str_find(v.str, '-');
-        fine = comma < arrow && arrow + 1 < v.str.len && v.str.ptr[arrow + 1] == '>';
-        out->part[0] = str_sub(v.str, 0, comma);
-        out->part[1] = str_sub(v.str, comma + 1, arrow);
-        out->part[2] = str_sub(v.str, arrow + 2, v.str.len);
+static bool letters_once(Str part) {
+    for (size_t i = 0; i < part.len; i++)
+        if (part.ptr[i] < 'a' || part.ptr[i] > 'z' || str_find(part, part.ptr[i]) != i)
+            return false;
+    return true;
+}
+
+static bool has_letter(const Str *part, uint32_t n, char c) {
+    for (uint32_t k = 0; k < n; k++)
+        if (str_find(part[k], c) < part[k].len)
+            return true;
+    return false;
+}
+
+static bool split_rule(Str text, uint32_t factors, Rule *out) {
+    size_t arrow = str_find(text, '-');
+    bool fine = arrow + 1 < text.len && text.ptr[arrow + 1] == '>';
+    *out = (Rule){.n = factors};
+    for (uint32_t k = 0, last = factors - 1; fine && k < factors; k++) {
+        size_t comma = str_find(text, ',');
+        fine = (k == last) == (comma >= arrow);
+        size_t end = k == last ? arrow : comma;
+        out->part[k] = str_sub(text, 0, end);
+        text = str_sub(text, end + 1, text.len);
+        arrow -= end + 1;
     }
-    for (uint32_t p = 0; fine && p < 3; p++)
-        for (size_t i = 0; i < out->part[p].len; i++) {
-            char c = out->part[p].ptr[i];
-            fine = fine && c >= 'a' && c <= 'z' && str_find(out->part[p], c) == i;
-        }
-    for (size_t i = 0; fine && i < out->part[2].len; i++) {
-        char c = out->part[2].ptr[i];
-        fine = str_find(out->part[0], c) < out->part[0].len ||
-               str_find(out->part[1], c) < out->part[1].len;
-    }
-    if (fine)
-        return true;
+    out->part[factors] = str_sub(text, 1, text.len);
+    for (uint32_t k = 0; fine && k <= factors; k++)
+        fine = letters_once(out->part[k]);
+    for (size_t i = 0; fine && i < out->part[factors].len; i++)
+        fine = has_letter(out->part, factors, out->part[factors].ptr[i]);
+    return fine;
+}
+
+static bool not_a_rule(Elab *e, Value v) {
     diag(e->f, DiagE0416, here(e), SARG(value_text(e, v)));
     in_library(e);
     return false;
 }
 
-static bool rule_fits(Elab *e, const Rule *r, const Val *x) {
+static bool read_rule(Elab *e, Value v, uint32_t factors, Rule *out) {
+    Text text = {.arena = e->perm};
+    for (size_t i = 0; v.kind == KindStr && i < v.str.len; i++)
+        if (v.str.ptr[i] != ' ')
+            text_char(&text, v.str.ptr[i]);
+    if (factors < 2 || factors > MAX_FACTORS) {
+        (void)not_a_rule(e, v);
+        diag_help(e->f, factors < 2 ? "it has two factors or more; of one, axes are exchanged by "
+                                      "permute(x, 1, 0) and summed by sum(x, axis(0))"
+                                    : "it has at most 8 factors: multiply some of them before");
+        return false;
+    }
+    return split_rule(text_str(&text), factors, out) || not_a_rule(e, v);
+}
+
+static bool rule_fits(Elab *e, const Str *part, const Val *x) {
     for (uint32_t k = 0; k < 2; k++) {
         Type t = val_type(x[k]), other = val_type(x[1 - k]);
-        if (t.rank != r->part[k].len) {
-            diag(e->f, DiagE0417, here(e), SARG(r->part[k]), SARG(type_text(e->perm, &t)));
+        if (t.rank != part[k].len) {
+            diag(e->f, DiagE0417, here(e), SARG(part[k]), SARG(type_text(e->perm, &t)));
             in_library(e);
             note_origin(e, x[k]);
             return false;
         }
-        for (uint32_t i = 0; i < t.rank && other.rank == r->part[1 - k].len; i++) {
-            size_t j = str_find(r->part[1 - k], r->part[k].ptr[i]);
-            if (j == r->part[1 - k].len || other.dim[j] == t.dim[i])
+        for (uint32_t i = 0; i < t.rank && other.rank == part[1 - k].len; i++) {
+            size_t j = str_find(part[1 - k], part[k].ptr[i]);
+            if (j == part[1 - k].len || other.dim[j] == t.dim[i])
                 continue;
-            diag(e->f, DiagE0418, here(e), r->part[k].ptr[i], SARG(type_text(e->perm, &t)),
+            diag(e->f, DiagE0418, here(e), part[k].ptr[i], SARG(type_text(e->perm, &t)),
                  SARG(type_text(e->perm, &other)));
             in_library(e);
             note_origin(e, x[0]);
@@ -394,35 +451,66 @@ static bool rule_fits(Elab *e, const Rule *r, const Val *x) {
     return true;
 }
 
-Value builtin_einsum(Elab *e, const Value *in, uint32_t n) {
-    Val x[2];
-    Rule r;
+// The product of two factors; its letters are the third part. id 0 after a diagnostic.
+static Val product(Elab *e, const Str *part, const Val *x) {
     uint8_t label[3][MAX_RANK];
-    (void)n;
-    if (!read_rule(e, in[0], &r) || !want_tensor(e, in[1], &x[0]) || !want_tensor(e, in[2], &x[1]))
-        return POISON;
-    if (!rule_fits(e, &r, x))
-        return POISON;
-    if (r.part[2].len > MAX_RANK) {
-        diag(e->f, DiagE0416, here(e), SARG(value_text(e, in[0])));
-        return POISON;
-    }
+    Type made = {.rank = (uint8_t)part[2].len};
     for (uint32_t p = 0; p < 3; p++)
-        for (size_t i = 0; i < r.part[p].len && i < MAX_RANK; i++)
-            label[p][i] = (uint8_t)(r.part[p].ptr[i] - 'a' + 1);
-    Type made = {.rank = (uint8_t)r.part[2].len};
+        for (size_t i = 0; i < part[p].len && i < MAX_RANK; i++)
+            label[p][i] = (uint8_t)(part[p].ptr[i] - 'a' + 1);
     for (uint32_t i = 0; i < made.rank; i++) {
-        size_t k = str_find(r.part[0], r.part[2].ptr[i]);
-        bool in_first = k < r.part[0].len;
-        made.dim[i] =
-            val_type(x[!in_first]).dim[in_first ? k : str_find(r.part[1], r.part[2].ptr[i])];
+        size_t k = str_find(part[0], part[2].ptr[i]);
+        bool in_first = k < part[0].len;
+        made.dim[i] = val_type(x[!in_first]).dim[in_first ? k : str_find(part[1], part[2].ptr[i])];
     }
     if (!size_fits(e, &made))
-        return POISON;
+        return (Val){0};
     bool batched = val_type(x[0]).batched || val_type(x[1]).batched;
+    return Dot(x[0], label[0], x[1], label[1], label[2], made.rank, batched);
+}
+
+// What the product of factors 0 to k keeps: the letters of the result and of the factors after it.
+static Str letters_kept(Elab *e, const Rule *r, Str first, uint32_t k) {
+    Text t = {.arena = e->perm};
+    if (k + 1 == r->n)
+        return r->part[r->n];
+    for (uint32_t p = 0; p < 2; p++) {
+        Str part = p ? r->part[k] : first;
+        for (size_t i = 0; i < part.len; i++)
+            if (has_letter(&r->part[k + 1], r->n - k, part.ptr[i]) &&
+                !(p && has_letter(&first, 1, part.ptr[i])))
+                text_char(&t, part.ptr[i]);
+    }
+    return text_str(&t);
+}
+
+// From left to right, two factors at a time.
+Value builtin_einsum(Elab *e, const Value *in, uint32_t n) {
+    List l = parts_list(in[1]);
+    Val x[2];
+    Rule r;
+    (void)n;
+    if (!read_rule(e, in[0], l.n, &r) || !want_tensor(e, l.at[0], &x[0]))
+        return POISON;
+    Str first = r.part[0];
     uint32_t nodes = x[0].g->node.n;
-    return anchored(
-        e, nodes, Dot(x[0], label[0], x[1], label[1], label[2], (uint32_t)r.part[2].len, batched));
+    for (uint32_t k = 1; k < r.n; k++) {
+        Str part[3] = {first, r.part[k], letters_kept(e, &r, first, k)};
+        if (!want_tensor(e, l.at[k], &x[1]) || !rule_fits(e, part, x))
+            return POISON;
+        if (part[2].len > MAX_RANK) {
+            (void)not_a_rule(e, in[0]);
+            return POISON;
+        }
+        nodes = x[0].g->node.n;
+        x[0] = product(e, part, x);
+        if (!x[0].id)
+            return POISON;
+        if (k + 1 < r.n)
+            (void)anchored(e, nodes, x[0]);
+        first = part[2];
+    }
+    return anchored(e, nodes, x[0]);
 }
 
 Value builtin_gather(Elab *e, const Value *in, uint32_t n) {

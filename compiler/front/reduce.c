@@ -124,22 +124,38 @@ static bool names_batch(Value v) {
     return found;
 }
 
+// The axes that are numbered, from the first and from the last, as a mask of 1 + i. An axis that is
+// not there is `out`'s.
+static uint32_t numbered(uint32_t axes, uint32_t rank, int64_t *out, bool *fine) {
+    uint32_t mask = 0;
+    for (uint32_t i = 0; i < 2 * MAX_RANK; i++) {
+        int64_t said = i < MAX_RANK ? (int64_t)i : (int64_t)MAX_RANK - 1 - (int64_t)i;
+        int64_t at = said < 0 ? said + rank : said;
+        if (!(axes >> i & AxFirst))
+            continue;
+        if (at >= 0 && at < rank) {
+            mask |= 2u << at;
+        } else if (*fine) {
+            *out = said;
+            *fine = false;
+        }
+    }
+    return mask;
+}
+
 // A set of axes as the mask of reductions: bit 0 the batch, bit 1 + i axis i of a sample.
 bool want_axes(Elab *e, Value v, const Type *t, uint32_t *mask) {
     uint32_t axes = v.kind == KindAbsent ? AxAll : 0, every = ((1u << t->rank) - 1) << 1;
     if (v.kind != KindAbsent && !axes_of(e, v, &axes))
         return false;
-    uint32_t by_number = (axes / AxFirst) << 1;
-    bool no_channel = (axes & AxChannel) && !t->rank;
-    if (no_channel || by_number & ~every) {
-        uint32_t at = 0;
-        while (!no_channel && !((by_number & ~every) >> (1 + at) & 1))
-            at++;
-        diag(e->f, DiagE0405, here(e), (long long)at, SARG(type_text(e->perm, t)));
+    int64_t absent = 0;
+    bool fine = !(axes & AxChannel) || t->rank;
+    *mask = numbered(axes, t->rank, &absent, &fine);
+    if (!fine) {
+        diag(e->f, DiagE0405, here(e), (long long)absent, SARG(type_text(e->perm, t)));
         in_library(e);
         return false;
     }
-    *mask = by_number;
     if (axes & (AxSample | AxAll))
         *mask |= every;
     if (axes & AxChannel)

@@ -31,13 +31,15 @@ typedef enum ValueKind {
     KindScalar, // step, epoch, kimg
 } ValueKind;
 
-enum { // Value.axes: the names, and from AxFirst on one bit for each axis(i)
+enum { // Value.axes: the names, from AxFirst on one bit for each axis(i), from AxLast on axis(-1 -
+       // i)
     AxBatch = 1,
     AxChannel = 2,
     AxSpace = 4,
     AxSample = 8,
     AxAll = 16,
-    AxFirst = 32
+    AxFirst = 32,
+    AxLast = AxFirst << MAX_RANK
 };
 
 typedef struct Value Value;
