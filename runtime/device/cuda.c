@@ -86,6 +86,13 @@ void cuda_leave(const Cuda *c) {
 
 // --- the card ------------------------------------------------------------------------------------
 
+// For errors whose cause is outside of this program: another user of the card, its kernel module.
+static GanStatus unusable(GanStatus st) {
+    return st == GAN_OK ? GAN_OK
+                        : fail_in(st, "the card cannot be used (nvidia-smi may say why; --device "
+                                      "cpu works here)");
+}
+
 static GanStatus check_driver(const Cuda *c) {
     int version = 0, cards = 0;
     CUresult code = c->cu->Init(0);
@@ -93,8 +100,9 @@ static GanStatus check_driver(const Cuda *c) {
         code = c->cu->DeviceGetCount(&cards);
     if (code == CUDA_ERROR_NO_DEVICE || (code == CUDA_SUCCESS && !cards))
         return fail(GAN_ERR_DEVICE,
-                    "the NVIDIA driver finds no card in this machine; --device cpu works here");
-    TRY(cuda_check(c, code, "starting the driver"));
+                    "the NVIDIA driver finds no card in this machine, or CUDA_VISIBLE_DEVICES "
+                    "hides it; --device cpu works here");
+    TRY(unusable(cuda_check(c, code, "starting the driver")));
     CUDA_TRY(c, DriverGetVersion(&version), "querying the driver version");
     if (version < CUDA_OLDEST_DRIVER)
         return fail(GAN_ERR_DEVICE,
@@ -160,13 +168,15 @@ static GanStatus open_card(Cuda *c) {
     find_cache(c);
     TRY(check_driver(c));
     TRY(find_card(c));
-    CUDA_TRY(c, DevicePrimaryCtxRetain(&c->context, c->device), "opening %s", c->name);
+    TRY(unusable(cuda_check(c, c->cu->DevicePrimaryCtxRetain(&c->context, c->device), "opening %s",
+                            c->name)));
     TRY(cuda_enter(c));
     CUDA_TRY(c, StreamCreate(&c->compute, CU_STREAM_NON_BLOCKING), "creating a stream");
     CUDA_TRY(c, StreamCreate(&c->upload, CU_STREAM_NON_BLOCKING), "creating a stream");
     CUDA_TRY(c, StreamCreate(&c->aside, CU_STREAM_NON_BLOCKING), "creating a stream");
     CUDA_TRY(c, EventCreate(&c->beside, CU_EVENT_DISABLE_TIMING), "creating an event");
-    CUDA_TRY(c, MemAllocHost((void **)&c->mark, sizeof *c->mark), "pinning memory");
+    CUDA_TRY(c, MemAllocHost((void **)&c->mark, sizeof *c->mark), "pinning %zu bytes",
+             sizeof *c->mark);
     *c->mark = (CudaMark){.crumb = {NONE, NONE}};
     TRY(cuda_copies_open(c, &c->copies));
     TRY(cuda_comm_open(c, &c->comm));

@@ -57,9 +57,9 @@ GanStatus cuda_copies_open(Cuda *c, CudaCopies **out) {
     if (!k)
         return fail(GAN_ERR_MEMORY, "no memory for copies to the card");
     CUDA_TRY(c, MemAllocHost((void **)&k->small, (size_t)SMALL_PLACES * SMALL_BYTES),
-             "pinning memory");
+             "pinning %d bytes", SMALL_PLACES * SMALL_BYTES);
     CUDA_TRY(c, MemAllocHost((void **)&k->fetched, (size_t)CUDA_FETCHES * FETCH_BYTES),
-             "pinning memory");
+             "pinning %d bytes", CUDA_FETCHES * FETCH_BYTES);
     for (int i = 0; i < SMALL_PLACES; i++)
         CUDA_TRY(c, EventCreate(&k->taken[i], CU_EVENT_DISABLE_TIMING), "creating an event");
     for (int i = 0; i < BUFFERS; i++)

@@ -53,9 +53,9 @@ static GanStatus cudnn_check(const Cudnn *d, cudnnStatus_t code, const char *wha
 
 // --- choosing ------------------------------------------------------------------------------------
 
-// The variant pack of a plan: the addresses of its tensors. NULL when cuDNN rejects them.
-static CudnnDesc make_pack(const Cudnn *d, const CudnnOperation *o, const CUdeviceptr *at,
-                           CUdeviceptr workspace) {
+// The variant pack of a plan: the addresses of its tensors.
+static GanStatus make_pack(const Cudnn *d, const CudnnOperation *o, const CUdeviceptr *at,
+                           CUdeviceptr workspace, CudnnDesc *out) {
     static const int64_t uid[CUDNN_PARTS] = {1, 2, 3, 4};
     const int n = cudnn_parts(o);
     void *pointer[CUDNN_PARTS], *room = (void *)(uintptr_t)workspace;
@@ -65,7 +65,8 @@ static CudnnDesc make_pack(const Cudnn *d, const CudnnOperation *o, const CUdevi
     cudnn_desc_set(&m, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, n, uid);
     cudnn_desc_set(&m, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, n, pointer);
     cudnn_desc_set(&m, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &room);
-    return cudnn_desc_finalize(&m);
+    *out = cudnn_desc_finalize(&m);
+    return cudnn_check(d, m.status, "making a variant pack");
 }
 
 // The shortest of a few runs of a plan, in ms.
@@ -115,10 +116,11 @@ static GanStatus fastest(const Cudnn *d, const CudnnOperation *o, const CudnnCan
     TRY_OUT(cuda_check(c, c->cu->EventCreate(&from, CU_EVENT_DEFAULT), "creating an event"));
     TRY_OUT(cuda_check(c, c->cu->EventCreate(&to, CU_EVENT_DEFAULT), "creating an event"));
     for (int i = 0; i < n; i++) {
-        CudnnDesc pack = make_pack(d, o, on->at, on->room.at);
+        CudnnDesc pack = NULL;
         float ms = -1;
-        GanStatus ran = pack ? time_plan(d, of[i].plan, pack, from, to, &ms)
-                             : fail(GAN_ERR_DEVICE, "it rejects the variant pack");
+        GanStatus ran = make_pack(d, o, on->at, on->room.at, &pack);
+        if (ran == GAN_OK)
+            ran = time_plan(d, of[i].plan, pack, from, to, &ms);
         if (ran != GAN_OK)
             report_skipped(d, o, &of[i]);
         if (pack)
@@ -352,9 +354,7 @@ static GanStatus prepare(PlanRequest *q, uint32_t id, CudnnCall **out) {
         return GAN_OK;
     CudnnCall *call = arena_new(calls->arena, CudnnCall);
     *call = (CudnnCall){.choice = q->choice, .dnn = calls->dnn, .next = calls->last};
-    call->pack = make_pack(call->dnn, &q->choice->operation, q->on.at, q->on.room.at);
-    if (!call->pack)
-        return fail(GAN_ERR_DEVICE, "cuDNN rejects the variant pack of a convolution or product");
+    TRY(make_pack(call->dnn, &q->choice->operation, q->on.at, q->on.room.at, &call->pack));
     calls->last = *out = call;
     return GAN_OK;
 }
@@ -405,12 +405,13 @@ void cudnn_release(CudnnCalls *calls) {
 static GanStatus time_choice(const Cudnn *d, const Choice *choice, const Operands *on, float *ms) {
     const Cuda *c = d->cuda;
     CUevent from = NULL, to = NULL;
-    CudnnDesc pack = make_pack(d, &choice->operation, on->at, on->room.at);
+    CudnnDesc pack = NULL;
     GanStatus st = GAN_OK;
+    TRY_OUT(make_pack(d, &choice->operation, on->at, on->room.at, &pack));
     TRY_OUT(cuda_check(c, c->cu->EventCreate(&from, CU_EVENT_DEFAULT), "creating an event"));
     TRY_OUT(cuda_check(c, c->cu->EventCreate(&to, CU_EVENT_DEFAULT), "creating an event"));
     *ms = -1;
-    if (pack && time_plan(d, choice->plan, pack, from, to, ms) != GAN_OK)
+    if (time_plan(d, choice->plan, pack, from, to, ms) != GAN_OK)
         *ms = -1;
 out:
     if (from)

@@ -285,8 +285,10 @@ const char *cudnn_describe(const CudnnOperation *o, char out[CUDNN_DESCRIPTION])
         append_list(&l, ", pads ", o->before, o->space);
         append_list(&l, " and ", o->after, o->space);
     }
-    if (cudnn_has_epilogue(o))
-        append(&l, "; %s%s", o->epilogue.biased ? "bias, " : "", act_name[o->epilogue.act]);
+    if (o->epilogue.biased)
+        append(&l, "; bias");
+    if (o->epilogue.act != ActNone)
+        append(&l, "; %s", act_name[o->epilogue.act]);
     return out;
 }
 

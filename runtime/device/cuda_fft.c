@@ -17,11 +17,24 @@ struct CufftCall {
     CufftCall *next;
 };
 
+// The names of cufftResult: the library has no words for its errors. By number, since headers of
+// older and newer versions name different ones.
+static const char *result_name(cufftResult code) {
+    static const char *const name[] = {
+        [0x1] = "INVALID_PLAN",       [0x2] = "ALLOC_FAILED",        [0x3] = "INVALID_TYPE",
+        [0x4] = "INVALID_VALUE",      [0x5] = "INTERNAL_ERROR",      [0x6] = "EXEC_FAILED",
+        [0x7] = "SETUP_FAILED",       [0x8] = "INVALID_SIZE",        [0x9] = "UNALIGNED_DATA",
+        [0xB] = "INVALID_DEVICE",     [0xD] = "NO_WORKSPACE",        [0xE] = "NOT_IMPLEMENTED",
+        [0x10] = "NOT_SUPPORTED",     [0x11] = "MISSING_DEPENDENCY", [0x12] = "NVRTC_FAILURE",
+        [0x13] = "NVJITLINK_FAILURE", [0x14] = "NVSHMEM_FAILURE"};
+    size_t at = (size_t)code;
+    return at < sizeof name / sizeof *name && name[at] ? name[at] : "RESULT";
+}
+
 static GanStatus cufft_check(const Cuda *c, cufftResult code, const char *what) {
-    return code == CUFFT_SUCCESS
-               ? GAN_OK
-               : cuda_library_failed(c, "cuFFT: %s failed with code %d (cufftResult in cufft.h)",
-                                     what, (int)code);
+    return code == CUFFT_SUCCESS ? GAN_OK
+                                 : cuda_library_failed(c, "cuFFT: %s failed: CUFFT_%s (%d)", what,
+                                                       result_name(code), (int)code);
 }
 
 // Not supported by the library: our own kernel runs.

@@ -413,9 +413,13 @@ static GanStatus load_anchors(Loaded *l) {
     l->transform = arena_array(&l->arena, CufftCall *, p->region.n);
     l->dnn = (CudnnCalls){.dnn = l->cuda->dnn, .arena = &l->arena, .room = l->room};
     l->fft = (CufftCalls){.cuda = l->cuda, .arena = &l->arena, .room = l->room};
-    for (uint32_t i = 0; i < p->region.n; i++)
-        if (p->region.at[i].kind == RegionCall && library_of(p, i)->load)
-            TRY(library_of(p, i)->load(l, i));
+    for (uint32_t i = 0; i < p->region.n; i++) {
+        GanStatus st = p->region.at[i].kind == RegionCall && library_of(p, i)->load
+                           ? library_of(p, i)->load(l, i)
+                           : GAN_OK;
+        if (st != GAN_OK)
+            return fail_in(st, "%s", region_where(&l->arena, p, &p->region.at[i]).ptr);
+    }
     return GAN_OK;
 }
 

@@ -16,6 +16,10 @@
 
 enum { CRUMB_EVERY = 16 }; // tasks; with --no-graph, which is for debugging, 1
 
+static const Kernel *kernel_of(const Loaded *l, const CudaTask *t) {
+    return &l->plan->kernel.at[l->plan->region.at[t->region].kernel];
+}
+
 static GanStatus run_task(Loaded *l, const CudaTask *t) {
     Cuda *c = l->cuda;
     switch (t->kind) {
@@ -23,10 +27,12 @@ static GanStatus run_task(Loaded *l, const CudaTask *t) {
         CUDA_TRY(c,
                  LaunchKernel(t->function, t->blocks, t->instances, 1, t->threads, 1, 1, t->shared,
                               c->compute, t->params, NULL),
-                 "launching a kernel");
+                 "launching %.*s in %u x %u blocks of %u threads", SARG(kernel_of(l, t)->name),
+                 t->blocks, t->instances, t->threads);
         return GAN_OK;
     case CudaCopy:
-        CUDA_TRY(c, MemcpyDtoDAsync(t->to, t->from, t->bytes, c->compute), "copying a weight");
+        CUDA_TRY(c, MemcpyDtoDAsync(t->to, t->from, t->bytes, c->compute),
+                 "copying a weight of %zu bytes", t->bytes);
         return GAN_OK;
     case CudaAnchor:
         return cudnn_run(t->call);

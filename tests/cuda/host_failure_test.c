@@ -23,12 +23,13 @@ static void a_machine_without_a_suitable_card_is_reported(void **state) {
         {MishapNoCard, "finds no card"},
         {MishapOldDriver, "the NVIDIA driver is for CUDA 11.4"},
         {MishapOldCard, "compute capability 6.0"},
+        {MishapOnce, "starting the driver failed: a recorded error"}, // the first call
     };
     const DeviceOptions o = {.threads = 1};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Run *run = new_bare();
         Device *d = NULL;
-        recorder_mishap(run->r, cases[i].mishap, 0);
+        recorder_mishap(run->r, cases[i].mishap, 1);
         assert_int_equal(cuda_open_with(recorder_api(run->r), &o, &d), GAN_ERR_DEVICE);
         assert_null(d);
         if (!strstr(gan_error(), cases[i].says) || !strstr(gan_error(), "--device cpu works here"))

@@ -138,28 +138,10 @@ static void a_program_built_without_the_header_says_so(void **state) {
 
 #ifndef WITHOUT_HEADER
 static void an_error_at_any_call_ends_cleanly(void **state) {
-    const DeviceOptions o = {.threads = 1};
     (void)state;
-    for (int sticky = 0; sticky < 2; sticky++) {
-        Run *run = new_spectra();
-        assert_fine(do_all(run, &o, 3));
-        close_run(run);
-        uint64_t calls = recorder_calls(run->r), failed = 0;
-        recorder_free(run->r);
-        Arena checkpoint = run->arena;
-        for (uint64_t n = 1; n <= calls; n++) {
-            run->r = recorder_new(CARD);
-            recorder_mishap(run->r, sticky ? MishapSticky : MishapOnce, n);
-            failed += do_all(run, &o, 3) != GAN_OK;
-            close_run(run);
-            assert_clean(run->r, gan_error());
-            recorder_free(run->r);
-            run->arena = checkpoint;
-        }
-        assert_true(failed > 300);
-        run->r = recorder_new(CARD);
-        free_run(run);
-    }
+    for (int sticky = 0; sticky < 2; sticky++)
+        sweep_calls(new_spectra(), &(DeviceOptions){.threads = 1},
+                    sticky ? MishapSticky : MishapOnce, do_all);
 }
 #endif
 

@@ -117,6 +117,20 @@ void free_run(Run *run) {
     arena_release(&a);
 }
 
+// In the words of the library whose call failed; where the context is lost, as the driver says.
+static bool says_why(Mishap mishap) {
+    return mishap == MishapSticky
+               ? strstr(gan_error(), "an illegal memory access") != NULL
+               : strstr(gan_error(), "a recorded error") || strstr(gan_error(), "CUFFT_");
+}
+
+// Preparing an operation of the model names its line.
+static bool says_where(void) {
+    const bool operation =
+        strstr(gan_error(), "a variant pack") || strstr(gan_error(), "planning a transform");
+    return !operation || strstr(gan_error(), ".gan:");
+}
+
 void sweep_calls(Run *run, const DeviceOptions *o, Mishap mishap,
                  GanStatus (*work)(Run *run, const DeviceOptions *o, uint32_t steps)) {
     assert_fine(work(run, o, 3));
@@ -129,12 +143,12 @@ void sweep_calls(Run *run, const DeviceOptions *o, Mishap mishap,
         run->r = recorder_new(CARD);
         recorder_mishap(run->r, mishap, n);
         GanStatus st = work(run, o, 3);
-        if (st != GAN_OK && st != GAN_ERR_DEVICE)
+        if (st != GAN_OK && (st != GAN_ERR_DEVICE || !says_why(mishap) || !says_where()))
             fail_msg("call %llu: status %d: %s", (unsigned long long)n, (int)st, gan_error());
         failed += st != GAN_OK;
         close_run(run);
         assert_clean(run->r, gan_error());
     }
-    assert_true(failed > 500 && (mishap == MishapOnce || failed == calls));
+    assert_true(failed > 300 && (mishap == MishapOnce || failed == calls));
     free_run(run);
 }

@@ -37,8 +37,8 @@ GanStatus put_data(Run *run);
 GanStatus do_steps(Run *run, uint32_t from, uint32_t to);           // and waits for them
 GanStatus do_all(Run *run, const DeviceOptions *o, uint32_t steps); // every function
 // Fails every call of `work` in turn: it must end without leaks and without using destroyed
-// objects. It may survive single errors: an engine that does not run is not chosen. `run` is
-// consumed.
+// objects, and say why in the words of the library. It may survive single errors: an engine that
+// does not run is not chosen. `run` is consumed.
 void sweep_calls(Run *run, const DeviceOptions *o, Mishap mishap,
                  GanStatus (*work)(Run *run, const DeviceOptions *o, uint32_t steps));
 void assert_clean(const Recorder *r, const char *what); // no complaints, no leaks
