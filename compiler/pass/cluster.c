@@ -256,8 +256,7 @@ void cluster_reads(Fuse *z, uint32_t cluster, ReadsVec *out) {
     follow_reads(z, out);
 }
 
-// --- what cannot be one region
-// --------------------------------------------------------------------
+// --- what cannot be one region -------------------------------------------------------------------
 
 static uint32_t reduction_of(const Fuse *z, uint32_t cluster) {
     for (uint32_t i = 0; i < z->member[cluster].n; i++)
@@ -304,21 +303,32 @@ static bool has_write(const Fuse *z, uint32_t cluster) {
     return false;
 }
 
+// Does the unit read a slot that cluster a or b writes, itself or through units that are not kept,
+// other than element by element?
+static bool reads_written(Fuse *z, uint32_t unit, uint32_t a, uint32_t b, bool aligned) {
+    for (uint32_t i = 0; i < z->reads[unit].n; i++) {
+        Reads r = z->reads[unit].at[i];
+        bool straight = aligned && r.aligned, inlined = z->unit[r.node] && !z->kept[r.node];
+        if (inlined && first_visit(z, r.node, straight) && reads_written(z, r.node, a, b, straight))
+            return true;
+        const NodeVec *writes = straight ? NULL : slot_changes(z, r.node);
+        for (uint32_t k = 0; writes && k < writes->n; k++)
+            if (z->cluster[writes->at[k]] == a || z->cluster[writes->at[k]] == b)
+                return true;
+    }
+    return false;
+}
+
 // A slot may be read and written in one region only element by element.
 static const char *slots_refuse(Fuse *z, uint32_t a, uint32_t b) {
-    ReadsVec reads = {0};
+    const NodeVec *member[] = {&z->member[a], &z->member[b]};
     if (!has_write(z, a) && !has_write(z, b))
         return NULL;
-    cluster_reads(z, a, &reads);
-    cluster_reads(z, b, &reads);
-    for (uint32_t i = 0; i < reads.n; i++) {
-        const NodeVec *writes = reads.at[i].aligned ? NULL : slot_changes(z, reads.at[i].node);
-        for (uint32_t k = 0; writes && k < writes->n; k++) {
-            uint32_t c = z->cluster[writes->at[k]];
-            if (c == a || c == b)
+    z->visit++;
+    for (uint32_t c = 0; c < (a == b ? 1 : 2); c++)
+        for (uint32_t i = 0; i < member[c]->n; i++)
+            if (reads_written(z, member[c]->at[i], a, b, true))
                 return "it would read a slot that it writes";
-        }
-    }
     return NULL;
 }
 
@@ -389,7 +399,7 @@ Merge cluster_merge(Fuse *z, uint32_t ua, uint32_t ub) {
     if (a == b)
         return MergeDone;
     swap_to_order(z, &a, &b);
-    if (never_one(z, a, b) || barrier_between(z, a, b))
+    if (barrier_between(z, a, b) || never_one(z, a, b)) // the former costs less
         return MergeNever;
     if (walk(z, a, b, true))
         return MergeBlocked;
