@@ -290,6 +290,24 @@ static void gradients_keep_source_spans(Arena *a) {
            f.g.span.at[first].span.lo, 10);
 }
 
+// Bytes the pass takes for gradients of so many losses, each of a weight of its own.
+static size_t bytes_for(Arena a, uint32_t losses) {
+    Func f = func_new(&a, 2);
+    for (uint32_t k = 0; k < losses; k++) {
+        Val x = Read(&f.g, k, 0, type_make(false, 0, NULL));
+        result(&a, &f, "d", Grad(Tanh(x), x));
+    }
+    const char *before = a.beg;
+    pass_grad(&a, NULL, &f, NULL);
+    return (size_t)(a.beg - before);
+}
+
+// Eight times as many take ten times as much: vectors double.
+static void many_losses_take_linear_memory(Arena *a) {
+    size_t few = bytes_for(*a, 256), many = bytes_for(*a, 2048);
+    expect(many <= 16 * few, "bytes for eight times as many losses", (double)many, (double)few * 8);
+}
+
 int main(int argc, char **argv) {
     static const Walk walks[] = {
         WALK(third_order_of_exp_x_squared),
@@ -301,6 +319,7 @@ int main(int argc, char **argv) {
         WALK(gradients_cross_blocks),
         WALK(gradients_of_one_loss_share_one_sweep),
         WALK(gradients_keep_source_spans),
+        WALK(many_losses_take_linear_memory),
     };
     bool found = WALKS_RUN(walks);
     return !found || failures;

@@ -340,7 +340,8 @@ static bool loss_value(Elab *e, Env *env, const Ast *a, Val *out) {
     return fine;
 }
 
-static double node_at_start(Elab *e, const Graph *g, uint32_t id, const double *known) {
+static double node_at_start(const Elab *e, Arena scratch, const Graph *g, uint32_t id,
+                            const double *known) {
     const Node *n = graph_node(g, id);
     const Type *t = node_type(g, id);
     const void *in[3];
@@ -358,16 +359,17 @@ static double node_at_start(Elab *e, const Graph *g, uint32_t id, const double *
             return NAN;
     }
     Counters none = {0};
-    eval_node(g, id, in, &out, true, &none, *e->perm);
+    eval_node(g, id, in, &out, true, &none, scratch);
     return out;
 }
 
 // A schedule's number at the start of training, when every counter is 0; NaN where it is more.
-static double at_start(Elab *e, Val v) {
-    double *known = arena_array(e->perm, double, v.id + 1);
-    const uint8_t *needed = graph_reach(v.g, e->perm, &v.id, 1);
+static double at_start(const Elab *e, Val v) {
+    Arena scratch = *e->perm;
+    double *known = arena_array(&scratch, double, v.id + 1);
+    const uint8_t *needed = graph_reach(v.g, &scratch, &v.id, 1);
     for (uint32_t id = 1; id <= v.id; id++)
-        known[id] = needed[id] ? node_at_start(e, v.g, id, known) : NAN;
+        known[id] = needed[id] ? node_at_start(e, scratch, v.g, id, known) : NAN;
     return known[v.id];
 }
 

@@ -19,32 +19,39 @@ typedef struct Part { // one user's contribution to a node's gradient
     uint32_t node, next;
 } Part;
 
+typedef struct Visit {    // of a node
+    bool wanted;          // its gradient is requested
+    bool on_path;         // y needs it and it needs a wanted node
+    uint32_t first, last; // its contributions in part[], 0 none
+    uint32_t result;      // its gradient, 0 none: of a wanted node
+} Visit;
+
 typedef struct Sweep {
-    Arena *perm;
-    Graph *g;               // the new graph
-    uint32_t old_y, block;  // what it serves: Grads of this old node in this block
-    uint32_t y;             // new node
-    uint8_t *wanted;        // [y + 1] 1: its gradient is requested
-    uint8_t *on_path;       // [y + 1] 1: y needs it and it needs a wanted node
-    uint32_t *first, *last; // [y + 1] its contributions in part[], 0 none
-    uint32_t *result;       // [y + 1] gradients of wanted nodes, 0 none
-    uint32_t made, end;     // new nodes [made, end) came with it
-    VEC(Part) part;         // [0] is none
+    Arena *a;
+    Graph *g;        // the new graph
+    uint32_t low, y; // nodes [low, y]: there is no wanted one before
+    Visit *visit;    // [y - low + 1]
+    VEC(Part) part;  // [0] is none
 } Sweep;
 
+static Visit *visit_of(const Sweep *s, uint32_t id) {
+    return &s->visit[id - s->low];
+}
+
 static void contribute(Sweep *s, uint32_t to, uint32_t node) {
-    vec_push(s->perm, &s->part, ((Part){node, 0}));
+    Visit *v = visit_of(s, to);
+    vec_push(s->a, &s->part, ((Part){node, 0}));
     uint32_t at = s->part.n - 1;
-    if (s->last[to])
-        s->part.at[s->last[to]].next = at;
+    if (v->last)
+        s->part.at[v->last].next = at;
     else
-        s->first[to] = at;
-    s->last[to] = at;
+        v->first = at;
+    v->last = at;
 }
 
 static Val sum_parts(const Sweep *s, uint32_t id) {
     Val sum = {0};
-    for (uint32_t at = s->first[id]; at; at = s->part.at[at].next) {
+    for (uint32_t at = visit_of(s, id)->first; at; at = s->part.at[at].next) {
         Val part = {s->g, s->part.at[at].node};
         sum = sum.id ? Add(sum, part) : part;
     }
@@ -63,26 +70,35 @@ static bool passes_gradients(Op op) {
     return op != OpStop && op != OpCommit && op_info[op].grad != NULL;
 }
 
-// Of the nodes y needs, keeps those that need a wanted one through operations that have gradients.
+static bool is_on_path(const Sweep *s, uint32_t id) {
+    return id >= s->low && visit_of(s, id)->on_path;
+}
+
+// Of the nodes y needs, those that need a wanted one through operations that have gradients.
 static void sweep_mark(Sweep *s) {
-    for (uint32_t id = 1; id <= s->y; id++) {
-        bool needs = s->wanted[id];
+    visit_of(s, s->y)->on_path = true;
+    for (uint32_t id = s->y; id > s->low; id--)
+        for (uint32_t k = 0; visit_of(s, id)->on_path && k < graph_node(s->g, id)->nin; k++)
+            if (node_in(s->g, id, k) >= s->low)
+                visit_of(s, node_in(s->g, id, k))->on_path = true;
+    for (uint32_t id = s->low; id <= s->y; id++) {
+        Visit *v = visit_of(s, id);
+        bool needs = v->wanted;
         const Node *n = graph_node(s->g, id);
         for (uint32_t k = 0; k < n->nin && passes_gradients((Op)n->op); k++)
-            needs |= s->on_path[node_in(s->g, id, k)];
-        s->on_path[id] = s->on_path[id] && needs;
+            needs |= is_on_path(s, node_in(s->g, id, k));
+        v->on_path = v->on_path && needs;
     }
 }
 
 static void sweep_node(Sweep *s, uint32_t id) {
     Val y = {s->g, id}, g = sum_parts(s, id);
-    if (s->wanted[id])
-        s->result[id] = g.id;
+    visit_of(s, id)->result = g.id;
     if (!passes_gradients((Op)graph_node(s->g, id)->op))
         return;
     for (uint32_t k = 0; k < graph_node(s->g, id)->nin; k++) {
         uint32_t in = node_in(s->g, id, k);
-        if (s->on_path[in]) {
+        if (is_on_path(s, in)) {
             Val to_in = op_info[graph_node(s->g, id)->op].grad(y, g, k);
             if (to_in.id)
                 contribute(s, in, fit(to_in, (Val){s->g, in}).id);
@@ -96,10 +112,10 @@ static Span first_span(const Graph *g, uint32_t id) {
 
 static void sweep_run(Sweep *s) {
     sweep_mark(s);
-    if (s->on_path[s->y])
+    if (visit_of(s, s->y)->on_path)
         contribute(s, s->y, Filled(s->g, 1, *node_type(s->g, s->y)).id);
-    for (uint32_t id = s->y; id > 0; id--) {
-        if (s->first[id]) {
+    for (uint32_t id = s->y; id >= s->low; id--) {
+        if (visit_of(s, id)->first) {
             s->g->here = first_span(s->g, id);
             sweep_node(s, id);
         }
@@ -109,45 +125,67 @@ static void sweep_run(Sweep *s) {
 
 // --- the pass ------------------------------------------------------------------------------------
 
+typedef struct Range { // nodes [begin, end)
+    uint32_t begin, end;
+} Range;
+
 typedef struct Sweeps {
-    Arena *perm;
-    const Func *f;
-    uint8_t **inner; // [update][old node] 1: a Grad inside its loss
-    NodeList *found; // [update] Update.inner to be
-    VEC(Sweep) done;
+    Arena *a;
+    uint32_t *first, *next; // [old node] the first Grad of it; of a Grad: the next of the same y
+    uint32_t *result;       // [old node] of a Grad: the gradient, 0 none
+    uint32_t *sweep;        // [old node] of a Grad: 1 + the sweep that served it, 0 none yet
+    VEC(Range) made;        // [sweep] new nodes that came with it
 } Sweeps;
 
-// Every Grad of the same y and block is served, if its x is built: an x that is not comes after y.
-static void want_all(Sweep *s, const Graph *from, uint32_t first, const uint32_t *map) {
-    for (uint32_t id = first; id < from->node.n; id++) {
-        const Node *n = graph_node(from, id);
-        if (n->op == OpGrad && n->block == s->block && node_in(from, id, 0) == s->old_y) {
-            uint32_t x = map[node_in(from, id, 1)];
-            s->wanted[x <= s->y ? x : 0] = 1;
-        }
+static void list_grads(Sweeps *all, const Graph *g) {
+    for (uint32_t id = g->node.n; id-- > 1;) {
+        if (graph_node(g, id)->op != OpGrad)
+            continue;
+        all->next[id] = all->first[node_in(g, id, 0)];
+        all->first[node_in(g, id, 0)] = id;
     }
 }
 
-static Sweep *sweep_of(Sweeps *all, Graph *to, const Graph *from, uint32_t id,
-                       const uint32_t *map) {
-    uint32_t y = node_in(from, id, 0), block = graph_node(from, id)->block;
-    for (uint32_t i = 0; i < all->done.n; i++)
-        if (all->done.at[i].old_y == y && all->done.at[i].block == block)
-            return &all->done.at[i];
-    Arena *a = all->perm;
-    Sweep s = {.perm = a, .g = to, .old_y = y, .block = block, .y = map[y]};
-    s.wanted = arena_array(a, uint8_t, s.y + 1);
-    s.first = arena_array(a, uint32_t, s.y + 1);
-    s.last = arena_array(a, uint32_t, s.y + 1);
-    s.result = arena_array(a, uint32_t, s.y + 1);
-    s.on_path = graph_reach(to, a, &s.y, 1);
-    (void)vec_add(a, &s.part);
-    want_all(&s, from, id, map);
-    s.made = to->node.n;
+// Serves Grad `id` and every later one of the same y and block, if its x is built: an x that is not
+// comes after y.
+static void sweep(Sweeps *all, Graph *to, const Graph *from, uint32_t id, const uint32_t *map) {
+    Arena scratch = *all->a;
+    uint32_t y = map[node_in(from, id, 0)], block = graph_node(from, id)->block;
+    Sweep s = {.a = &scratch, .g = to, .low = y, .y = y};
+    NodeList grad = {0};
+    for (; id; id = all->next[id]) {
+        uint32_t x = map[node_in(from, id, 1)];
+        if (graph_node(from, id)->block != block)
+            continue;
+        vec_push(&scratch, &grad, id);
+        s.low = x && x < s.low ? x : s.low;
+    }
+    s.visit = arena_array(&scratch, Visit, y - s.low + 1);
+    (void)vec_add(&scratch, &s.part);
+    for (uint32_t i = 0; i < grad.n; i++) {
+        uint32_t x = map[node_in(from, grad.at[i], 1)];
+        if (x && x <= y)
+            visit_of(&s, x)->wanted = true;
+    }
+    Range made = {to->node.n, 0};
     sweep_run(&s);
-    s.end = to->node.n;
-    vec_push(a, &all->done, s);
-    return &all->done.at[all->done.n - 1];
+    made.end = to->node.n;
+    for (uint32_t i = 0; i < grad.n; i++) {
+        uint32_t x = map[node_in(from, grad.at[i], 1)];
+        all->result[grad.at[i]] = x && x <= y ? visit_of(&s, x)->result : 0;
+        all->sweep[grad.at[i]] = all->made.n + 1;
+    }
+    vec_push(all->a, &all->made, made);
+}
+
+static uint32_t expand(void *user, Graph *to, const Graph *from, uint32_t id, const uint32_t *map) {
+    Sweeps *all = user;
+    if (graph_node(from, id)->op != OpGrad)
+        return node_copy(NULL, to, from, id, map);
+    if (!all->sweep[id])
+        sweep(all, to, from, id, map);
+    return all->result[id] ? all->result[id]
+                           : Filled(to, 0, *node_type(to, map[node_in(from, id, 1)])).id;
 }
 
 // --- gradients inside losses ---------------------------------------------------------------------
@@ -164,58 +202,62 @@ static void mark_own(const Graph *g, uint32_t id, uint8_t *mark) {
         mark_own(g, node_in(g, id, k), mark);
 }
 
-// Grads that a loss needs, but for those of updates before it, whose new weights it may be made
-// with.
-static void find_inner(Sweeps *all) {
-    const Func *f = all->f;
+// [update] The Grads that its loss needs, but for those of updates before it, whose new weights it
+// may be made with.
+static NodeList *find_inner(Arena *a, const Func *f) {
     const Graph *g = &f->g;
-    uint8_t *mark = arena_array(all->perm, uint8_t, g->node.n);
-    all->inner = arena_array(all->perm, uint8_t *, f->update.n);
-    all->found = arena_array(all->perm, NodeList, f->update.n);
+    NodeList *inner = arena_array(a, NodeList, f->update.n);
+    uint8_t *mark = arena_array(a, uint8_t, g->node.n), *in = arena_array(a, uint8_t, g->node.n);
     for (uint32_t i = 0; i < f->update.n; i++)
         for (uint32_t k = 0; k < f->update.at[i].grad.n; k++)
             mark_own(g, f->update.at[i].grad.at[k].node, mark);
     for (uint32_t i = 0; i < f->update.n; i++) {
-        uint8_t *in = all->inner[i] = arena_array(all->perm, uint8_t, g->node.n);
-        in[f->update.at[i].loss] = 1;
-        for (uint32_t id = f->update.at[i].loss; id > 0; id--)
+        uint32_t loss = f->update.at[i].loss;
+        memset(in, 0, g->node.n);
+        in[loss] = 1;
+        for (uint32_t id = loss; id > 0; id--)
             for (uint32_t k = 0; in[id] && mark[id] != Own && k < graph_node(g, id)->nin; k++)
                 in[node_in(g, id, k)] = 1;
-        for (uint32_t id = 1; id < g->node.n; id++)
-            in[id] = in[id] && graph_node(g, id)->op == OpGrad && mark[id] != Own;
+        for (uint32_t id = 1; id <= loss; id++)
+            if (in[id] && graph_node(g, id)->op == OpGrad && mark[id] != Own)
+                vec_push(a, &inner[i], id);
     }
+    return inner;
 }
 
-// Of the nodes that a Grad inside a loss became, the convolutions and products: no simplification
+// Of the nodes that Grads inside a loss became, the convolutions and products: no simplification
 // replaces them.
-static void note_inner(Sweeps *all, const Graph *to, uint32_t id, const Sweep *s) {
-    for (uint32_t i = 0; i < all->f->update.n; i++) {
-        NodeList *found = &all->found[i];
-        bool wanted = all->inner[i][id];
-        for (uint32_t k = 0; k < found->n; k++) // another Grad of the same sweep may have come
-            wanted = wanted && !(found->at[k] >= s->made && found->at[k] < s->end);
-        for (uint32_t k = s->made; wanted && k < s->end; k++)
-            if (op_info[graph_node(to, k)->op].cls == ClassANCHOR)
-                vec_push(all->perm, found, k);
+static void note_inner(Arena *perm, const Sweeps *all, const Graph *g, const NodeList *inner,
+                       Update *u) {
+    Arena scratch = *all->a;
+    uint8_t *noted = arena_array(&scratch, uint8_t, all->made.n + 1); // [sweep + 1]
+    noted[0] = 1;                                                     // of Grads that nothing needs
+    for (uint32_t i = 0; i < inner->n; i++) {
+        uint32_t sweep = all->sweep[inner->at[i]];
+        if (noted[sweep])
+            continue;
+        Range made = all->made.at[sweep - 1];
+        for (uint32_t id = made.begin; id < made.end; id++)
+            if (op_info[graph_node(g, id)->op].cls == ClassANCHOR)
+                vec_push(perm, &u->inner, id);
+        noted[sweep] = 1;
     }
-}
-
-static uint32_t expand(void *user, Graph *to, const Graph *from, uint32_t id, const uint32_t *map) {
-    if (graph_node(from, id)->op != OpGrad)
-        return node_copy(NULL, to, from, id, map);
-    Sweep *s = sweep_of(user, to, from, id, map);
-    note_inner(user, to, id, s);
-    uint32_t x = map[node_in(from, id, 1)], found = x <= s->y ? s->result[x] : 0;
-    return found ? found : Filled(to, 0, *node_type(to, x)).id;
 }
 
 void pass_grad(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
     (void)m, (void)o;
-    Func was = *f;
-    Sweeps all = {.perm = perm, .f = &was};
-    find_inner(&all);
+    Arena scratch;
+    arena_need(&scratch);
+    uint32_t n = f->g.node.n;
+    Sweeps all = {.a = &scratch,
+                  .first = arena_array(&scratch, uint32_t, n),
+                  .next = arena_array(&scratch, uint32_t, n),
+                  .result = arena_array(&scratch, uint32_t, n),
+                  .sweep = arena_array(&scratch, uint32_t, n)};
+    const NodeList *inner = find_inner(&scratch, f);
+    list_grads(&all, &f->g);
     func_rewrite(perm, f, f->g.batch, expand, &all);
     for (uint32_t i = 0; i < f->update.n; i++)
-        for (uint32_t k = 0; k < all.found[i].n; k++)
-            vec_push(perm, &f->update.at[i].inner, all.found[i].at[k]);
+        note_inner(perm, &all, &f->g, &inner[i], &f->update.at[i]);
+    arena_release(&scratch);
 }
