@@ -104,8 +104,10 @@ static bool axes_of(Elab *e, Value v, uint32_t *out) {
     if (v.kind != KindPoison) {
         diag(e->f, DiagE0305, here(e), "`axes` (batch, channel, space, sample, all, axis(i))",
              value_what(v));
-        if (value_is_plain(v))
+        if (value_is_plain(v) && v.num >= -MAX_RANK && v.num < MAX_RANK)
             diag_help(e->f, "write axis(%g), or a name", v.num);
+        else if (value_is_plain(v))
+            diag_help(e->f, "extents are known, axes have names: x |> layer_norm(channel)");
         else
             diag_help(e->f, "name axes, as in mean(x, space) or mean(x, [batch, axis(1)])");
         in_library(e);

@@ -305,7 +305,9 @@ static void help_operand(Elab *e, Value v) {
     else if (v.kind == KindObject && !v.object->named && v.object->label.len)
         diag_help(e->f, "its first arguments are options: x |> %.*s applies it, or %.*s()(x)",
                   SARG(v.object->label), SARG(v.object->label));
-    else if (v.kind == KindFn || v.kind == KindObject || v.kind == KindBuiltin || v.kind == KindNet)
+    else if (v.kind == KindObject)
+        diag_help(e->f, "its first arguments are options: x |> f applies it, or f()(x)");
+    else if (v.kind == KindFn || v.kind == KindBuiltin || v.kind == KindNet)
         diag_help(e->f, "call it with its tensor: f(x)");
 }
 
