@@ -22,13 +22,24 @@ static void *library;
 
 // --- compiling -----------------------------------------------------------------------------------
 
+static int plan_all(void **state) {
+    (void)state;
+    assert_int_equal(arena_init(&arena, 0), GAN_OK);
+    kernel_cases(&cases);
+    return 0;
+}
+
+static int release_all(void **state) {
+    (void)state;
+    arena_release(&arena);
+    return 0;
+}
+
 static int compile_all(void **state) {
     (void)state;
     char dir[] = "/tmp/kernel_test-XXXXXX";
     KernelVec kernels = {0};
     Text t = {.arena = &arena};
-    assert_int_equal(arena_init(&arena, 0), GAN_OK);
-    kernel_cases(&cases);
     kernel_cases_kernels(&cases, &kernels);
     text_put(&t, gen_prelude(&dialect_c));
     for (uint32_t i = 0; i < kernels.n; i++)
@@ -65,10 +76,9 @@ static int compile_all(void **state) {
     return library ? 0 : -1;
 }
 
-static int release_all(void **state) {
+static int unload_all(void **state) {
     (void)state;
     dlclose(library);
-    arena_release(&arena);
     return 0;
 }
 
@@ -157,12 +167,12 @@ static void one_index_is_tested_once(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kernels_agree_with_the_evaluator),
+        cmocka_unit_test_setup_teardown(kernels_agree_with_the_evaluator, compile_all, unload_all),
         cmocka_unit_test(a_table_read_by_minima_is_not_stored),
         cmocka_unit_test(zeros_of_a_pad_are_those_of_its_loads),
         cmocka_unit_test(one_index_is_tested_once),
     };
     if (CASES_LISTED(tests))
         return 0;
-    return cmocka_run_group_tests(tests, compile_all, release_all);
+    return cmocka_run_group_tests(tests, plan_all, release_all);
 }

@@ -5,10 +5,8 @@
 #include "kernel_runs.h"
 #include "shim_region.h"
 
-// Compiles the kernels of all cases together; `s` and `cases` live in `a`.
-void shim_cases_begin(ShimPlans *s, Arena *a, const Cases *cases);
-// Runs each twice, with different numbers of blocks, and compares it with the evaluator. Skips the
-// test without a C++ compiler.
-void shim_cases_run(ShimPlans *s, const Cases *cases);
+// Compiles the kernels of all cases together, runs each case twice, with different numbers of
+// blocks, and compares it with the evaluator. Skips the test without a C++ compiler.
+void shim_cases_run(const Cases *cases);
 
 #endif
