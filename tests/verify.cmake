@@ -46,10 +46,7 @@ foreach(file IN LISTS cases)
 endforeach()
 
 # Every model at its default size.
-add_executable(full_size_test full_size_test.c)
-set_target_properties(full_size_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-target_compile_definitions(full_size_test PRIVATE BUILD_DIR="${CMAKE_BINARY_DIR}")
-target_link_libraries(full_size_test PRIVATE gan_run gan_options)
+gan_program(full_size_test full_size_test.c gan_run)
 file(GLOB models CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/models/*.gan)
 foreach(file IN LISTS models)
     get_filename_component(model ${file} NAME_WE)
