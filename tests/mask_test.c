@@ -45,7 +45,11 @@ static Module *passed(Arena *a, const char *text, const char *until) {
 // The number of per-sample values compared with 0 (x > 0 or 0 >= x); `of`: the last one.
 static uint32_t asked(const Module *m, Op *of) {
     const Graph *g = &m->step.g;
-    uint32_t n = 0, *reads = graph_uses(g, g->perm);
+    uint32_t n = 0;
+    bool *reads = arena_array(g->perm, bool, g->node.n);
+    for (uint32_t id = 1; id < g->node.n; id++)
+        for (uint32_t k = 0; k < graph_node(g, id)->nin; k++)
+            reads[node_in(g, id, k)] = true;
     for (uint32_t id = 1; id < g->node.n; id++) {
         Op op = (Op)graph_node(g, id)->op;
         if (reads[id] && (op == OpGt || op == OpGe) && node_type(g, id)->batched) {

@@ -230,14 +230,6 @@ void node_add_span(Graph *g, uint32_t id, Span s) {
     *(last ? &g->span.at[last].next : &g->node.at[id].span) = g->span.n - 1;
 }
 
-uint32_t *graph_uses(const Graph *g, Arena *a) {
-    uint32_t *uses = arena_array(a, uint32_t, g->node.n);
-    for (uint32_t id = 1; id < g->node.n; id++)
-        for (uint32_t k = 0; k < g->node.at[id].nin; k++)
-            uses[node_in(g, id, k)]++;
-    return uses;
-}
-
 void graph_spread(const Graph *g, uint8_t *needed) {
     for (uint32_t id = g->node.n; id-- > 1;) // users have larger indices than their operands
         for (uint32_t k = 0; needed[id] && k < g->node.at[id].nin; k++)

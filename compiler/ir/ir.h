@@ -194,7 +194,6 @@ typedef struct SignSelect {
 } SignSelect;
 bool node_selects_by_sign(const Graph *g, uint32_t id, SignSelect *out);
 void node_add_span(Graph *g, uint32_t id, Span s); // sets grow when equal nodes meet
-uint32_t *graph_uses(const Graph *g, Arena *a);    // use counts, [node.n]
 // From nodes that are needed, marked in needed[node.n], to their operands, transitively.
 void graph_spread(const Graph *g, uint8_t *needed);
 // Marks what `root[]` needs (operands, transitively). [node.n] bytes, 1 where needed.

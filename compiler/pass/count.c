@@ -1,13 +1,6 @@
 // count.c - how much arithmetic a graph, and an average run of a function, asks for.
 #include "plan.h"
 
-double graph_gflop(const Graph *g) {
-    double sum = 0;
-    for (uint32_t id = 1; id < g->node.n; id++)
-        sum += node_gflop(g, id);
-    return sum;
-}
-
 double *func_block_runs(Arena *a, const Func *f) {
     double *runs = arena_array(a, double, f->blocks), now[MAX_SCOPES + 1] = {1};
     uint32_t depth = 0;

@@ -126,7 +126,6 @@ typedef struct Remade {
 // p->remade.
 void remat(Arena *perm, const PassOptions *o, Func *f, Plan *p);
 
-double graph_gflop(const Graph *g); // of all nodes (node_gflop)
 // [block] Expected executions per run, in `a`: the rounds of a repeat, 1/k in an `every k` and the
 // rest in its else, half in each branch of an `if`.
 double *func_block_runs(Arena *a, const Func *f);
@@ -136,7 +135,6 @@ double func_gflop(const Func *f);       // of all nodes, weighted by their block
 // plan_text.c, plan_read.c: the text form of plans, which follows that of their module.
 
 typedef enum PlanLevel { PlanFused, PlanScheduled, PlanPlaced } PlanLevel; // a stage's result
-void plan_print(Text *t, const Plan *p, PlanLevel level); // one function of a module
 // The module and the plans of its functions (init, step, entries): plans_read(print(p)) prints the
 // same bytes.
 void plans_print(Text *t, const Plan *const *plan, uint32_t n, PlanLevel level);

@@ -189,18 +189,6 @@ static void put_func(Form *f, const Plan *p, uint32_t index) {
     put_launches(f, p);
 }
 
-static uint32_t func_index(const Plan *p) {
-    const Module *m = p->module;
-    return p->func == &m->init   ? 0
-           : p->func == &m->step ? 1
-                                 : 2 + (uint32_t)(p->func - m->entry.at);
-}
-
-void plan_print(Text *t, const Plan *p, PlanLevel level) {
-    Form f = {.level = level, .t = t};
-    put_func(&f, p, func_index(p));
-}
-
 void plans_print(Text *t, const Plan *const *plan, uint32_t n, PlanLevel level) {
     Form f = {.level = level, .t = t};
     const Module *m = plan[0]->module;

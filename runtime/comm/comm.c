@@ -27,11 +27,6 @@ int comm_nodes(const Comm *c) {
     return c ? c->nodes : 0;
 }
 
-int64_t comm_share(int64_t n, int rank, int size, int64_t *first) {
-    *first = n * rank / size;
-    return n * (rank + 1) / size - *first;
-}
-
 // Under the lock.
 static GanStatus health(const Comm *c) {
     return c->code == GAN_OK ? GAN_OK : fail(c->code, "%s", c->why);

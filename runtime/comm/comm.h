@@ -28,7 +28,6 @@ typedef enum CommKind {
     CommGather, // all-gather: afterwards every rank has all parts
     CommKinds
 } CommKind;
-extern const char *const comm_kind_name[CommKinds]; // "sum", "tree", "max", "gather"
 
 typedef struct CommJob {
     uint32_t id; // the caller's, a small number; at most one job with this id is outstanding
@@ -49,8 +48,6 @@ int comm_rank(const Comm *c); // 0 of NULL: no communicator is one rank
 int comm_size(const Comm *c); // 1 of NULL
 // Nodes of a hierarchical all-reduce (within each node first, then across); 0: it is flat.
 int comm_nodes(const Comm *c);
-// Rank r's part of a batch of n samples over `size` ranks: *first and how many.
-int64_t comm_share(int64_t n, int rank, int size, int64_t *first);
 
 // Queues a job and returns at once. One of up to COMM_SMALL bytes (ir.h) has been sent, and
 // comm_wait receives the others'. Fails only when the communicator has failed.

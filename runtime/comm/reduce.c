@@ -4,9 +4,6 @@
 
 #include <math.h>
 
-const char *const comm_kind_name[CommKinds] = {
-    [CommSum] = "sum", [CommTree] = "tree", [CommMax] = "max", [CommGather] = "gather"};
-
 const LinkHost link_host = {fail,         time_now,  mem_alloc,     mem_free,
                             link_combine, link_tree, floats_narrow, floats_widen};
 

@@ -38,7 +38,6 @@ GanStatus image_webp_decode(const uint8_t *data, size_t n, Image *out);
 // image_orient rotates an image of this orientation upright, or fails and leaves it unchanged.
 uint32_t exif_orientation(const uint8_t *tiff, size_t n);
 GanStatus image_orient(Image *m, uint32_t orientation);
-GanStatus image_read(Str path, Image *out);          // image_decode of a file; the message names it
 GanStatus image_write_png(Str path, const Image *m); // atomic
 // Rows of `columns` images with gaps of 2 pixels. x is f32 [n, c, h, w], c = 1 or 3; lo..hi
 // becomes 0..255.
@@ -327,8 +326,6 @@ GanStatus swd_measure(const float *a, size_t na, const float *b, size_t nb, cons
 #define SYNTH_KINDS "shapes, outlines, ring, lognormal, chains, tones"
 // size 0: the kind's own.
 GanStatus synth_write(Str kind, Str path, uint64_t count, uint32_t size, uint64_t seed);
-// shapes, in memory
-GanStatus synth_pack(Arena *perm, uint64_t count, uint32_t size, uint64_t seed, Pack *out);
 
 // --- data_cli.c, data_inspect.c: `ganrun data` ---------------------------------------------------
 

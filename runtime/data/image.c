@@ -84,15 +84,6 @@ GanStatus image_decode(const uint8_t *data, size_t n, Image *out) {
                 is_text(data, n) ? " but text" : "");
 }
 
-GanStatus image_read(Str path, Image *out) {
-    *out = (Image){0};
-    FileMap map = {0};
-    TRY(file_map(path, &map));
-    GanStatus st = image_decode(map.ptr, map.n, out);
-    file_unmap(&map);
-    return st == GAN_OK ? st : fail_in(st, "%.*s", SARG(path));
-}
-
 static uint8_t to_byte(double x, double lo, double scale) {
     double v = nearbyint((x - lo) * scale);
     return (uint8_t)(v < 0 || isnan(v) ? 0 : v > 255 ? 255 : v);

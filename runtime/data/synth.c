@@ -160,13 +160,6 @@ static GanStatus write_outlines(const SynthJob *j) {
     return synth_commit(j, w);
 }
 
-GanStatus synth_pack(Arena *perm, uint64_t count, uint32_t size, uint64_t seed, Pack *out) {
-    SynthJob j = {.kind = STR("shapes"), .count = count, .seed = seed, .size = size};
-    PackWriter *w = NULL;
-    TRY(draw_shapes(&j, 0, &w));
-    return pack_writer_open_result(perm, w, STR("synth shapes"), (Str){0}, out);
-}
-
 // --- arrays --------------------------------------------------------------------------------------
 
 static GanStatus write_npy(const SynthJob *j, const PackField *f, size_t each, SynthFill *fill) {

@@ -752,8 +752,10 @@ static void the_command_line_has_the_documented_exit_codes(void **state) {
 static void synthesis_is_repeatable_and_the_ring_has_its_spread(void **state) {
     Fixture *p = *state;
     Pack few = {0}, more = {0};
-    assert_ok(synth_pack(&p->arena, 4, 16, 9, &few));
-    assert_ok(synth_pack(&p->arena, 8, 16, 9, &more));
+    assert_ok(synth_write(STR("shapes"), under(p, "few.pack"), 4, 16, 9));
+    assert_ok(synth_write(STR("shapes"), under(p, "more.pack"), 8, 16, 9));
+    assert_ok(pack_open(&p->arena, under(p, "few.pack"), &few));
+    assert_ok(pack_open(&p->arena, under(p, "more.pack"), &more));
     assert_memory_equal(few.records, more.records, 4 * few.stride);
     assert_memory_not_equal(pack_record(&more, 0), pack_record(&more, 1), few.stride);
     pack_close(&few);
