@@ -10,7 +10,6 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.functional import binary_cross_entropy_with_logits as bce
 
-from common import grads
 from models.nets import Nets
 
 CASES = {"pix2pix": dict(batch=2, size=64, wide=2)}
@@ -76,12 +75,6 @@ class Model(Nets):
     def says(self, a, b, real):
         logits = self.judge(torch.cat([a, b], 1))
         return bce(logits, torch.full_like(logits, real))
-
-    def update(self, name, loss, record):
-        self.opt[name].zero_grad(set_to_none=True)
-        loss.backward(inputs=list(self.nets[name].parameters()))
-        record.update([name], loss, grads(self.nets, [name]))
-        self.opt[name].step()
 
     def step(self, feed, record):
         """One iteration. Fed in order: images a and b, the draws of G's dropout from the inside out."""

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from common import count, grads
+from common import count
 from models.nets import Nets
 
 CASES = {
@@ -155,12 +155,6 @@ class Model(Nets):
 
     def compile(self):
         self.generate, self.judge = torch.compile(self.G), torch.compile(self.D)
-
-    def update(self, name, loss, record):
-        self.opt[name].zero_grad(set_to_none=True)
-        loss.backward(inputs=list(self.nets[name].parameters()))
-        record.update([name], loss, grads(self.nets, [name]))
-        self.opt[name].step()
 
     @torch.no_grad()
     def average(self):

@@ -12,7 +12,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from common import grads
 from models.nets import Nets
 
 CASES = {"sagan": dict(batch=3, size=16, nz=6, kinds=3, wide=4, at=8)}
@@ -164,12 +163,6 @@ class Model(Nets):
 
     def _d_loss(self, x, y, fake, told):
         return F.relu(1 - self.D(x, y)).mean() + F.relu(1 + self.D(fake, told)).mean()
-
-    def update(self, name, loss, record):
-        self.opt[name].zero_grad(set_to_none=True)
-        loss.backward(inputs=list(self.nets[name].parameters()))
-        record.update([name], loss, grads(self.nets, [name]))
-        self.opt[name].step()
 
     def step(self, feed, record):
         """One iteration. Fed in order: images and classes, classes of fakes, z."""

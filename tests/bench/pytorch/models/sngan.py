@@ -20,7 +20,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.functional import binary_cross_entropy_with_logits as bce
 
-from common import count, drop, grads
+from common import count, drop
 from models.nets import Nets
 
 CASES = {
@@ -113,12 +113,6 @@ class Model(Nets):
     def _g_loss(self, z, u):
         logits = self.D(self.G(z), u)
         return bce(logits, torch.ones_like(logits))
-
-    def update(self, name, loss, record):
-        self.opt[name].zero_grad(set_to_none=True)
-        loss.backward(inputs=list(self.nets[name].parameters()))
-        record.update([name], loss, grads(self.nets, [name]))
-        self.opt[name].step()
 
     def mask(self, feed):
         return feed.uniform(self.batch, 1024) if self.intended else None

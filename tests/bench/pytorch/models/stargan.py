@@ -8,7 +8,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from common import grads
 from models.nets import Nets
 
 CASES = {"stargan": dict(batch=2, size=16, kinds=3, wide=4, blocks=1, depth=2, rounds=2)}
@@ -83,12 +82,6 @@ class Model(Nets):
         mid = (x + feed.uniform(self.batch)[:, None, None, None] * (fake - x)).requires_grad_()
         slope = torch.autograd.grad(self.D(mid)[0].sum(), mid, create_graph=True)[0]
         return (slope.flatten(1).norm(dim=1) - 1).square().mean()
-
-    def update(self, name, loss, record):
-        self.opt[name].zero_grad(set_to_none=True)
-        loss.backward(inputs=list(self.nets[name].parameters()))
-        record.update([name], loss, grads(self.nets, [name]))
-        self.opt[name].step()
 
     def step(self, feed, record):
         """One iteration. Fed in order: `rounds` times images and their domains, domains to go to, uniforms; domains."""

@@ -9,7 +9,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from common import grads
 from models.nets import Nets
 
 CASES = {"wavegan": dict(batch=3, slice=256, nz=5, wide=3, rounds=2)}
@@ -78,12 +77,6 @@ class Model(Nets):
         mid = (x + feed.uniform(self.batch)[:, None, None] * (fake - x)).requires_grad_()
         slope = torch.autograd.grad(self.judge(mid, feed).sum(), mid, create_graph=True)[0]
         return (slope.flatten(1).norm(dim=1) - 1).square().mean()
-
-    def update(self, name, loss, record):
-        self.opt[name].zero_grad(set_to_none=True)
-        loss.backward(inputs=list(self.nets[name].parameters()))
-        record.update([name], loss, grads(self.nets, [name]))
-        self.opt[name].step()
 
     def step(self, feed, record):
         """One iteration. Fed in order: `rounds` times sounds, z, places moved of data, of fakes, uniforms, places moved

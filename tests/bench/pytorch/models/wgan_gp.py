@@ -16,7 +16,7 @@ former (create_graph) and the compiled step with the latter, which makes the who
 import torch
 from torch import nn
 
-from common import count, drop, grads
+from common import count, drop
 from models.nets import Nets
 
 CASES = {
@@ -101,12 +101,6 @@ class Model(Nets):
 
     def _g_loss(self, z, u):
         return -self.D(self.G(z), u).mean()
-
-    def update(self, name, loss, record):
-        self.opt[name].zero_grad(set_to_none=True)
-        loss.backward(inputs=list(self.nets[name].parameters()))
-        record.update([name], loss, grads(self.nets, [name]))
-        self.opt[name].step()
 
     def mask(self, feed):
         return feed.uniform(self.batch, 8192) if self.published else None
