@@ -23,8 +23,6 @@ typedef struct Shares {
     uint32_t *of; // [plan's regions] row
 } Shares;
 
-// The nets of an update joined by "+": what its loss is called.
-
 typedef struct Spent { // seconds
     double all;        // of the clock
     double data;       // waiting for batches
