@@ -66,7 +66,7 @@ typedef struct FeatureNet { // --features
     uint32_t slot, node; // input and output of its `sample`
     Type type;           // of one input,
     double lo, hi;       // scaled to this range; both 0: not scaled
-    bool pictures;       // inputs are images, quantized to 8 bits
+    bool images;         // inputs are images, quantized to 8 bits
     uint32_t d;          // features of one sample
 } FeatureNet;
 // Opens the net on the device of `run`, in f32 (f64 on a device without). On several ranks rank 0

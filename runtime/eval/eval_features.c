@@ -33,8 +33,8 @@ static GanStatus find_feature(FeatureNet *net) {
         return refuse(net, "its `sample` should be one axis of numbers for each of them");
     net->type = slot->type;
     net->d = (uint32_t)t->dim[0];
-    net->pictures = field->kind == FieldImage && field->rank == 3;
-    net->hi = net->pictures ? 255 : 0;
+    net->images = field->kind == FieldImage && field->rank == 3;
+    net->hi = net->images ? 255 : 0;
     for (uint32_t i = 0; i < field->xform.n; i++)
         if (field->xform.at[i].kind == XformScale)
             net->lo = field->xform.at[i].a, net->hi = field->xform.at[i].b;
@@ -81,7 +81,7 @@ void features_close(FeatureNet *net) {
 
 static bool grey_to_colour(const FeatureNet *net, const Type *t) {
     Type one = net->type;
-    bool colour = net->pictures && one.dim[0] == 3;
+    bool colour = net->images && one.dim[0] == 3;
     one.dim[0] = 1;
     return colour && type_same_shape(&one, t);
 }
@@ -97,7 +97,7 @@ GanStatus features_refuse(const FeatureNet *net, Arena scratch, const Type *t) {
     return fail(GAN_ERR_INPUT,
                 "--features %.*s takes %s of %.*s, the samples are %.*s: a config of its own for "
                 "the size is set as -s " FEATURES_MARK "size=%lld",
-                SARG(net->job.model), net->pictures ? "images" : "samples",
+                SARG(net->job.model), net->images ? "images" : "samples",
                 SARG(type_text(&scratch, &takes)), SARG(type_text(&scratch, &has)), size);
 }
 
@@ -106,10 +106,10 @@ static void convert(const FeatureNet *net, const float *x, size_t n, double lo, 
                     float *out) {
     size_t taken = (size_t)type_sample(&net->type);
     bool as_it_comes = net->lo == 0 && net->hi == 0;
-    double of = net->pictures ? 255 : 1;
+    double of = net->images ? 255 : 1;
     for (size_t i = 0; i < taken; i++) {
         double v = (x[i % n] - lo) / (hi - lo);
-        if (net->pictures)
+        if (net->images)
             v = floor(of * (v > 0 ? v < 1 ? v : 1 : 0) + 0.5); // a NaN is black
         out[i] = as_it_comes ? x[i] : (float)(net->lo + (net->hi - net->lo) * v / of);
     }

@@ -3,7 +3,7 @@
 //   value      the mean of a `sample` that is one number: a measure written in the model itself
 //   error      mean |copy - original| of what is made from data of its own shape; of sounds also
 //              that of their log-mel spectra (measure.h)
-//   swd        sliced Wasserstein distance of pictures (swd.c): whole, and 7x7 patches by level
+//   swd        sliced Wasserstein distance of images (swd.c): whole, and 7x7 patches by level
 //              (Rabin et al. 2011; Karras et al. 2018, section 5)
 //   histogram  chi-square of the pixel histograms of maps, sum (made - real)^2 / real over 50 bins
 //   spectrum   the same of their mean power spectra over rings
@@ -76,7 +76,7 @@ static bool is_cloud(const Sets *s) {
     return s->held && !s->rate && s->type.rank == 2 && s->type.dim[0] <= SpaceAxes;
 }
 
-static bool is_picture(const Sets *s) {
+static bool is_image(const Sets *s) {
     return s->held && s->kind == FieldImage && s->type.rank == 3 &&
            (s->type.dim[0] == 1 || s->type.dim[0] == 3);
 }
@@ -279,7 +279,7 @@ static GanStatus measure_prdc(Arena a, const Sets *s, const float *x, Readings *
 const Metric eval_metrics[] = {
     {.name = "value", .applies = is_number, .measure = measure_value},
     {.name = "error", .applies = is_copy, .measure = measure_error, .better = -1},
-    {.name = "swd", .applies = is_picture, .measure = measure_swd, .better = -1},
+    {.name = "swd", .applies = is_image, .measure = measure_swd, .better = -1},
     {.name = "histogram", .applies = is_map, .measure = measure_histogram, .better = -1},
     {.name = "spectrum", .applies = is_map, .measure = measure_spectrum, .better = -1},
     {.name = "mel",

@@ -158,15 +158,14 @@ static GanStatus put_samples(Text *t, const Pasts *runs) {
         PageSteps steps;
         if (!file_is_dir(path_join(t->arena, p->dir, STR("samples"))))
             continue;
-        TRY(page_pictures(t->arena, p->dir, UINT32_MAX, &steps));
+        TRY(page_images(t->arena, p->dir, UINT32_MAX, &steps));
         if (!steps.n)
             continue;
         uint32_t step = steps.at[steps.n - 1];
         text_put(t, first ? STR("<h2>Newest samples</h2>\n") : STR(""));
         first = false;
-        TRY(page_picture(
-            t, p->dir, step, "small",
-            str_format(t->arena, "%.*s after %u steps", SARG(path_base(p->dir)), step)));
+        TRY(page_image(t, p->dir, step, "small",
+                       str_format(t->arena, "%.*s after %u steps", SARG(path_base(p->dir)), step)));
         TRY(page_sound(t, p->dir, step));
     }
     return GAN_OK;

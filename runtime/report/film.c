@@ -94,7 +94,7 @@ static GanStatus put_control(FileOut *f, const Frame *x, uint32_t *number, uint1
     return put_chunk(f, "fcTL", c, sizeof c, (Str){0});
 }
 
-// A picture at a time, so that a film of any length needs the memory of one.
+// An image at a time, so that a film of any length needs the memory of one.
 static GanStatus put_film(FileOut *f, Str samples, const StrVec *names, uint16_t fps, Arena *perm) {
     uint8_t control[8] = {0}, head[4];
     uint32_t number = 0;
@@ -119,7 +119,7 @@ static GanStatus put_film(FileOut *f, Str samples, const StrVec *names, uint16_t
 
 // Those of the newest one's size, oldest first; *smaller: how many there are before them, of
 // earlier stages.
-static GanStatus find_pictures(Arena *perm, Str samples, StrVec *out, uint32_t *smaller) {
+static GanStatus find_images(Arena *perm, Str samples, StrVec *out, uint32_t *smaller) {
     StrVec names, all = {0};
     uint32_t from;
     Frame last, x;
@@ -153,7 +153,7 @@ GanStatus cmd_film(Arena *perm, const Host *h, const Options *o) {
                     "%.*s is not the folder of a run with images: it has no "
                     "samples/",
                     SARG(dir));
-    TRY(find_pictures(perm, samples, &names, &smaller));
+    TRY(find_images(perm, samples, &names, &smaller));
     if (smaller)
         say(&h->console, "%u earlier grids have another size and are left out", smaller);
     FileOut *f;

@@ -134,11 +134,11 @@ static GanStatus write_out(const Interp *p, Str path) {
             dim[i + 2] = s->type.dim[i];
         return npy_write_f32(path, p->out, s->type.rank + 2, dim);
     }
-    Image picture = {0};
+    Image image = {0};
     TRY(image_grid(p->out, p->rows * p->columns, s->chw, (uint32_t)p->columns, s->lo, s->hi,
-                   &picture));
-    GanStatus st = image_write_png(path, &picture);
-    image_release(&picture);
+                   &image));
+    GanStatus st = image_write_png(path, &image);
+    image_release(&image);
     return st;
 }
 
@@ -148,7 +148,7 @@ static GanStatus check_shape(const Interp *p, Str path) {
     if (!grid && p->sampler.type.rank + 2 > DATA_MAX_RANK)
         return fail(GAN_ERR_USAGE, "rows of samples of %u axes are too many axes for an npy file",
                     p->sampler.type.rank);
-    if (grid && p->sampler.show != ShowPicture)
+    if (grid && p->sampler.show != ShowImage)
         return fail(GAN_ERR_USAGE, "this sample is not an image: write it with -o NAME.npy");
     if (!mem_mul(p->rows * p->columns, sampler_elements(&p->sampler), &numbers) ||
         numbers > (size_t)1 << 29)

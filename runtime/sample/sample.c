@@ -73,7 +73,7 @@ static GanStatus check_form(const Sampling *s) {
     bool sound = s->form == FormSound;
     if (s->form == FormNumbers || (sound && sampler_sounds(&s->sampler)) ||
         (s->form == FormGrid && show) ||
-        (s->form == FormFolder && (show == ShowPicture || s->sounds)))
+        (s->form == FormFolder && (show == ShowImage || s->sounds)))
         return GAN_OK;
     return sound ? fail(GAN_ERR_USAGE, "sample %.*s is %.*s, no sound of 1 or 2 channels, [1, n]",
                         SARG(name), SARG(type))

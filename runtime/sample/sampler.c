@@ -114,7 +114,7 @@ static Show show_of(const Type *t) {
     if (!t->batched)
         return ShowNothing;
     if ((t->rank == 3 || t->rank == 4) && (first == 1 || first == 3))
-        return t->rank == 3 ? ShowPicture : ShowVolume;
+        return t->rank == 3 ? ShowImage : ShowVolume;
     if (t->rank == 2 && first >= 1 && first <= 3)
         return first > 1 ? ShowCloud : t->dim[1] > 1 ? ShowCurve : ShowNothing;
     return t->rank == 1 && (first == 2 || first == 3) ? ShowPoint : ShowNothing;
@@ -127,7 +127,7 @@ Sampler sampler_of(const Module *m, uint32_t entry) {
     s.type = *node_type(&f->g, s.node);
     s.show = show_of(&s.type);
     bool volume = s.show == ShowVolume;
-    for (uint32_t i = 0; (volume || s.show == ShowPicture) && i < 3; i++)
+    for (uint32_t i = 0; (volume || s.show == ShowImage) && i < 3; i++)
         s.chw[i] = (uint32_t)s.type.dim[i + (volume && i > 0)];
     s.columns = class_columns(m, entry);
     s.real_slot = field_like(m, &s.type);
@@ -204,7 +204,7 @@ GanStatus sampler_draw(const Sampler *s, Exec *e, const Plan *plan, Feed *feed, 
     return GAN_OK;
 }
 
-// --- pictures ------------------------------------------------------------------------------------
+// --- images --------------------------------------------------------------------------------------
 
 enum { GridMost = 64, GridNumbers = 3 << 20, CloudsMost = 16, PointsMost = 1024 };
 enum { CloudSide = 128, PointSide = 384 }; // pixels of a plot
@@ -224,10 +224,10 @@ static GanStatus write_grid(const float *x, size_t n, const uint32_t chw[3], uin
     if (!columns)
         for (columns = 1; columns * columns < n && columns < 8;)
             columns++;
-    Image picture = {0};
-    TRY(image_grid(x, n, chw, columns, lo, hi, &picture));
-    GanStatus st = image_write_png(path, &picture);
-    image_release(&picture);
+    Image image = {0};
+    TRY(image_grid(x, n, chw, columns, lo, hi, &image));
+    GanStatus st = image_write_png(path, &image);
+    image_release(&image);
     return st;
 }
 
@@ -291,7 +291,7 @@ static GanStatus curve_grid(const Sampler *s, const float *x, size_t n, Str path
     return st;
 }
 
-// n volumes [c, d, h, w] as pictures [c, h, w] of the greatest along d.
+// n volumes [c, d, h, w] as images [c, h, w] of the greatest along d.
 static GanStatus volume_grid(const Sampler *s, const float *x, size_t n, Str path) {
     size_t depth = (size_t)s->type.dim[1], area = (size_t)s->chw[1] * s->chw[2];
     size_t planes = n * s->chw[0], bytes;
@@ -324,7 +324,7 @@ GanStatus sampler_wav(const Sampler *s, const float *x, size_t n, uint32_t rate,
 GanStatus sampler_grid(const Sampler *s, const float *x, size_t n, Str path) {
 
     switch (s->show) {
-    case ShowPicture:
+    case ShowImage:
         return write_grid(x, n, s->chw, s->columns, s->lo, s->hi, path);
     case ShowCloud:
         return plot_grid(x, n, (uint32_t)s->type.dim[0], (size_t)s->type.dim[1], s->columns, s->lo,

@@ -34,11 +34,11 @@ GanStatus inputs_put(const Inputs *in, Exec *e, uint32_t entry, uint64_t seed, s
 
 typedef enum Show {
     ShowNothing,
-    ShowPicture, // [1 or 3, h, w]: one of a grid
-    ShowVolume,  // [1 or 3, d, h, w]: the maximum along d, one of a grid
-    ShowCloud,   // [2 or 3, points]: a plot, one of a grid
-    ShowCurve,   // [1, n]: a plot over 0 .. n - 1, one of a grid
-    ShowPoint,   // [2 or 3]: all samples in one plot
+    ShowImage,  // [1 or 3, h, w]: one of a grid
+    ShowVolume, // [1 or 3, d, h, w]: the maximum along d, one of a grid
+    ShowCloud,  // [2 or 3, points]: a plot, one of a grid
+    ShowCurve,  // [1, n]: a plot over 0 .. n - 1, one of a grid
+    ShowPoint,  // [2 or 3]: all samples in one plot
 } Show;
 typedef struct Sampler {
     uint32_t entry; // Module.entry[]

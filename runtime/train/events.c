@@ -74,7 +74,7 @@ static uint32_t big_endian(Str s, size_t at) {
 }
 
 // The grid of a save, where there is one.
-static GanStatus put_picture(Arena *a, const Events *e, uint32_t step, Text *summary) {
+static GanStatus put_image(Arena *a, const Events *e, uint32_t step, Text *summary) {
     enum { Width = 16, Height = 20, Colour = 25, Head = 33, ColourRgb = 2 }; // of a PNG file
     Str path = run_file(a, e->dir, "samples", step, "png"), png;
     if (!file_exists(path))
@@ -148,7 +148,7 @@ static GanStatus put_line(Arena *a, Events *e, Str line, Text *out) {
     if (!isnan(swd))
         put_scalar(a, &summary, "distance/", STR("swd"), swd);
     if (json_bool(json_get(root, "saved"), false)) {
-        TRY(put_picture(a, e, step, &summary));
+        TRY(put_image(a, e, step, &summary));
         TRY(put_sound(a, e, step, &summary));
     }
     if (summary.n)

@@ -16,7 +16,7 @@ typedef struct Events {
 // A file for what follows `step`; earlier files' events from there on are void. The log has been
 // cut at `step`.
 GanStatus events_open(Arena *perm, Str dir, uint32_t step, Events *out);
-// Appends what the log has gained, and the picture of a save.
+// Appends what the log has gained, and the image of a save.
 GanStatus events_save(Events *e, Arena scratch);
 
 uint32_t events_crc32c(Str data);

@@ -56,9 +56,9 @@ static void put_base64(Text *t, Str bytes) {
     }
 }
 
-// --- pictures ------------------------------------------------------------------------------------
+// --- images --------------------------------------------------------------------------------------
 
-GanStatus page_pictures(Arena *a, Str run, uint32_t most, PageSteps *out) {
+GanStatus page_images(Arena *a, Str run, uint32_t most, PageSteps *out) {
     StrVec names;
     *out = (PageSteps){0};
     TRY(dir_list(a, path_join(a, run, STR("samples")), &names));
@@ -72,7 +72,7 @@ GanStatus page_pictures(Arena *a, Str run, uint32_t most, PageSteps *out) {
     return GAN_OK;
 }
 
-GanStatus page_picture(Text *t, Str dir, uint32_t step, const char *kind, Str caption) {
+GanStatus page_image(Text *t, Str dir, uint32_t step, const char *kind, Str caption) {
     Str png;
     TRY(file_read(t->arena, run_file(t->arena, dir, "samples", step, "png"), &png));
     text_fmt(
@@ -96,24 +96,24 @@ GanStatus page_sound(Text *t, Str dir, uint32_t step) {
     return GAN_OK;
 }
 
-static GanStatus put_picture(Text *t, const Page *p, uint32_t step, const char *kind) {
-    return page_picture(t, p->dir, step, kind, str_format(t->arena, "after %u steps", step));
+static GanStatus put_image(Text *t, const Page *p, uint32_t step, const char *kind) {
+    return page_image(t, p->dir, step, kind, str_format(t->arena, "after %u steps", step));
 }
 
 // The newest large, then others evenly spread from the first on.
-static GanStatus put_pictures(Text *t, const Page *p) {
+static GanStatus put_images(Text *t, const Page *p) {
     PageSteps steps;
-    TRY(page_pictures(t->arena, p->dir, p->step, &steps));
+    TRY(page_images(t->arena, p->dir, p->step, &steps));
     if (!steps.n)
         return GAN_OK;
     text_put(t, STR("<h2>Samples</h2>\n"));
-    TRY(put_picture(t, p, steps.at[steps.n - 1], "newest"));
+    TRY(put_image(t, p, steps.at[steps.n - 1], "newest"));
     TRY(page_sound(t, p->dir, steps.at[steps.n - 1]));
     uint32_t before = steps.n - 1, shown = before < GRIDS_SHOWN ? before : GRIDS_SHOWN;
     if (shown)
         text_put(t, STR("<h2>During training</h2>\n"));
     for (uint32_t i = 0; i < shown; i++)
-        TRY(put_picture(t, p, steps.at[(uint64_t)i * before / shown], "small"));
+        TRY(put_image(t, p, steps.at[(uint64_t)i * before / shown], "small"));
     return GAN_OK;
 }
 
@@ -223,7 +223,7 @@ GanStatus page_write(Arena scratch, const Page *p) {
     page_text(&t, p->module->doc);
     text_fmt(&t, "<br>%u of %lld steps, %lld samples.</p>\n", p->step, (long long)p->job->steps,
              (long long)job_samples(p->job, p->step));
-    TRY(put_pictures(&t, p));
+    TRY(put_images(&t, p));
     put_curves(&t, p);
     put_job(&t, p);
     text_put(&t, STR("</body></html>\n"));

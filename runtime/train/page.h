@@ -9,9 +9,9 @@ void page_begin(Text *t, Str title); // up to and with the heading; "</body></ht
 void page_text(Text *t, Str s);      // escaped
 typedef VEC(uint32_t) PageSteps;
 // Steps of a run's sample grids up to `most`, ascending. Fails when there is no such folder.
-GanStatus page_pictures(Arena *a, Str run, uint32_t most, PageSteps *out);
+GanStatus page_images(Arena *a, Str run, uint32_t most, PageSteps *out);
 // The grid of a step, inside the page; `kind` is its class.
-GanStatus page_picture(Text *t, Str run, uint32_t step, const char *kind, Str caption);
+GanStatus page_image(Text *t, Str run, uint32_t step, const char *kind, Str caption);
 GanStatus page_sound(Text *t, Str run, uint32_t step); // its sounds to be played; none: nothing
 
 // --- index.html ----------------------------------------------------------------------------------

@@ -200,14 +200,14 @@ Str runlog_health(const RunLog *l, Arena *a) {
 }
 
 GanStatus runlog_save(RunLog *l, Arena scratch, uint32_t step, Distance d) {
-    curve_add(&l->curve[l->meter->series.n], step ? step : 1, d.pictures);
+    curve_add(&l->curve[l->meter->series.n], step ? step : 1, d.images);
     Text t = {.arena = &scratch};
     JsonOut j = {.text = &t};
     json_open(&j, '{');
     json_name(&j, "step"), json_put_int(&j, step);
     json_name(&j, "saved"), json_put_bool(&j, true);
-    if (!isnan(d.pictures))
-        json_name(&j, "swd"), json_put_double(&j, d.pictures);
+    if (!isnan(d.images))
+        json_name(&j, "swd"), json_put_double(&j, d.images);
     if (!isnan(d.patches))
         json_name(&j, "swd_patches"), json_put_double(&j, d.patches);
     if (!isnan(d.spread))

@@ -40,7 +40,7 @@ typedef struct StepLine {
 } StepLine;
 GanStatus runlog_step(RunLog *l, Arena scratch, const StepLine *line); // with the meter's numbers
 typedef struct Distance { // sliced Wasserstein, sample grid to data; NaN: not measured
-    double pictures;      // whole images: colour and composition
+    double images;        // whole images: colour and composition
     double patches;       // 7x7 patches on a Laplacian pyramid: texture
     double spread;        // standard deviation of the samples over that of the data
 } Distance;

@@ -27,7 +27,7 @@ typedef struct Spent { // seconds
     double all;        // of the clock
     double data;       // waiting for batches
     double comm;       // waiting for sums over the ranks
-    double eval;       // saves: pictures, their distance from the data, the checkpoint
+    double eval;       // saves: images, their distance from the data, the checkpoint
 } Spent;
 Spent spent_since(Spent now, Spent before);
 

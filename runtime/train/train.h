@@ -44,8 +44,8 @@ typedef struct Train {
     Progress progress;
     Gauge gauge; // owned
     Sampler sampler;
-    size_t pictures;                  // samples of a grid; 0: the model has nothing to display
-    float *picture;                   // [pictures, c, h, w]
+    size_t images;                    // samples of a grid; 0: the model has nothing to display
+    float *image;                     // [images, c, h, w]
     size_t reals;                     // samples of the data they are compared with; 0: none
     float *real;                      // [reals, c, h, w]
     bool past;                        // more steps are done than were asked for: nothing is changed
@@ -87,9 +87,9 @@ GanStatus train_time_launch(Train *t, uint32_t launch, bool done, const Counters
 // After a step that was timed: the shares in its line of the log, valid until the next one.
 const Parts *train_time_end(Train *t);
 
-GanStatus train_pictures(Train *t); // buffers for the sample grids of saves, if there are any
-GanStatus train_save(Train *t);     // after step t->step
-GanStatus train_page(Train *t);     // index.html alone
+GanStatus train_images(Train *t); // buffers for the sample grids of saves, if there are any
+GanStatus train_save(Train *t);   // after step t->step
+GanStatus train_page(Train *t);   // index.html alone
 // After a save, and when a run is resumed: evaluates the step if that is due and was not done. All
 // ranks. GAN_STOPPED: requested meanwhile; the resumed run evaluates it.
 GanStatus train_score(Train *t);

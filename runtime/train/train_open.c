@@ -143,7 +143,7 @@ static GanStatus open_log(Train *t) {
     uint32_t of;
     t->said = health_word(&t->log.health, &of);
     TRY(events_open(t->perm, t->dir, t->step, &t->events));
-    return train_pictures(t);
+    return train_images(t);
 }
 
 // Whatever the bits of a run follow from is the same on every rank, or is named.

@@ -7,12 +7,12 @@
 
 #include <math.h>
 
-// Samples of the data that pictures are compared with at a save: fewer when they are large.
+// Samples of the data that images are compared with at a save: fewer when they are large.
 enum { REAL_MOST = 256, REAL_NUMBERS = 12 << 20 };
 
-// --- pictures ------------------------------------------------------------------------------------
+// --- images --------------------------------------------------------------------------------------
 
-GanStatus train_pictures(Train *t) {
+GanStatus train_images(Train *t) {
     const Module *m = &t->session.compiled.module;
     if (!m->entry.n || sampler_find(m, (Str){0}, &t->sampler) != GAN_OK || !t->sampler.show) {
         say(&t->host->console, "no `sample` of the model can be displayed: saves have no images");
@@ -26,9 +26,9 @@ GanStatus train_pictures(Train *t) {
         return GAN_OK;
     }
     size_t one = sampler_elements(&t->sampler);
-    t->pictures = sampler_fill(&t->sampler);
-    t->picture = arena_array(t->perm, float, t->pictures *one);
-    bool compared = t->sampler.show == ShowPicture && t->sampler.real_slot != NONE &&
+    t->images = sampler_fill(&t->sampler);
+    t->image = arena_array(t->perm, float, t->images *one);
+    bool compared = t->sampler.show == ShowImage && t->sampler.real_slot != NONE &&
                     !t->sampler.mapped; // other units, other shapes: `ganrun eval` measures them
     if (!compared)
         return GAN_OK;
@@ -60,20 +60,20 @@ static GanStatus write_sound(const Train *t) {
     if (!t->job->rate || !sampler_sounds(s))
         return GAN_OK;
     size_t n = (size_t)(Seconds * (int64_t)t->job->rate / s->type.dim[1]);
-    n = n < 1 ? 1 : n < t->pictures ? n : t->pictures;
-    return sampler_wav(s, t->picture, n, t->job->rate,
+    n = n < 1 ? 1 : n < t->images ? n : t->images;
+    return sampler_wav(s, t->image, n, t->job->rate,
                        run_file(t->perm, t->dir, "samples", t->step, "wav"));
 }
 
-// Draws the grid and measures how far its pictures are from the data.
-static GanStatus draw_pictures(Train *t, Distance *out) {
+// Draws the grid and measures how far its images are from the data.
+static GanStatus draw_images(Train *t, Distance *out) {
     *out = (Distance){NAN, NAN, NAN};
-    if (!t->pictures)
+    if (!t->images)
         return GAN_OK;
     const Plan *plan = &t->session.compiled.entry[t->sampler.entry];
-    TRY(sampler_draw(&t->sampler, t->session.exec, plan, t->feed, t->job->seed, 0, t->pictures,
-                     *t->perm, t->picture));
-    TRY(sampler_grid(&t->sampler, t->picture, t->pictures,
+    TRY(sampler_draw(&t->sampler, t->session.exec, plan, t->feed, t->job->seed, 0, t->images,
+                     *t->perm, t->image));
+    TRY(sampler_grid(&t->sampler, t->image, t->images,
                      run_file(t->perm, t->dir, "samples", t->step, "png")));
     TRY(write_sound(t));
     if (!t->reals)
@@ -82,11 +82,11 @@ static GanStatus draw_pictures(Train *t, Distance *out) {
                     .seed = t->job->seed,
                     .patches = 16}; // a save must not cost many steps
     SwdResult r;
-    TRY(swd_measure(t->picture, t->pictures, t->real, t->reals, t->sampler.chw, &o, &r));
+    TRY(swd_measure(t->image, t->images, t->real, t->reals, t->sampler.chw, &o, &r));
     size_t one = sampler_elements(&t->sampler);
     double data = spread_of(t->real, t->reals, one);
     *out = (Distance){r.pixels, r.levels ? r.mean : NAN,
-                      data > 0 ? spread_of(t->picture, t->pictures, one) / data : NAN};
+                      data > 0 ? spread_of(t->image, t->images, one) / data : NAN};
     return GAN_OK;
 }
 
@@ -127,7 +127,7 @@ static GanStatus save(Train *t, bool *kept) {
     TRY(checkpoint_compare(t->session.exec, t->comm));
     if (!ranks_first(t->comm))
         return GAN_OK;
-    TRY(draw_pictures(t, &distance));
+    TRY(draw_images(t, &distance));
     Arena scratch = *t->perm;
     TRY(runlog_save(&t->log, scratch, t->step, distance));
     TRY(events_save(&t->events, scratch));
