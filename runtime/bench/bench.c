@@ -157,7 +157,7 @@ static GanStatus profile(Bench *b, Moments *out) {
 }
 
 // On the link as it is measured now, which a wire model is part of; the bound is of the wire alone.
-static GanStatus foretell(Bench *b, const Moments *mine) {
+static GanStatus simulate_step(Bench *b, const Moments *mine) {
     CommOptions how;
     const Moments *all;
     int ranks = comm_size(b->comm);
@@ -169,7 +169,7 @@ static GanStatus foretell(Bench *b, const Moments *mine) {
     if (b->o->at[OptReplay].given || comm_room_left(b->comm) > CommFull)
         link.each.core = link.each.byte = 0; // of cores that have nothing else to do
     TRY(sim_gather(b->perm, b->comm, mine, &all));
-    b->foretold_ms = sim_play(all, (uint32_t)ranks, &link).step * 1000;
+    b->simulated_ms = sim_play(all, (uint32_t)ranks, &link).step * 1000;
     if (b->o->at[OptWire].given)
         link.each = wire_link(how.wire_us, how.wire_gbit);
     b->bound_ms = sim_bound(&b->session.compiled.step, mine, &link) * 1000;
@@ -335,7 +335,7 @@ static uint32_t rows_of(const Bench *b, Row *row) {
         {"comm_exposed_ms", b->exposed_ms},
         {"comm_late_ms", b->late_ms},
         {"comm_bound_ms", b->bound_ms},
-        {"foretold_ms", b->foretold_ms},
+        {"simulated_ms", b->simulated_ms},
         {"kernels", p->kernel.n},
         {"library_calls", (double)n.calls},
         {"launches_per_step", (double)n.all},
@@ -397,15 +397,15 @@ static GanStatus bench_model(Bench *b) {
     uint32_t round = sim_round(b->session.compiled.step.func);
     b->steps = (b->steps + round - 1) / round * round;
     Moments m = {0};
-    bool replay = b->o->at[OptReplay].given, foretold = !alone || brief;
+    bool replay = b->o->at[OptReplay].given, simulated = !alone || brief;
     if (replay)
         TRY(profile(b, &m));
     TRY(time_steps(b, replay ? &m : NULL));
-    if ((foretold && exec_launches(b->session.exec)) || b->o->at[OptTop].given) {
+    if ((simulated && exec_launches(b->session.exec)) || b->o->at[OptTop].given) {
         if (!replay)
             TRY(profile(b, &m));
-        if (foretold)
-            TRY(foretell(b, &m));
+        if (simulated)
+            TRY(simulate_step(b, &m));
     }
     b->outside = (Outside){NAN, NAN};
     if (alone)
@@ -427,7 +427,7 @@ GanStatus cmd_bench(Arena *perm, const Host *h, const Options *o) {
         .cold_ms = NAN,
         .warm_ms = NAN,
         .late_ms = NAN,
-        .foretold_ms = NAN,
+        .simulated_ms = NAN,
         .bound_ms = NAN,
         .real = DtF32,
         .batch = option_number(o, OptBatch, DEFAULT_BATCH),

@@ -26,7 +26,7 @@ typedef struct Bench {
     double peak_bytes;          // of a process after one step
     double comm_ms, exposed_ms; // a step: the communicator's work, what of it was waited for
     double late_ms;             // of that, for ranks that came later than this one; NaN: not known
-    double foretold_ms;         // what the simulator says of it; NaN: it was not asked
+    double simulated_ms;        // what the simulator says of it; NaN: it was not asked
     double bound_ms;            // the least that any order of the step would wait
 } Bench;
 

@@ -178,7 +178,7 @@ static GanStatus measure(Study *s, ScaleMode mode, int64_t ranks) {
                     .comm_ms = json_number(json_get(root, "comm_ms"), NAN),
                     .exposed_ms = json_number(json_get(root, "comm_exposed_ms"), NAN),
                     .null_ms = json_number(json_get(null, "step_ms"), NAN),
-                    .foretold_ms = json_number(json_get(root, "foretold_ms"), NAN)};
+                    .simulated_ms = json_number(json_get(root, "simulated_ms"), NAN)};
     vec_push(s->perm, &s->point, p);
     return GAN_OK;
 }
@@ -237,7 +237,7 @@ static GanStatus simulate(Study *s, ScaleMode mode, const Wanted *w) {
                         .comm_ms = t.comm * 1000,
                         .exposed_ms = t.exposed * 1000,
                         .null_ms = NAN,
-                        .foretold_ms = NAN};
+                        .simulated_ms = NAN};
         vec_push(s->perm, &s->point, p);
     }
     return GAN_OK;

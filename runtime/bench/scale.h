@@ -11,11 +11,11 @@ typedef struct ScalePoint {
     ScaleMode mode;
     int64_t ranks, batch; // batch: of all ranks
     bool simulated;
-    double ms;          // of a step
-    double comm_ms;     // the communicator's work in it
-    double exposed_ms;  // what of that was waited for
-    double null_ms;     // of a step with --comm null; NaN: not measured
-    double foretold_ms; // measured points: what the simulator says; NaN: it was not asked
+    double ms;           // of a step
+    double comm_ms;      // the communicator's work in it
+    double exposed_ms;   // what of that was waited for
+    double null_ms;      // of a step with --comm null; NaN: not measured
+    double simulated_ms; // measured points: what the simulator says; NaN: it was not asked
 } ScalePoint;
 
 typedef struct Study {

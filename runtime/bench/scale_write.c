@@ -25,7 +25,7 @@ static void row_of(const Study *s, const ScalePoint *p, double out[COLUMNS]) {
     const double row[COLUMNS] = {p->ms,      (double)p->batch / p->ms * 1000,
                                  speedup,    speedup / (double)p->ranks,
                                  p->comm_ms, p->exposed_ms,
-                                 p->null_ms, p->simulated ? p->ms : p->foretold_ms};
+                                 p->null_ms, p->simulated ? p->ms : p->simulated_ms};
     for (int i = 0; i < COLUMNS; i++)
         out[i] = row[i];
 }
@@ -57,14 +57,14 @@ static void put_table(const Study *s, Text *t, bool csv) {
 
 // --- the words -----------------------------------------------------------------------------------
 
-static double worst_foretold(const Study *s, uint32_t *n) {
+static double worst_simulated(const Study *s, uint32_t *n) {
     double worst = 0;
     *n = 0;
     for (uint32_t i = 0; i < s->point.n; i++) {
         const ScalePoint *p = &s->point.at[i];
-        if (isnan(p->foretold_ms) || p->simulated)
+        if (isnan(p->simulated_ms) || p->simulated)
             continue;
-        worst = fmax(worst, fabs(p->foretold_ms / p->ms - 1));
+        worst = fmax(worst, fabs(p->simulated_ms / p->ms - 1));
         ++*n;
     }
     return worst;
@@ -72,7 +72,7 @@ static double worst_foretold(const Study *s, uint32_t *n) {
 
 static void put_methods(const Study *s, Text *t) {
     uint32_t told;
-    double worst = worst_foretold(s, &told);
+    double worst = worst_simulated(s, &told);
     text_fmt(t,
              "\n## Methods\n\nOne step of %.*s (all updates, draws and optimizers; data resident) "
              "was timed with ganrun %s on device %s in %s, %lld thread%s a rank: the median of "

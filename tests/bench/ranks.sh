@@ -48,15 +48,15 @@ ddp() {
 # What was measured of one run, under its name: a line of the file of rows.
 note() {
     printf '%s\t%s %s %s %s %s %s\n' "$1" "$(of step_ms)" "$(of comm_exposed_ms)" "$(of comm_late_ms)" "$(of comm_ms)" \
-        "$(of comm_bound_ms)" "$(of foretold_ms)" >>"$rows"
+        "$(of comm_bound_ms)" "$(of simulated_ms)" >>"$rows"
 }
 
 # The medians of a name's lines: what is exposed (and in which run least and most), how much of it for a rank that came late, of
-# what, and what it may be: the bound and a tenth of the communication; what was foretold of the step, a tenth of which it may be
+# what, and what it may be: the bound and a tenth of the communication; what was simulated of the step, a tenth of which it may be
 # off by.
 show_rows() {
     printf '%-34s %8s %8s %15s %8s %8s %8s %8s %6s %9s %8s\n' "$1" "step ms" exposed "(least to most)" late of bound allowed "" \
-        foretold "off by"
+        simulated "off by"
     awk -F'\t' '!($1 in n) { name[++names] = $1; n[$1] = 0 }
         split($2, x, " ") == 6 { k = ++n[$1]; for (i in x) at[$1, i, k] = x[i] + 0 }
         function nth(what, field, which,    i, j, t, v) {

@@ -7,7 +7,7 @@ need_mpirun
 field() { sed -n "s/.*\"$1\": \([0-9.e+-]*\).*/\1/p" out; }
 # holds CONDITION : an expression of step, told (simulated step), comm, waited (exposed), bound, in ms.
 holds() {
-    awk -v step="$(field step_ms)" -v told="$(field foretold_ms)" -v comm="$(field comm_ms)" \
+    awk -v step="$(field step_ms)" -v told="$(field simulated_ms)" -v comm="$(field comm_ms)" \
         -v waited="$(field comm_exposed_ms)" -v bound="$(field comm_bound_ms)" "BEGIN { exit !($1) }" || fail "not $1"
 }
 
