@@ -316,6 +316,28 @@ static void an_update_of_a_net_is_one_launch(void **state) {
     }
 }
 
+// A part holds its addresses in registers, and all parts of its kernel get as many.
+static void an_update_of_many_scalars_is_no_part(void **state) {
+    (void)state;
+    Arena a;
+    Front f;
+    Compiled c = {0};
+    const CompileOptions o = {
+        .path = STR(ROOT_DIR "/models/hifigan.gan"), .real = DtF32, .dialect = &dialect_cuda};
+    uint32_t fused = 0, alone = 0;
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    front_init(&f, &a);
+    assert_int_equal(compile_file(&f, &o, &c), GAN_OK);
+    for (uint32_t k = 0; k < c.step.kernel.n; k++) {
+        const Kernel *kernel = &c.step.kernel.at[k];
+        assert_true(!kernel->parts || kernel->words <= 33);
+        fused += kernel->parts > 1;
+        alone += kernel->words > 33;
+    }
+    assert_true(fused > 0 && alone > 0);
+    arena_release(&a);
+}
+
 // What a step makes of weights alone need not be made layer by layer.
 static void weights_are_cast_to_bf16_in_one_launch(void **state) {
     (void)state;
@@ -688,6 +710,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(models_are_planned_close_to_the_bound),
         cmocka_unit_test(deferred_tails_read_correct_values),
         cmocka_unit_test(an_update_of_a_net_is_one_launch),
+        cmocka_unit_test(an_update_of_many_scalars_is_no_part),
         cmocka_unit_test(functions_share_their_kernels),
         cmocka_unit_test(weights_are_cast_to_bf16_in_one_launch),
         cmocka_unit_test(planning_twice_gives_the_same_text),

@@ -7,7 +7,8 @@
 // whose last word is the number of its part.
 //
 // A block has the registers of the largest part, and shared memory for all parts. So parts have
-// equal block sizes, and are of small regions or of several regions of one launch.
+// equal block sizes, and are of small regions or of several regions of one launch. A part loads its
+// addresses before its loop, and holds each in two registers: those of many words stay kernels.
 #include "dialect.h"
 #include "nest.h"
 
@@ -17,6 +18,8 @@ enum {
     FewBlocks = 512,       // a larger region fills a card by itself
     MostShared = 24 << 10, // bytes of a block, of all parts
     MostParts = 16,        // so that no text takes much longer to compile than the others
+    MostWords = 32,        // of a part: with the 63 to 72 of an update of many scalars, a block of
+                           // all parts had 172 to 233 registers a thread, not 56 to 73
     SharedElement = 16,    // bytes of an accumulator, at most
     WarpThreads = 32,
 };
@@ -101,9 +104,9 @@ static void join(Fusion *t, uint32_t a, uint32_t b) {
     const Kernel *ka = &t->p->kernel.at[a], *kb = &t->p->kernel.at[b];
     uint32_t ga = group_of(t, a), gb = group_of(t, b);
     Member *x = &t->of[ga < gb ? ga : gb], *y = &t->of[ga < gb ? gb : ga];
-    if (x == y || ka->threads != kb->threads || x->shared + y->shared > MostShared ||
-        x->parts + y->parts > MostParts || (t->of[a].large && !t->of[a].repeats) ||
-        (t->of[b].large && !t->of[b].repeats))
+    if (x == y || ka->threads != kb->threads || ka->words > MostWords || kb->words > MostWords ||
+        x->shared + y->shared > MostShared || x->parts + y->parts > MostParts ||
+        (t->of[a].large && !t->of[a].repeats) || (t->of[b].large && !t->of[b].repeats))
         return;
     y->group = ga < gb ? ga : gb;
     x->shared += y->shared;
