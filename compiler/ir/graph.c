@@ -143,15 +143,15 @@ static uint32_t share(Graph *g, Node n, const uint32_t *in) {
 }
 
 // Operands of commuting ops in one order: by index, constants last.
-static void order_operands(const Graph *g, Draft *d) {
-    if (!op_info[d->op].commutes)
+static void order_operands(const Graph *g, Op op, uint32_t *in) {
+    if (!op_info[op].commutes)
         return;
     double unused;
-    bool ca = node_is_const(g, d->in[0], &unused), cb = node_is_const(g, d->in[1], &unused);
-    if (ca == cb ? d->in[0] > d->in[1] : ca) {
-        uint32_t first = d->in[0];
-        d->in[0] = d->in[1];
-        d->in[1] = first;
+    bool ca = node_is_const(g, in[0], &unused), cb = node_is_const(g, in[1], &unused);
+    if (ca == cb ? in[0] > in[1] : ca) {
+        uint32_t first = in[0];
+        in[0] = in[1];
+        in[1] = first;
     }
 }
 
@@ -165,6 +165,22 @@ static void infer_draft(const Graph *g, Draft *d, const Type *want) {
     d->type = q.out;
 }
 
+// Is it never merged with an equal node?
+static bool is_own(Op op) {
+    return op == OpPin || op == OpWrite;
+}
+
+static uint32_t add(Graph *g, Op op, const uint32_t *in, uint32_t nin, const Attr *attr,
+                    const Type *type) {
+    Node n = {.op = (uint16_t)op, .nin = (uint8_t)nin, .block = g->block};
+    bool numbers_samples = op == OpIota && attr->i[0] & 1; // depends on where it runs
+    if (op == OpConst || (op == OpIota && !numbers_samples))
+        n.block = 0;
+    n.type = graph_type(g, *type);
+    n.attr = graph_attr(g, attr->i, attr->n);
+    return g->raw || is_own(op) ? append(g, n, in) : share(g, n, in);
+}
+
 uint32_t graph_add(Graph *g, Op op, const uint32_t *in, uint32_t nin, const Attr *attr,
                    const Type *want) {
     Draft d = {.op = op, .nin = nin}; // copies: the arguments may lie in the arrays that grow
@@ -175,20 +191,19 @@ uint32_t graph_add(Graph *g, Op op, const uint32_t *in, uint32_t nin, const Attr
     if (attr)
         d.attr = *attr;
     infer_draft(g, &d, want);
-    bool own = op == OpPin || op == OpWrite; // never merged with an equal node
-    if (!g->raw && !g->literal && !own) {
-        order_operands(g, &d);
+    if (!g->raw && !g->literal && !is_own(op)) {
+        order_operands(g, op, d.in);
         uint32_t simpler = simplify(g, &d);
         if (simpler)
             return simpler;
     }
-    Node n = {.op = (uint16_t)op, .nin = (uint8_t)nin, .block = g->block};
-    bool numbers_samples = op == OpIota && d.attr.i[0] & 1; // depends on where it runs
-    if (op == OpConst || (op == OpIota && !numbers_samples))
-        n.block = 0;
-    n.type = graph_type(g, d.type);
-    n.attr = graph_attr(g, d.attr.i, d.attr.n);
-    return g->raw || own ? append(g, n, d.in) : share(g, n, d.in);
+    return add(g, op, d.in, nin, &d.attr, &d.type);
+}
+
+uint32_t graph_copy(Graph *g, const Graph *from, uint32_t id, uint32_t *in) {
+    const Node *n = graph_node(from, id);
+    order_operands(g, (Op)n->op, in);
+    return add(g, (Op)n->op, in, n->nin, node_attr(from, id), node_type(from, id));
 }
 
 // --- spans and walks -----------------------------------------------------------------------------

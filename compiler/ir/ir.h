@@ -112,6 +112,9 @@ typedef struct Graph {
     const uint8_t *block_open; // [block] blocks whose nodes may be shared here (they dominate);
                                // NULL: all. borrowed
     uint32_t next_unique;      // for Pin ids and Read versions
+    bool simple;               // every node is in simplest form, under the function's tape
+    uint8_t *same; // while made of a simple graph: [its node] copied as it was, over operands that
+                   // were: in simplest form already; else NULL
 } Graph;
 
 typedef struct Val {
@@ -160,6 +163,9 @@ int64_t double_to_bits(double x);
 void graph_init(Graph *g, Arena *perm, int64_t batch);
 uint32_t graph_type(Graph *g, Type t); // interns; zeroes unused extents
 uint32_t graph_attr(Graph *g, const int64_t *ints, uint32_t n);
+// Adds a copy of node `id` of another graph over these operands, which it may reorder: neither
+// typed nor simplified again.
+uint32_t graph_copy(Graph *g, const Graph *from, uint32_t id, uint32_t *in);
 // Adds a node: infers its type (`want` only for ops that need it, else NULL), simplifies, shares.
 // bug() when the shape rule refuses: check user input with graph_check first.
 uint32_t graph_add(Graph *g, Op op, const uint32_t *in, uint32_t nin, const Attr *attr,

@@ -78,11 +78,15 @@ static uint32_t read_output(void *user, Graph *to, const Graph *from, uint32_t i
         user; // [old node] of a comparison of x with 0: the y it selects; else 0
     const Node *n = graph_node(from, id);
     uint32_t in[MAX_IN];
+    bool changes = false;
     for (uint32_t k = 0; k < n->nin; k++) {
         uint32_t old = node_in(from, id, k), y = output[old];
         bool known = y && y < id && (!to->block_open || to->block_open[graph_node(from, y)->block]);
         in[k] = known ? compare_output(to, from, old, (Val){to, map[y]}, map) : map[old];
+        changes |= known;
     }
+    if (!changes)
+        return node_copy(NULL, to, from, id, map);
     return graph_add(to, (Op)n->op, in, n->nin, node_attr(from, id), node_type(from, id));
 }
 

@@ -1,7 +1,8 @@
 // rewrite.c - a function's graph built anew, node by node. In: a function and what becomes of each
-// node. Out: the same function over a new graph in which everything is simplified and shared again
-// and nothing is dead. Order, blocks and spans are kept; so a pass is only its function of one
-// node.
+// node. Out: the same function over a new graph in which everything is simplified and shared and
+// nothing is dead. Order, blocks and spans are kept; so a pass is only its function of one node.
+// What is copied as it was, with all that it depends on, is in simplest form and is not simplified
+// again.
 #include "pass.h"
 
 void func_renumber(Func *f, const uint32_t *map) {
@@ -29,10 +30,17 @@ void func_renumber(Func *f, const uint32_t *map) {
 uint32_t node_copy(void *user, Graph *to, const Graph *from, uint32_t id, const uint32_t *map) {
     (void)user;
     const Node *n = graph_node(from, id);
-    uint32_t in[MAX_IN];
-    for (uint32_t k = 0; k < n->nin; k++)
+    uint32_t in[MAX_IN], before = to->node.n;
+    bool same = to->same != NULL;
+    for (uint32_t k = 0; k < n->nin; k++) {
         in[k] = map[node_in(from, id, k)];
-    return graph_add(to, (Op)n->op, in, n->nin, node_attr(from, id), node_type(from, id));
+        same = same && to->same[node_in(from, id, k)];
+    }
+    if (!same)
+        return graph_add(to, (Op)n->op, in, n->nin, node_attr(from, id), node_type(from, id));
+    uint32_t made = graph_copy(to, from, id, in);
+    to->same[id] = made == before; // another that became equal to it may bring more rules about
+    return made;
 }
 
 void func_rewrite(Arena *perm, Func *f, int64_t batch, RewriteFn rewrite, void *user) {
@@ -44,6 +52,8 @@ void func_rewrite(Arena *perm, Func *f, int64_t batch, RewriteFn rewrite, void *
     graph_init(&to, perm, batch);
     to.next_unique = from->next_unique;
     to.literal = from->literal;
+    if (from->simple && !from->literal && batch == from->batch)
+        to.same = arena_array(perm, uint8_t, from->node.n);
     for (uint32_t id = 1; id < from->node.n; id++) {
         if (!live[id])
             continue;
@@ -51,7 +61,10 @@ void func_rewrite(Arena *perm, Func *f, int64_t batch, RewriteFn rewrite, void *
         to.block_open = open[to.block];
         to.here = from->span.at[graph_node(from, id)->span]
                       .span; // all that one node becomes names its line
+        uint32_t before = to.node.n;
         map[id] = rewrite(user, &to, from, id, map);
+        if (to.same && to.node.n != before + 1) // more was made of it
+            to.same[id] = 0;
         for (uint32_t at = graph_node(from, id)->span; at; at = from->span.at[at].next)
             node_add_span(&to, map[id], from->span.at[at].span);
     }
@@ -59,5 +72,7 @@ void func_rewrite(Arena *perm, Func *f, int64_t batch, RewriteFn rewrite, void *
     to.block = 0;
     to.block_open = NULL;
     to.here = (Span){0};
+    to.same = NULL;
+    to.simple = true;
     f->g = to;
 }
