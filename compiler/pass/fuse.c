@@ -219,7 +219,7 @@ static void find_kept(Fuse *z) {
 // --- 3: recomputing instead of storing -----------------------------------------------------------
 
 static double recompute_weight(const Fuse *z, uint32_t id) {
-    double sum = fuse_weight(z->g, id);
+    double sum = fuse_weight(z, id);
     for (uint32_t i = 0; i < z->reads[id].n && sum < 1000; i++) {
         Reads r = z->reads[id].at[i];
         if (z->unit[r.node] && !z->kept[r.node])

@@ -51,6 +51,7 @@ typedef struct Fuse {
     const Func *f;
     const Graph *g;
     const PassOptions *o;
+    double *weight;        // [op] fuse_weight()
     uint8_t *live;         // [node] reached from an effect or a result
     uint8_t *unit;         // [node]
     uint8_t *fixed;        // [node] must be stored
@@ -89,8 +90,7 @@ static inline const NodeVec *slot_changes(const Fuse *z, uint32_t id) {
     bool read = z->g->node.at[id].op == OpRead && !z->unit[id];
     return read ? &z->writes[slot_of(z, id)] : NULL;
 }
-bool unit_joins(const Graph *g, uint32_t id);    // may be in a region with others
-double fuse_weight(const Graph *g, uint32_t id); // arithmetic of one element; an addition is 1
+bool unit_joins(const Graph *g, uint32_t id); // may be in a region with others
 
 bool func_repeats(const Func *f); // has a Repeat on its tape
 bool slot_late(uint32_t home, uint32_t reader, uint32_t writer, bool repeat); // blocks
@@ -98,6 +98,7 @@ bool slot_late(uint32_t home, uint32_t reader, uint32_t writer, bool repeat); //
 // --- units.c, regions.c --------------------------------------------------------------------------
 
 void units_find(Fuse *z);
+double fuse_weight(const Fuse *z, uint32_t id); // arithmetic of one element; an addition is 1
 NodeVec *slot_writes(Arena *a, const Module *m, const Func *f); // [slot] its Write nodes
 // Regions of the clusters in z->order. Kept units are stored; the others are computed inline.
 void regions_build(Fuse *z, Arena *perm, Plan *p);

@@ -78,11 +78,9 @@ static double word_weight(Str word) {
     return word.len > 1 ? 60 : 0; // a letter is an operand or K
 }
 
-double fuse_weight(const Graph *g, uint32_t id) {
-    if (fuse_is_short(g, id))
-        return (double)reduced_terms(g, id);
-    double weight = node_class(g, id) == ClassRNG ? 400 : 1;
-    for (const char *c = op_info[g->node.at[id].op].value; c && *c;) {
+static double op_weight(Op op) {
+    double weight = op_info[op].cls == ClassRNG ? 400 : 1;
+    for (const char *c = op_info[op].value; c && *c;) {
         size_t n = 0;
         while ((c[n] >= 'a' && c[n] <= 'z') || (n && c[n] >= '0' && c[n] <= '9'))
             n++;
@@ -90,6 +88,11 @@ double fuse_weight(const Graph *g, uint32_t id) {
         c += n ? n : 1;
     }
     return weight;
+}
+
+double fuse_weight(const Fuse *z, uint32_t id) {
+    bool is_short = fuse_is_short(z->g, id);
+    return is_short ? (double)reduced_terms(z->g, id) : z->weight[z->g->node.at[id].op];
 }
 
 uint32_t fuse_operand(const Graph *g, uint32_t id, uint32_t k) {
@@ -451,6 +454,9 @@ void units_find(Fuse *z) {
     z->users = arena_array(z->arena, NodeVec, n);
     z->later = arena_array(z->arena, NodeVec, n);
     z->writes = slot_writes(z->arena, z->m, z->f);
+    z->weight = arena_array(z->arena, double, OpCount);
+    for (uint32_t op = OpNone; op < OpCount; op++)
+        z->weight[op] = op_weight((Op)op);
     find_live(z);
     find_units(z);
     if (!z->o->no_fuse) {
