@@ -13,8 +13,7 @@ static Val part_of(Val x, uint32_t axis, int64_t from, int64_t count) {
     return Slice(x, start, t.dim, NULL);
 }
 
-// --- one number for all spatial axes, or one for each
-// ----------------------------------------------
+// --- one number for all spatial axes, or one for each --------------------------------------------
 
 static uint32_t spatial(Val x) {
     uint32_t rank = val_type(x).rank;

@@ -83,8 +83,7 @@ typedef struct DiagView { // one diagnostic; borrowed
 } DiagView;
 const DiagView *diag_list(Front *f, uint32_t *n); // those kept, in the order they are rendered
 
-// --- facts.c: values of names, for editors
-// ----------------------------------------------------------------
+// --- facts.c: values of names, for editors -------------------------------------------------------
 
 void facts_want(Front *f); // from here on elaboration records the values of names
 void fact_note(Front *f, Span span, Str worth);

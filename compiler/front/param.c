@@ -185,8 +185,7 @@ static bool match_range(Elab *e, Env *env, const Ast *p, Value v, Str who) {
     return false;
 }
 
-// --- any
-// ------------------------------------------------------------------------------------------
+// --- any -----------------------------------------------------------------------------------------
 
 bool match_parameter(Elab *e, Env *env, const Ast *p, Value *v, Str who) {
     Val val;

@@ -60,8 +60,7 @@ void memory_lives(Arena *a, const PassOptions *o, Plan *p, Lives *out);
 size_t region_bytes(const Plan *p, const Region *r);
 double region_seconds(const Plan *p, const Region *r);
 
-// --- restore.c: the same stages from the decisions of an untrusted text
-// ---------------------------
+// --- restore.c: the same stages from the decisions of an untrusted text --------------------------
 
 typedef struct Refusal {
     Str why;         // what is wrong with the decisions; in the perm arena

@@ -35,8 +35,7 @@ double product_seconds(const Graph *g, uint32_t node) {
     return node_gflop(g, node) * 1e9 / CoreFlops;
 }
 
-// --- a region
-// --------------------------------------------------------------------------------------
+// --- a region ------------------------------------------------------------------------------------
 
 size_t region_bytes(const Plan *p, const Region *r) {
     size_t sum = 0;
