@@ -282,7 +282,18 @@ static const struct {
      "fn d(x, w) = squeeze(einsum(\"on,n->o\", w[0], x) + w[1])\n"
      "step { now = mean(D(x)^2); w = [p - g/2 for p, g in zip(params(D), grad(now, params(D)))]\n"
      "v = [p + grad(mean(d(2*x, w)^2), p) for p in w]\n"
-     "update D minimize mean(d(x, v)) + mean(D(x)) using opt; " G_STEP "}"},
+     "update D minimize mean(with_params(D, v)(x)) + mean(D(x)) using opt; " G_STEP "}"},
+    {"the weights of a net with other weights are those",
+     NETS "step { now = mean(D(x)^2)\n"
+          "F = with_params(D, [p - g/2 for p, g in zip(params(D), grad(now, params(D)))])\n"
+          "g = grad(mean(F(2*x)^2), params(F))\n"
+          "v = [p + h for p, h in zip(params(F), g)]\n"
+          "update D minimize mean(with_params(D, v)(x)) + now using opt; " G_STEP "}",
+     NETS
+     "step { now = mean(D(x)^2); w = [p - g/2 for p, g in zip(params(D), grad(now, params(D)))]\n"
+     "g = grad(mean(with_params(D, w)(2*x)^2), w)\n"
+     "v = [p + h for p, h in zip(w, g)]\n"
+     "update D minimize mean(with_params(D, v)(x)) + now using opt; " G_STEP "}"},
     {"zip goes through any number of lists",
      NETS "step { k = sum([a*b - c for a, b, c in zip([1, 2], [3, 4], [5, 6])])\n"
           "r = [1*x, 2*x]; s = D(r[0])*D(r[1])\n"

@@ -391,6 +391,8 @@ static Value net_slots(Elab *e, Value v, const char *who, SlotKind kind) {
 
 Value builtin_params(Elab *e, const Value *in, uint32_t n) {
     (void)n;
+    if (in[0].kind == KindNet && in[0].given)
+        return (Value){.kind = KindList, .list = in[0].list};
     return net_slots(e, in[0], "params", SlotParam);
 }
 
@@ -428,7 +430,7 @@ Value builtin_with_params(Elab *e, const Value *in, uint32_t n) {
         Val w;
         if (!want_tensor(e, weights.at[i], &w) || !slot_fits(e, slots.list.at[i].id, &w))
             return POISON;
-        now[i] = value_tensor(w);
+        now[i] = value_tensor(elab_pin(e, w)); // a grad may be taken to it, by params(net)
     }
     v.given = true;
     v.list = value_list(now, weights.n).list;

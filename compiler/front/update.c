@@ -30,6 +30,13 @@ struct WeightReport { // a report of an optimizer, for one weight
 
 static void add_nets(Elab *e, Nodes *nets, Value v, const Ast *name) {
     bool twice = false;
+    if (v.kind == KindNet && v.given) {
+        diag(e->f, DiagE0520, name->span, SARG(span_text(e->f, name->span)),
+             "a net with other values for its weights");
+        diag_help(e->f, "update %.*s: its weights are what is trained",
+                  SARG(e->m->net.at[v.id].name));
+        return;
+    }
     for (uint32_t i = 0; v.kind == KindNet && i < nets->n; i++)
         twice = twice || nets->at[i] == v.id;
     if (twice)
