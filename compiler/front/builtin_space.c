@@ -43,25 +43,45 @@ static bool want_each(Elab *e, Value v, const char *who, uint32_t n, int64_t abs
     return true;
 }
 
-// Padding: a number for all axes, or a list of one for each axis, a number or [before, after].
+static bool is_pair(Value v) {
+    return v.kind == KindList && v.list.n == 2 && v.list.at[0].kind != KindList &&
+           v.list.at[1].kind != KindList;
+}
+
+static bool want_pad(Elab *e, Value v, const char *who, int64_t *before, int64_t *after) {
+    bool pair = is_pair(v);
+    return want_int(e, pair ? v.list.at[0] : v, who, before) &&
+           want_int(e, pair ? v.list.at[1] : v, who, after);
+}
+
+// Padding, as NumPy's pad_width: a number or [before, after] for all axes, or a list of one of
+// those for each.
 static bool want_pads(Elab *e, Value v, const char *who, uint32_t n, int64_t *before,
                       int64_t *after) {
-    if (v.kind == KindList && v.list.n != n) {
-        bool fine = not_each(e, v, who, "a number", n);
-        diag_help(e->f, "before and after an axis are a list in the list: %s",
-                  n == 1   ? "[[1, 2]]"
-                  : n == 2 ? "[[1, 2], 0]"
-                           : "[[1, 2], 0, 0]");
-        return fine;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        Value one = v.kind == KindList ? v.list.at[i] : v;
-        bool pair = one.kind == KindList && one.list.n == 2;
-        if (!want_int(e, pair ? one.list.at[0] : one, who, &before[i]) ||
-            !want_int(e, pair ? one.list.at[1] : one, who, &after[i]))
+    bool each = v.kind == KindList && !is_pair(v);
+    if (each && v.list.n != n)
+        return not_each(e, v, who, "a number, [before, after]", n);
+    for (uint32_t i = 0; i < n; i++)
+        if (!want_pad(e, each ? v.list.at[i] : v, who, &before[i], &after[i]))
             return false;
-    }
     return true;
+}
+
+// [before, after] of each axis.
+Value builtin_pads(Elab *e, const Value *in, uint32_t n) {
+    List size;
+    int64_t before[MAX_RANK], after[MAX_RANK];
+    (void)n;
+    if (!want_list(e, in[1], "pads", &size) || !want_pads(e, in[0], "pad", size.n, before, after))
+        return POISON;
+    Value *out = arena_array(e->perm, Value, size.n);
+    for (uint32_t i = 0; i < size.n; i++) {
+        Value *pair = arena_array(e->perm, Value, 2);
+        pair[0] = value_num((double)before[i]);
+        pair[1] = value_num((double)after[i]);
+        out[i] = value_list(pair, 2);
+    }
+    return value_list(out, size.n);
 }
 
 // Elements 1..n mirrored before the first, and the same behind the last.
@@ -183,26 +203,14 @@ static void same_pads(const Type *x, const Type *w, bool adjoint, ConvGeom *out)
     }
 }
 
-static bool all_equal(const int64_t *at, uint32_t n) {
-    for (uint32_t i = 1; i < n; i++)
-        if (at[i] != at[0])
-            return false;
-    return true;
-}
-
-// Two numbers that differ, where the axes are alike in all else, are seldom meant as one for each
-// axis.
+// Two numbers that differ, where the kernel does too, may be meant as one for each axis.
 static void warn_of_pair(Elab *e, Value pad, const ConvGeom *c, const Type *w) {
-    if (pad.kind != KindList || pad.list.n != 2 || pad.list.at[0].kind != KindNum ||
-        pad.list.at[1].kind != KindNum || all_equal(c->before, 2))
+    if (!is_pair(pad) || c->n != 2 || w->rank != 4 || w->dim[2] == w->dim[3] ||
+        c->before[0] == c->after[0])
         return;
-    if (w->rank == 4 && w->dim[2] == w->dim[3] && all_equal(c->stride, 2) &&
-        all_equal(c->dilation, 2)) {
-        long long a = c->before[0], b = c->before[1];
-        diag(e->f, DiagW0907, here(e), a, b);
-        diag_help(e->f, "before and after on both axes is pad=[[%lld, %lld], [%lld, %lld]]", a, b,
-                  a, b);
-    }
+    long long a = c->before[0], b = c->after[0];
+    diag(e->f, DiagW0907, here(e), a, b, (long long)w->dim[2], (long long)w->dim[3]);
+    diag_help(e->f, "one for each axis is pad=[[%lld, %lld], [%lld, %lld]]", a, a, b, b);
 }
 
 // in: stride, pad, dilation, groups. w is [out, in/groups, k...], of the adjoint [in, out/groups,
@@ -222,7 +230,7 @@ static bool want_geometry(Elab *e, const Value *in, Type x, Type w, bool adjoint
     if (is_same(in[1]))
         same_pads(&x, &w, adjoint, out);
     else if (in[1].kind == KindStr) {
-        (void)not_each(e, in[1], "pad", "\"same\", a number", out->n);
+        (void)not_each(e, in[1], "pad", "\"same\", a number, [before, after]", out->n);
         diag_help(e->f, "pad=0, the default, adds nothing");
         return false;
     } else if (in[1].kind != KindAbsent) {
