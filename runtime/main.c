@@ -117,6 +117,8 @@ static GanStatus run_command(Arena *perm, const Host *h, const Options *o) {
         return cmd_interp(perm, h, o);
     case CommandExport:
         return cmd_export(perm, h, o);
+    case CommandImport:
+        return cmd_import(perm, h, o);
     case CommandFilm:
         return cmd_film(perm, h, o);
     case CommandReport:

@@ -13,6 +13,7 @@ GanStatus cmd_scale(Arena *perm, const Host *h, const Options *o);
 GanStatus cmd_bench(Arena *perm, const Host *h, const Options *o);
 GanStatus cmd_doctor(Arena *perm, const Host *h, const Options *o);
 GanStatus cmd_export(Arena *perm, const Host *h, const Options *o);   // export.c
+GanStatus cmd_import(Arena *perm, const Host *h, const Options *o);   // import.c
 GanStatus cmd_film(Arena *perm, const Host *h, const Options *o);     // film.c
 GanStatus cmd_interp(Arena *perm, const Host *h, const Options *o);   // interp.c
 GanStatus cmd_report(Arena *perm, const Host *h, const Options *o);   // report.c

@@ -67,7 +67,7 @@ expect 0 eval . --bad --help; same out help
 grep -q 'in a row\|--steps' help && fail "eval's help has other commands' options"
 expect 0 data pack --help;   prints '^usage: ganrun data pack SRC'; prints 'width and height'
 expect 0 help data;          prints 'BT.601'
-for command in train sample eval verify bench scale interp export film report distance doctor demo; do
+for command in train sample eval verify bench scale interp export import film report distance doctor demo; do
     expect 0 $command --help                # no help text is cut within a bracket
     [ "$(tr -cd '(' <out)" = "$(tr -cd ')' <out | tr ')' '(')" ] || fail "a bracket without its partner"
 done

@@ -1,0 +1,217 @@
+// import.c - `ganrun import`: an ONNX file as a model of the language.
+//
+// In: NET.onnx. Out: NET.gan, the net as a function with a complete model around it, and
+// NET.safetensors, the weights under the names that the text gives them. The text is compiled
+// before anything is written, so that both files are there and fit, or neither is.
+#include "import.h"
+#include "commands.h"
+#include "safetensors.h"
+
+// --- the text ------------------------------------------------------------------------------------
+
+// Tensors that no layer of the library owns; written in front of the net where it has some.
+static const struct Helper {
+    const char *name, *text;
+} helpers[] = {
+    {"weight", "fn weight(size)()   { param w : size = 0; w }\n"},
+    {"bias", "fn bias(size)()     { param b : size = 0; b }\n"},
+    {"constant", "fn constant(size)() { state constant : size = 0; constant }\n"},
+};
+enum { HELPERS = sizeof helpers / sizeof *helpers };
+
+void helper(Import *m, const char *name) {
+    for (uint32_t i = 0; i < HELPERS; i++)
+        if (strcmp(helpers[i].name, name) == 0)
+            m->helpers |= 1u << i;
+}
+
+// The words that a name of ours would hide: those of the core, and the library's functions.
+static void take_words(Import *m, Front *f) {
+    WordInfo word;
+    for (uint32_t i = 0; word_info(i, &word); i++)
+        vec_push(m->a, &m->taken, word.name);
+    for (uint32_t i = 0; i < f->library.n; i++)
+        for (uint32_t k = 0; k < f->library.at[i]->list.n; k++)
+            vec_push(m->a, &m->taken, f->library.at[i]->list.at[k]->text);
+    for (uint32_t i = 0; i < HELPERS; i++)
+        vec_push(m->a, &m->taken, str_c(helpers[i].name));
+    vec_push(m->a, &m->taken, STR("F"));
+}
+
+static Str clean_word(Arena *a, Str name) {
+    Text t = {.arena = a};
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.ptr[i];
+        bool letter = (c | 32) >= 'a' && (c | 32) <= 'z', digit = c >= '0' && c <= '9';
+        text_char(&t, letter ? (char)(c | 32) : digit && t.n ? c : '_');
+    }
+    return t.n ? text_str(&t) : STR("net");
+}
+
+// A name that hides nothing.
+static Str net_name(Import *m, Str path) {
+    Str file = path_base(path), ext = path_ext(file), name;
+    name = clean_word(m->a, str_sub(file, 0, file.len - (ext.len ? ext.len + 1 : 0)));
+    for (uint32_t i = 0; i < m->taken.n; i++)
+        if (str_eq(m->taken.at[i], name))
+            return format(m, "%.*s_net", SARG(name));
+    return name;
+}
+
+static Str extents(Import *m, const OnnxInput *in) {
+    Dims d = {.n = in->rank - 1};
+    memcpy(d.at, in->dim + 1, d.n * sizeof *d.at);
+    return dims_text(m->a, &d);
+}
+
+// Entry points: of each output the net at inputs that are given, and, of images, at data.
+static void put_samples(Import *m, const NetText *n, Str image, Text *t) {
+    Text given = {.arena = m->a}, names = {.arena = m->a};
+    for (uint32_t i = 0; i < n->inputs; i++) {
+        text_fmt(&given, "%s%.*s: [%.*s]", i ? ", " : "", SARG(n->input[i].name),
+                 SARG(extents(m, &n->input[i])));
+        text_fmt(&names, "%s%.*s", i ? ", " : "", SARG(n->input[i].name));
+    }
+    for (uint32_t i = 0; i < n->outputs; i++) {
+        Str at = n->outputs > 1 ? format(m, "[%u]", i) : (Str){0};
+        if (image.len && i == 0)
+            text_fmt(t, "sample features = F(%.*s)%.*s\n", SARG(image), SARG(at));
+        text_fmt(t, "sample %.*s(%.*s) = F(%.*s)%.*s\n", SARG(n->output[i]), SARG(text_str(&given)),
+                 SARG(text_str(&names)), SARG(at));
+    }
+}
+
+static Str model_text(Import *m, const NetText *n, Str name, Str from, Str weights) {
+    Text t = {.arena = m->a};
+    const OnnxInput *in = &n->input[0];
+    bool image = n->inputs == 1 && in->rank == 4 && (in->dim[1] == 1 || in->dim[1] == 3);
+    text_fmt(&t, "model %.*s \"%.*s, imported", SARG(name), SARG(path_base(from)));
+    if (m->f->producer.len)
+        text_fmt(&t, ": by %.*s %.*s", SARG(clean_word(m->a, m->f->producer)), SARG(m->f->version));
+    text_fmt(&t, "\"\n\n");
+    if (image)
+        text_fmt(&t,
+                 "data %.*s : image(%.*s) scale(-1, 1)    # from -1 to 1; where the net takes "
+                 "ImageNet's "
+                 "normalization, F(imagenet(%.*s))\n\n",
+                 SARG(in->name), SARG(extents(m, in)), SARG(in->name));
+    for (uint32_t i = 0; i < HELPERS; i++)
+        if (m->helpers >> i & 1)
+            text_fmt(&t, "%s", helpers[i].text);
+    text_fmt(&t, "%s%.*s\nnet F = pretrained(%.*s, ", m->helpers ? "\n" : "", SARG(n->text),
+             SARG(name));
+    gan_string(&t, path_base(weights));
+    text_fmt(&t, ")\n\nstep {}\n\n");
+    put_samples(m, n, image ? in->name : (Str){0}, &t);
+    return text_str(&t);
+}
+
+// --- the files -----------------------------------------------------------------------------------
+
+static float stored_at(const Stored *s, size_t i) {
+    if (s->transposed) // [rows, columns] here, [columns, rows] there
+        i = i % (size_t)s->dim[1] * (size_t)s->dim[0] + i / (size_t)s->dim[1];
+    return (float)(s->tensor ? onnx_at(s->tensor, i) : s->number[i]);
+}
+
+static GanStatus put_stored(SafeOut *f, const Stored *s) {
+    enum { Lot = 4096 };
+    size_t n = 1;
+    for (uint32_t i = 0; i < s->rank; i++)
+        n *= (size_t)s->dim[i];
+    for (size_t i = 0; i < n; i += Lot) {
+        float lot[Lot];
+        size_t k = n - i < Lot ? n - i : Lot;
+        for (size_t j = 0; j < k; j++)
+            lot[j] = stored_at(s, i + j);
+        TRY(safe_out_put(f, lot, k * sizeof *lot));
+    }
+    return GAN_OK;
+}
+
+static GanStatus write_weights(Import *m, Str path) {
+    SafeTensor *t = arena_array(m->a, SafeTensor, m->stored.n + 1);
+    for (uint32_t i = 0; i < m->stored.n; i++) {
+        const Stored *s = &m->stored.at[i];
+        t[i] = (SafeTensor){.name = s->name, .dtype = SafeF32, .rank = s->rank};
+        if (s->rank > DATA_MAX_RANK)
+            return fail(GAN_ERR_INPUT, "weight %.*s has %u axes", SARG(s->name), s->rank);
+        memcpy(t[i].dim, s->dim, s->rank * sizeof *s->dim);
+    }
+    const SafeMeta meta[] = {{STR("format"), STR("pt")}};
+    SafeOut *f;
+    TRY(safe_out_open(path, t, m->stored.n, meta, 1, &f));
+    GanStatus st = GAN_OK;
+    for (uint32_t i = 0; st == GAN_OK && i < m->stored.n; i++)
+        st = put_stored(f, &m->stored.at[i]);
+    if (st == GAN_OK)
+        return safe_out_commit(f);
+    safe_out_abandon(f);
+    return st;
+}
+
+// In canonical layout, and only where it compiles.
+static GanStatus checked_text(Arena *perm, const Host *h, Str path, Str text, Str *out) {
+    Front f, formatted;
+    Module module;
+    Text t = {.arena = perm};
+    front_init(&formatted, perm);
+    front_init(&f, perm);
+    uint32_t source = front_add_source(&formatted, path, text, false);
+    *out = source && fmt_source(&t, &formatted, source) ? text_str(&t) : text;
+    CompileOptions o = {.path = path, .text = *out, .batch = 2, .real = DtF32};
+    if (compile_module(&f, &o, &module) == GAN_OK)
+        return GAN_OK;
+    show_diagnostics(perm, &f, &h->console);
+    return fail(GAN_ERR_INPUT, "the net has no text that compiles: it has been written nowhere");
+}
+
+typedef struct Paths {
+    Str from, text, weights;
+} Paths;
+
+static GanStatus write_both(Import *m, Str text, const Paths *p) {
+    TRY(write_weights(m, p->weights));
+    GanStatus st = file_write_atomic(p->text, text.ptr, text.len);
+    if (st != GAN_OK) {
+        const char *why = str_z(m->a, str_c(gan_error()));
+        file_remove(p->weights);
+        return fail(st, "%s", why);
+    }
+    return GAN_OK;
+}
+
+static GanStatus convert(Arena *perm, const Host *h, const OnnxFile *f, const Paths *p) {
+    Import m = {.a = perm, .f = f};
+    NetText net = {0};
+    Front words;
+    Str text;
+    front_init(&words, perm);
+    if (!front_load_library(&words))
+        bug("the library does not parse");
+    take_words(&m, &words);
+    Str name = net_name(&m, p->text);
+    vec_push(perm, &m.taken, name);
+    if (!import_net(&m, name, &net))
+        return fail(GAN_ERR_INPUT, "%.*s cannot be imported: %.*s", SARG(p->from), SARG(m.error));
+    TRY(checked_text(perm, h, p->text, model_text(&m, &net, name, p->from, p->weights), &text));
+    TRY(write_both(&m, text, p));
+    h->console.result(h->console.user, format(&m, "%.*s\n%.*s\n", SARG(p->text), SARG(p->weights)));
+    return GAN_OK;
+}
+
+GanStatus cmd_import(Arena *perm, const Host *h, const Options *o) {
+    Paths p = {.from = o->file.at[0]};
+    OnnxFile f = {0};
+    Str ext = path_ext(p.from), stem = str_sub(p.from, 0, p.from.len - (ext.len ? ext.len + 1 : 0));
+    p.text = option_text(o, OptFile, str_format(perm, "%.*s.gan", SARG(stem)));
+    TRY(path_writes(p.text, ".gan", false));
+    p.weights = str_format(perm, "%.*s.safetensors", SARG(str_sub(p.text, 0, p.text.len - 4)));
+    GanStatus st = onnx_open(perm, p.from, &f);
+    if (st == GAN_ERR_INPUT)
+        fail_in(st, "%.*s", SARG(p.from));
+    if (st == GAN_OK)
+        st = convert(perm, h, &f, &p);
+    onnx_close(&f);
+    return st;
+}

@@ -1,0 +1,210 @@
+// import.h - private to import: an ONNX graph as text of the language.
+//
+//   onnx_file.c      the file read, nothing looked up
+//   import_graph.c   values, the walk over the nodes, the net's function
+//   import_fold.c    what is known at import: the shape arithmetic of exporters
+//   import_text.c    expressions, variables, weights and their names
+//   import_ops.c     operations, a row each; import_layers.c, import_moves.c, import_space.c: some
+//   import.c         both files
+//
+// ONNX has the batch among its axes, mostly as the first. Ours is implicit, so a value knows which
+// axis holds the samples: that axis has N*m elements, of which our tensor of a sample has the m, at
+// the same place among its axes; an m of 1 is no axis. So [T, N*heads, d] is [T, heads, d] of a
+// sample, [N*T, d] is [T, d], and a reshape between any of them is one of ours or none.
+#ifndef GAN_IMPORT_H
+#define GAN_IMPORT_H
+
+#include "onnx_file.h"
+
+#include <math.h>
+#include <string.h>
+
+// What a text is as an operand, from the loosest binding on.
+typedef enum Binding {
+    BindPipe,
+    BindOr,
+    BindCompare,
+    BindSum,
+    BindProduct,
+    BindSign,
+    BindCall
+} Binding;
+
+typedef VEC(uint32_t) Refs; // variables, as often as they are still to be counted
+
+typedef struct Shape {
+    uint32_t rank;
+    int64_t dim[ONNX_RANK]; // as ONNX has them; of `batch`: the m of N*m
+    int batch;              // axis of the samples; -1: there is none, the value is shared
+} Shape;
+
+typedef enum ValueKind { ValueText, ValueConstant, ValueWeight } ValueKind;
+
+typedef struct Value {
+    Str name, label; // in the graph; of the tensor it is, for the file of weights
+    ValueKind kind;
+    Shape shape;
+    bool whole;    // whole numbers: division rounds
+    bool wanted;   // a needed node reads it, or its shape
+    uint32_t uses; // operands, and results of the graph, that it is still to become
+    // ValueText
+    Str text;
+    Binding binding;
+    Refs refs;      // of a text that no variable holds yet
+    uint32_t where; // 1 + the variable that holds it; 0: none
+    // ValueConstant, row-major; of shapes also numbers of samples
+    const double *number;   // [count]
+    const uint8_t *samples; // [count] number is times N; NULL: none is
+    size_t count;
+    bool state; // numbers of the graph itself, not an initializer
+    // ValueWeight
+    const OnnxTensor *tensor;
+} Value;
+
+typedef struct Variable {
+    Str name;
+    uint32_t refs; // 0: the name may be given again
+    bool kept;     // it may not: an input's word
+} Variable;
+
+typedef struct Stored { // a tensor of the file of weights
+    Str name;
+    const OnnxTensor *tensor; // NULL: `number`
+    const double *number;
+    uint32_t rank;
+    int64_t dim[ONNX_RANK];
+    bool transposed; // rows and columns of `tensor`
+} Stored;
+
+typedef struct Import {
+    Arena *a;
+    const OnnxFile *f;
+    int64_t opset, samples; // what the file has for N; -1: known when it runs
+    VEC(Value *) value;
+    Map by_name;
+    bool *done; // [node] made along with another
+    const OnnxNode *node;
+    uint32_t at;      // its index
+    uint32_t counted; // its operands that have left the counts, a bit each
+    Refs refs;        // of the text being made
+    VEC(Variable) variable;
+    Text declared, body; // of the function: its param lines, its statements
+    VEC(Stored) stored;
+    StrVec stems;     // names of layers that are taken
+    uint32_t helpers; // used, a bit for each row of the table of helpers
+    StrVec taken;     // words that no variable may be
+    Str error;        // why there is no net; empty: there is
+} Import;
+
+// --- import_graph.c ------------------------------------------------------------------------------
+
+Value *value_find(const Import *m, Str name); // NULL: there is none
+// The function's text, `name`, and the results it has; false and m->error where it cannot be.
+typedef struct NetText {
+    Str text, helpers; // the function; those it calls
+    OnnxInput *input;  // of the graph that are no initializers, with names of the language
+    uint32_t inputs;
+    Str *output;
+    Shape *shape;
+    uint32_t outputs;
+} NetText;
+bool import_net(Import *m, Str name, NetText *out);
+
+// --- operands and results of the node at hand ----------------------------------------------------
+
+bool refuse(Import *m, const char *format, ...); // false, and m->error says why
+Value *operand(const Import *m, uint32_t k);     // NULL: it is left out
+const OnnxAttribute *attribute(const Import *m, const char *name);
+int64_t attr_int(const Import *m, const char *name, int64_t otherwise);
+double attr_real(const Import *m, const char *name, double otherwise);
+Str attr_word(const Import *m, const char *name, const char *otherwise);
+// Whole numbers of an attribute, or of the constant operand k: as the opset has it. *n: how many,
+// 0 where there are none. False: they are not known at import.
+typedef struct Ints {
+    uint32_t n;
+    int64_t at[2 * ONNX_RANK];
+} Ints;
+bool ints_of(Import *m, const char *name, int k, Ints *out);
+bool axis_in(Import *m, int64_t axis, uint32_t rank, uint32_t *out); // negative: from the back
+bool real_of(Import *m, uint32_t k, double otherwise, double *out);  // a constant number
+typedef struct Span3 { // elements of an axis: from, from + step, ...
+    int64_t from, step, count;
+} Span3;
+Span3 slice_span(int64_t extent, int64_t start, int64_t end, int64_t step); // as Slice says it
+
+// --- import_text.c -------------------------------------------------------------------------------
+
+Shape shape_of(uint32_t rank, const int64_t *dim, int batch);
+// The extents of a sample: those of the shape without an axis of samples of one.
+typedef struct Dims {
+    uint32_t n;
+    int64_t at[ONNX_RANK];
+} Dims;
+Dims own(const Shape *s);
+int own_axis(const Shape *s, uint32_t axis); // -1: it is none of ours
+bool same_dims(const Dims *a, const Dims *b);
+Str dims_text(Arena *a, const Dims *d); // "64, 7, 7"
+
+// Operand k as text that binds at least so; counts.
+Str text_of(Import *m, uint32_t k, Binding least);
+Str name_of(Import *m, uint32_t k);   // the same as a variable, to be written more than once
+void bind_value(Import *m, Value *v); // to a variable, where it is none
+Str piped(Import *m, uint32_t k, const char *call, ...); // "x |> call"
+// As operand k among those of a shape: extents of 1 where ours align from the other side.
+Str aligned(Import *m, uint32_t k, const Shape *to, Binding least);
+// The text as result k.
+bool give(Import *m, uint32_t k, Shape shape, Binding binding, Str text);
+bool give_as(Import *m, Value *v, Shape shape, Binding binding, Str text);
+bool give_value(Import *m, uint32_t k, const Value *like); // the same value under another name
+bool give_ints(Import *m, Shape shape, const double *x, const uint8_t *samples);
+Str number_text(Arena *a, double x);
+#define format(m, ...) str_format((m)->a, __VA_ARGS__)
+
+// A layer's name for tensors of the file, found by `weight` and `bias` or the place in the module:
+// unique. Values of roles that are left out are NULL.
+typedef struct Role {
+    const char *word; // the tensor's, "weight"
+    Value *value;     // a weight, or a constant
+    bool transposed;
+    uint32_t rank; // 0: the value's own shape
+    int64_t dim[ONNX_RANK];
+} Role;
+Str layer_name(Import *m, const Role *role, uint32_t n);
+// A weight that only this node uses, so that a layer may own it.
+bool is_own(const Value *v); // accepts NULL
+void helper(Import *m, const char *name);
+
+// Of the first n operands, broadcast as ONNX does, from the last axis on.
+bool spread(Import *m, uint32_t n, Shape *out);
+// Of axes of a shape, a bit each, in our words: "space", "axis(1)", "[batch, channel]".
+Str axes_text(Import *m, const Shape *s, uint32_t mask);
+Shape reduced(const Shape *s, uint32_t mask, bool keep);
+
+// --- import_ops.c --------------------------------------------------------------------------------
+
+typedef struct Row Row;
+typedef bool Translate(Import *m, const Row *row);
+struct Row {
+    const char *op;
+    uint32_t least, most; // inputs
+    Translate *make;
+    const char *text; // a template, or an argument of `make`
+};
+bool import_node(Import *m); // the node at hand; false and m->error
+
+// import_layers.c
+Translate op_conv, op_conv_transpose, op_gemm, op_matmul, op_einsum, op_batch_norm, op_layer_norm,
+    op_instance_norm, op_group_norm, op_prelu;
+// import_moves.c
+Translate op_reshape, op_flatten, op_squeeze, op_unsqueeze, op_transpose, op_concat, op_split,
+    op_slice, op_gather, op_expand, op_tile, op_depth_to_space, op_space_to_depth;
+// import_space.c
+Translate op_pool, op_global_pool, op_pad, op_resize;
+
+// --- import_fold.c -------------------------------------------------------------------------------
+
+// The node at hand where all it needs is known: *made. False and m->error.
+bool import_fold(Import *m, bool *made);
+void constant_of(Import *m, const OnnxTensor *t, Value *out); // the numbers of a tensor
+
+#endif

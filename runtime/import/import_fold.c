@@ -1,0 +1,614 @@
+// import_fold.c - what is known at import is computed here: the shapes, axes and indices that
+// exporters compute by nodes.
+//
+// In: a node all of whose operands are constants, or one that asks for a shape. Out: the constant
+// it gives. Numbers of samples stay N times a number through all that a shape goes through.
+#include "import.h"
+
+enum { FoldMost = 1 << 22 }; // elements
+
+typedef struct Cells { // a constant being made
+    Shape shape;
+    double *x;
+    uint8_t *n; // times N
+    size_t count;
+} Cells;
+
+static bool make_cells(Import *m, uint32_t rank, const int64_t *dim, Cells *out) {
+    *out = (Cells){.shape = shape_of(rank, dim, -1), .count = 1};
+    for (uint32_t i = 0; i < rank; i++) {
+        if (dim[i] < 0 || !mem_mul(out->count, (size_t)dim[i], &out->count))
+            return refuse(m, "a constant has an impossible shape");
+        if (out->count > FoldMost)
+            return refuse(m, "a constant of more than %d elements", (int)FoldMost);
+    }
+    out->x = arena_array(m->a, double, out->count + 1);
+    out->n = arena_array(m->a, uint8_t, out->count + 1);
+    return true;
+}
+
+static bool give_cells(Import *m, const Cells *c, bool whole) {
+    give_ints(m, c->shape, c->x, c->n);
+    value_find(m, m->node->out.at[0])->whole = whole;
+    return true;
+}
+
+static double cell(const Value *v, size_t i) {
+    return v->number[i];
+}
+static bool cell_n(const Value *v, size_t i) {
+    return v->samples && v->samples[i];
+}
+static void copy_cell(Cells *to, size_t i, const Value *v, size_t k) {
+    to->x[i] = cell(v, k);
+    to->n[i] = cell_n(v, k);
+}
+
+void constant_of(Import *m, const OnnxTensor *t, Value *out) {
+    double *x = arena_array(m->a, double, t->count + 1);
+    for (size_t i = 0; i < t->count; i++)
+        x[i] = onnx_at(t, i);
+    out->kind = ValueConstant;
+    out->shape = shape_of(t->rank, t->dim, -1);
+    out->number = x;
+    out->count = t->count;
+    out->whole = !onnx_is_real(t->type);
+}
+
+// --- shapes and constants ------------------------------------------------------------------------
+
+static bool fold_shape(Import *m) {
+    const Shape *s = &operand(m, 0)->shape;
+    int64_t from = attr_int(m, "start", 0), to = attr_int(m, "end", s->rank), n;
+    from = from < 0 ? from + s->rank : from;
+    to = to < 0 ? to + s->rank : to < s->rank ? to : s->rank;
+    n = to > from ? to - from : 0;
+    Cells c;
+    if (from < 0 || !make_cells(m, 1, &n, &c))
+        return refuse(m, "its `start` is no axis");
+    for (int64_t i = 0; i < n; i++) {
+        c.x[i] = (double)s->dim[from + i];
+        c.n[i] = from + i == s->batch;
+    }
+    return give_cells(m, &c, true);
+}
+
+static bool fold_size(Import *m) {
+    const Shape *s = &operand(m, 0)->shape;
+    Cells c;
+    make_cells(m, 0, NULL, &c);
+    c.x[0] = 1;
+    for (uint32_t i = 0; i < s->rank; i++)
+        c.x[0] *= (double)s->dim[i];
+    c.n[0] = s->batch >= 0;
+    return give_cells(m, &c, true);
+}
+
+static bool fold_constant(Import *m) {
+    const OnnxAttribute *a = attribute(m, "value");
+    Value *out = value_find(m, m->node->out.at[0]);
+    Cells c;
+    int64_t n;
+    if (a && a->t) {
+        constant_of(m, a->t, out);
+        out->state = true;
+        return true;
+    }
+    if ((a = attribute(m, "value_float")) || (a = attribute(m, "value_int"))) {
+        make_cells(m, 0, NULL, &c);
+        c.x[0] = attribute(m, "value_int") ? (double)a->i : a->f;
+        return give_cells(m, &c, attribute(m, "value_int") != NULL);
+    }
+    if (!(a = attribute(m, "value_ints")) && !(a = attribute(m, "value_floats")))
+        return refuse(m, "it is no tensor of numbers");
+    bool whole = a->ints.n;
+    n = whole ? a->ints.n : a->floats.n;
+    if (!make_cells(m, 1, &n, &c))
+        return false;
+    for (int64_t i = 0; i < n; i++)
+        c.x[i] = whole ? (double)a->ints.at[i] : a->floats.at[i];
+    return give_cells(m, &c, whole);
+}
+
+// The extents that an operand lists; samples have extent 1: what is shared is given to each.
+static bool dims_of(Import *m, uint32_t k, uint32_t *rank, int64_t *dim) {
+    const Value *v = operand(m, k);
+    if (!v || v->kind != ValueConstant || v->count > ONNX_RANK)
+        return refuse(m, "its shape is not known at import");
+    *rank = (uint32_t)v->count;
+    for (size_t i = 0; i < v->count; i++)
+        dim[i] = (int64_t)(cell_n(v, i) ? 1 : cell(v, i));
+    return true;
+}
+
+static bool fold_filled(Import *m) {
+    const OnnxAttribute *a = attribute(m, "value");
+    int64_t dim[ONNX_RANK];
+    uint32_t rank;
+    Cells c;
+    if (!dims_of(m, 0, &rank, dim) || !make_cells(m, rank, dim, &c))
+        return false;
+    for (size_t i = 0; a && a->t && a->t->count && i < c.count; i++)
+        c.x[i] = onnx_at(a->t, 0);
+    return give_cells(m, &c, a && a->t && !onnx_is_real(a->t->type));
+}
+
+static bool fold_range(Import *m) {
+    double from, to, step;
+    Cells c;
+    if (!real_of(m, 0, 0, &from) || !real_of(m, 1, 0, &to) || !real_of(m, 2, 1, &step))
+        return false;
+    double many = step != 0 ? ceil((to - from) / step) : 0;
+    int64_t n = many > 0 ? (int64_t)fmin(many, (double)FoldMost + 1) : 0;
+    if (!make_cells(m, 1, &n, &c))
+        return false;
+    for (int64_t i = 0; i < n; i++)
+        c.x[i] = from + step * (double)i;
+    return give_cells(m, &c, operand(m, 0)->whole);
+}
+
+// --- elements in other places --------------------------------------------------------------------
+
+// Elements of operand 0 by their index along each axis.
+static size_t index_of(const Shape *s, const int64_t *at) {
+    size_t i = 0;
+    for (uint32_t k = 0; k < s->rank; k++)
+        i = i * (size_t)s->dim[k] + (size_t)at[k];
+    return i;
+}
+
+static void next_index(const Shape *s, int64_t *at) {
+    for (uint32_t k = s->rank; k-- > 0;) {
+        if (++at[k] < s->dim[k])
+            return;
+        at[k] = 0;
+    }
+}
+
+static bool same_elements(Import *m, uint32_t rank, const int64_t *dim) {
+    const Value *v = operand(m, 0);
+    Cells c;
+    if (!make_cells(m, rank, dim, &c))
+        return false;
+    if (c.count != v->count)
+        return refuse(m, "its shape has another number of elements than its operand");
+    for (size_t i = 0; i < c.count; i++)
+        copy_cell(&c, i, v, i);
+    return give_cells(m, &c, v->whole);
+}
+
+static bool fold_same(Import *m) {
+    return same_elements(m, operand(m, 0)->shape.rank, operand(m, 0)->shape.dim);
+}
+
+static bool fold_cast(Import *m) {
+    OnnxElement to = (OnnxElement)attr_int(m, "to", OnnxFloat);
+    const Value *v = operand(m, 0);
+    Cells c;
+    if (!make_cells(m, v->shape.rank, v->shape.dim, &c))
+        return false;
+    for (size_t i = 0; i < c.count; i++) {
+        copy_cell(&c, i, v, i);
+        c.x[i] = to == OnnxBool ? c.x[i] != 0 : onnx_is_real(to) ? c.x[i] : trunc(c.x[i]);
+    }
+    return give_cells(m, &c, !onnx_is_real(to));
+}
+
+static bool fold_reshape(Import *m) {
+    const Value *v = operand(m, 0);
+    int64_t dim[ONNX_RANK], known = 1;
+    uint32_t rank;
+    int open = -1;
+    if (!dims_of(m, 1, &rank, dim))
+        return false;
+    for (uint32_t i = 0; i < rank; i++) {
+        dim[i] = dim[i] == 0 && i < v->shape.rank ? v->shape.dim[i] : dim[i];
+        if (dim[i] == -1)
+            open = (int)i;
+        else
+            known *= dim[i];
+    }
+    if (open >= 0)
+        dim[open] = known > 0 ? (int64_t)v->count / known : 0;
+    return same_elements(m, rank, dim);
+}
+
+static bool fold_squeeze(Import *m) {
+    const Shape *s = &operand(m, 0)->shape;
+    int64_t dim[ONNX_RANK];
+    uint32_t rank = 0, mask = 0, axis;
+    Ints axes;
+    if (!ints_of(m, "axes", 1, &axes))
+        return false;
+    for (uint32_t i = 0; i < axes.n; i++) {
+        if (!axis_in(m, axes.at[i], s->rank, &axis))
+            return false;
+        mask |= 1u << axis;
+    }
+    for (uint32_t i = 0; i < s->rank; i++)
+        if (!(axes.n ? mask >> i & 1 : s->dim[i] == 1))
+            dim[rank++] = s->dim[i];
+    return same_elements(m, rank, dim);
+}
+
+static bool fold_unsqueeze(Import *m) {
+    const Shape *s = &operand(m, 0)->shape;
+    int64_t dim[ONNX_RANK];
+    uint32_t mask = 0, axis, from = 0;
+    Ints axes;
+    if (!ints_of(m, "axes", 1, &axes))
+        return false;
+    uint32_t rank = s->rank + axes.n;
+    if (rank > ONNX_RANK)
+        return refuse(m, "a constant has more than %d axes", ONNX_RANK);
+    for (uint32_t i = 0; i < axes.n; i++) {
+        if (!axis_in(m, axes.at[i], rank, &axis))
+            return false;
+        mask |= 1u << axis;
+    }
+    for (uint32_t i = 0; i < rank; i++)
+        dim[i] = mask >> i & 1 || from == s->rank ? 1 : s->dim[from++];
+    return same_elements(m, rank, dim);
+}
+
+static bool fold_transpose(Import *m) {
+    const Value *v = operand(m, 0);
+    Ints perm;
+    int64_t dim[ONNX_RANK], at[ONNX_RANK] = {0}, from[ONNX_RANK];
+    uint32_t axis[ONNX_RANK], rank = v->shape.rank;
+    Cells c;
+    if (!ints_of(m, "perm", -1, &perm))
+        return false;
+    for (uint32_t i = 0; i < rank; i++) {
+        if (!axis_in(m, perm.n == rank ? perm.at[i] : rank - 1 - i, rank, &axis[i]))
+            return false;
+        dim[i] = v->shape.dim[axis[i]];
+    }
+    if (!make_cells(m, rank, dim, &c))
+        return false;
+    for (size_t i = 0; i < c.count; i++, next_index(&c.shape, at)) {
+        for (uint32_t k = 0; k < rank; k++)
+            from[axis[k]] = at[k];
+        copy_cell(&c, i, v, index_of(&v->shape, from));
+    }
+    return give_cells(m, &c, v->whole);
+}
+
+static bool fold_gather(Import *m) {
+    const Value *v = operand(m, 0), *index = operand(m, 1);
+    int64_t dim[2 * ONNX_RANK], at[ONNX_RANK] = {0}, from[ONNX_RANK];
+    uint32_t axis, rank = 0;
+    Cells c;
+    if (!axis_in(m, attr_int(m, "axis", 0), v->shape.rank, &axis))
+        return false;
+    for (uint32_t i = 0; i < v->shape.rank; i++) {
+        for (uint32_t k = 0; i == axis && k < index->shape.rank; k++)
+            dim[rank++] = index->shape.dim[k];
+        if (i != axis)
+            dim[rank++] = v->shape.dim[i];
+    }
+    if (rank > ONNX_RANK)
+        return refuse(m, "a constant has more than %d axes", ONNX_RANK);
+    if (!make_cells(m, rank, dim, &c))
+        return false;
+    for (size_t i = 0; i < c.count; i++, next_index(&c.shape, at)) {
+        double row = cell(index, index_of(&index->shape, at + axis));
+        row = row < 0 ? row + (double)v->shape.dim[axis] : row;
+        if (!(row >= 0 && row < (double)v->shape.dim[axis]))
+            return refuse(m, "an index is outside its axis");
+        for (uint32_t k = 0; k < v->shape.rank; k++)
+            from[k] = k < axis ? at[k] : k > axis ? at[k + index->shape.rank - 1] : (int64_t)row;
+        copy_cell(&c, i, v, index_of(&v->shape, from));
+    }
+    return give_cells(m, &c, v->whole);
+}
+
+static bool fold_concat(Import *m) {
+    const Value *first = operand(m, 0);
+    uint32_t axis;
+    int64_t dim[ONNX_RANK], at[ONNX_RANK] = {0};
+    Cells c;
+    if (!axis_in(m, attr_int(m, "axis", 0), first->shape.rank, &axis))
+        return false;
+    memcpy(dim, first->shape.dim, sizeof dim);
+    for (uint32_t k = 1; k < m->node->in.n; k++) {
+        if (operand(m, k)->shape.rank != first->shape.rank)
+            return refuse(m, "its operands have other numbers of axes");
+        dim[axis] += operand(m, k)->shape.dim[axis];
+    }
+    if (!make_cells(m, first->shape.rank, dim, &c))
+        return false;
+    for (size_t i = 0; i < c.count; i++, next_index(&c.shape, at)) {
+        int64_t from[ONNX_RANK];
+        uint32_t k = 0;
+        memcpy(from, at, sizeof from);
+        while (from[axis] >= operand(m, k)->shape.dim[axis])
+            from[axis] -= operand(m, k++)->shape.dim[axis];
+        size_t place = index_of(&operand(m, k)->shape, from);
+        if (place >= operand(m, k)->count)
+            return refuse(m, "its operands have other extents");
+        copy_cell(&c, i, operand(m, k), place);
+    }
+    return give_cells(m, &c, first->whole);
+}
+
+// Starts and steps of a slice, and the extents it leaves.
+static bool fold_slice(Import *m) {
+    const Value *v = operand(m, 0);
+    Ints starts, ends, axes, steps;
+    int64_t from[ONNX_RANK] = {0}, step[ONNX_RANK], dim[ONNX_RANK], at[ONNX_RANK] = {0};
+    Cells c;
+    if (!ints_of(m, "starts", 1, &starts) || !ints_of(m, "ends", 2, &ends) ||
+        !ints_of(m, "axes", 3, &axes) || !ints_of(m, "steps", 4, &steps))
+        return false;
+    for (uint32_t i = 0; i < v->shape.rank; i++)
+        dim[i] = v->shape.dim[i], step[i] = 1;
+    for (uint32_t i = 0; i < starts.n; i++) {
+        uint32_t axis;
+        if (!axis_in(m, axes.n ? axes.at[i] : i, v->shape.rank, &axis))
+            return false;
+        Span3 s =
+            slice_span(v->shape.dim[axis], starts.at[i], ends.at[i], steps.n ? steps.at[i] : 1);
+        from[axis] = s.from, step[axis] = s.step, dim[axis] = s.count;
+    }
+    if (!make_cells(m, v->shape.rank, dim, &c))
+        return false;
+    for (size_t i = 0; i < c.count; i++, next_index(&c.shape, at)) {
+        int64_t place[ONNX_RANK];
+        for (uint32_t k = 0; k < v->shape.rank; k++)
+            place[k] = from[k] + at[k] * step[k];
+        copy_cell(&c, i, v, index_of(&v->shape, place));
+    }
+    return give_cells(m, &c, v->whole);
+}
+
+// Element of v where it is broadcast to a shape of more axes and extents.
+static size_t broadcast_at(const Value *v, const Shape *to, const int64_t *at) {
+    int64_t from[ONNX_RANK];
+    for (uint32_t k = 0; k < v->shape.rank; k++)
+        from[k] = v->shape.dim[k] == 1 ? 0 : at[k + to->rank - v->shape.rank];
+    return index_of(&v->shape, from);
+}
+
+static bool broadcast(Import *m, const Shape *s, uint32_t *rank, int64_t *dim) {
+    int64_t both[ONNX_RANK];
+    uint32_t n = *rank > s->rank ? *rank : s->rank;
+    for (uint32_t i = 0; i < n; i++) {
+        int64_t a = i + *rank < n ? 1 : dim[i + *rank - n],
+                b = i + s->rank < n ? 1 : s->dim[i + s->rank - n];
+        if (a != b && a != 1 && b != 1)
+            return refuse(m, "its operands have other extents");
+        both[i] = a == 1 ? b : a;
+    }
+    *rank = n;
+    memcpy(dim, both, n * sizeof *dim);
+    return true;
+}
+
+static bool fold_expand(Import *m) {
+    const Value *v = operand(m, 0);
+    int64_t dim[ONNX_RANK], at[ONNX_RANK] = {0};
+    uint32_t rank;
+    Cells c;
+    if (!dims_of(m, 1, &rank, dim) || !broadcast(m, &v->shape, &rank, dim) ||
+        !make_cells(m, rank, dim, &c))
+        return false;
+    for (size_t i = 0; i < c.count; i++, next_index(&c.shape, at))
+        copy_cell(&c, i, v, broadcast_at(v, &c.shape, at));
+    return give_cells(m, &c, v->whole);
+}
+
+static bool fold_tile(Import *m) {
+    const Value *v = operand(m, 0);
+    int64_t times[ONNX_RANK], dim[ONNX_RANK], at[ONNX_RANK] = {0};
+    uint32_t rank;
+    Cells c;
+    if (!dims_of(m, 1, &rank, times) || rank != v->shape.rank)
+        return refuse(m, "its repeats are not one for each axis");
+    for (uint32_t i = 0; i < rank; i++)
+        dim[i] = times[i] * v->shape.dim[i];
+    if (!make_cells(m, rank, dim, &c))
+        return false;
+    for (size_t i = 0; i < c.count; i++, next_index(&c.shape, at)) {
+        int64_t from[ONNX_RANK];
+        for (uint32_t k = 0; k < rank; k++)
+            from[k] = at[k] % v->shape.dim[k];
+        copy_cell(&c, i, v, index_of(&v->shape, from));
+    }
+    return give_cells(m, &c, v->whole);
+}
+
+// --- arithmetic ----------------------------------------------------------------------------------
+
+static double add(double a, double b) {
+    return a + b;
+}
+static double sub(double a, double b) {
+    return a - b;
+}
+static double mul(double a, double b) {
+    return a * b;
+}
+static double divide(double a, double b) {
+    return a / b;
+}
+static double equal(double a, double b) {
+    return a == b;
+}
+static double greater(double a, double b) {
+    return a > b;
+}
+static double less(double a, double b) {
+    return a < b;
+}
+static double at_least(double a, double b) {
+    return a >= b;
+}
+static double at_most(double a, double b) {
+    return a <= b;
+}
+static double both(double a, double b) {
+    return a != 0 && b != 0;
+}
+static double either(double a, double b) {
+    return a != 0 || b != 0;
+}
+static double modulo(double a, double b) {
+    return a - b * floor(a / b);
+}
+static double minus(double a) {
+    return -a;
+}
+static double not(double a) {
+    return a == 0;
+}
+static double inverse(double a) {
+    return 1 / a;
+}
+
+static const struct Each {
+    const char *op;
+    double (*two)(double a, double b);
+    double (*one)(double a);
+    bool truth; // of any numbers
+} each[] = {
+    {"Add", add, NULL, false},
+    {"Sub", sub, NULL, false},
+    {"Mul", mul, NULL, false},
+    {"Div", divide, NULL, false},
+    {"Mod", modulo, NULL, false},
+    {"Pow", pow, NULL, false},
+    {"Min", fmin, NULL, false},
+    {"Max", fmax, NULL, false},
+    {"Equal", equal, NULL, true},
+    {"Greater", greater, NULL, true},
+    {"Less", less, NULL, true},
+    {"GreaterOrEqual", at_least, NULL, true},
+    {"LessOrEqual", at_most, NULL, true},
+    {"And", both, NULL, true},
+    {"Or", either, NULL, true},
+    {"Not", NULL, not, true},
+    {"Neg", NULL, minus, false},
+    {"Floor", NULL, floor, false},
+    {"Ceil", NULL, ceil, false},
+    {"Round", NULL, nearbyint, false},
+    {"Abs", NULL, fabs, false},
+    {"Sqrt", NULL, sqrt, false},
+    {"Exp", NULL, exp, false},
+    {"Log", NULL, log, false},
+    {"Sin", NULL, sin, false},
+    {"Cos", NULL, cos, false},
+    {"Reciprocal", NULL, inverse, false},
+};
+
+// Two cells of which one or both are times N. A comparison takes N for no particular number.
+static bool put_two(Import *m, const struct Each *e, bool whole, const double x[2], const bool n[2],
+                    Cells *c, size_t i) {
+    bool product = e->two == mul, quotient = e->two == divide;
+    c->x[i] = e->two(x[0], x[1]);
+    c->x[i] = quotient && whole ? trunc(c->x[i]) : c->x[i];
+    if (!n[0] && !n[1])
+        return true;
+    c->n[i] = n[0] != n[1] && !e->truth;
+    if (e->truth && n[0] != n[1])
+        c->x[i] = 0;
+    if ((product && n[0] != n[1]) || (quotient && n[0]) || e->truth || (n[0] && n[1] && !product) ||
+        (e->two == add && x[n[0] ? 1 : 0] == 0))
+        return true;
+    return refuse(m, "it computes with the number of samples");
+}
+
+static bool fold_each(Import *m, const struct Each *e) {
+    uint32_t rank = 0, n = m->node->in.n;
+    int64_t dim[ONNX_RANK] = {0}, at[ONNX_RANK] = {0};
+    Cells c;
+    for (uint32_t k = 0; k < n; k++)
+        if (!broadcast(m, &operand(m, k)->shape, &rank, dim))
+            return false;
+    if ((e->two && n != 2) || (e->one && n != 1) || !make_cells(m, rank, dim, &c))
+        return refuse(m, "it has %u operands", n);
+    bool whole = operand(m, 0)->whole;
+    for (size_t i = 0; i < c.count; i++, next_index(&c.shape, at)) {
+        double x[2] = {0};
+        bool times[2] = {false, false};
+        for (uint32_t k = 0; k < n; k++) {
+            size_t from = broadcast_at(operand(m, k), &c.shape, at);
+            x[k] = cell(operand(m, k), from);
+            times[k] = cell_n(operand(m, k), from);
+        }
+        c.x[i] = e->one ? e->one(x[0]) : 0;
+        c.n[i] = e->one && times[0];
+        if (e->two && !put_two(m, e, whole, x, times, &c, i))
+            return false;
+    }
+    return give_cells(m, &c, whole || e->truth);
+}
+
+static bool fold_where(Import *m) {
+    uint32_t rank = 0;
+    int64_t dim[ONNX_RANK] = {0}, at[ONNX_RANK] = {0};
+    Cells c;
+    for (uint32_t k = 0; k < 3; k++)
+        if (!broadcast(m, &operand(m, k)->shape, &rank, dim))
+            return false;
+    if (!make_cells(m, rank, dim, &c))
+        return false;
+    for (size_t i = 0; i < c.count; i++, next_index(&c.shape, at)) {
+        const Value *which = operand(m, 0);
+        const Value *v = operand(m, cell(which, broadcast_at(which, &c.shape, at)) != 0 ? 1 : 2);
+        copy_cell(&c, i, v, broadcast_at(v, &c.shape, at));
+    }
+    return give_cells(m, &c, operand(m, 1)->whole);
+}
+
+// Of all elements: what exporters do to shapes.
+static bool fold_product(Import *m) {
+    const Value *v = operand(m, 0);
+    int64_t one[ONNX_RANK];
+    uint32_t rank = attr_int(m, "keepdims", 1) ? v->shape.rank : 0;
+    Cells c;
+    for (uint32_t i = 0; i < rank; i++)
+        one[i] = 1;
+    if (v->shape.rank > 1)
+        return refuse(m, "a product over some axes of a constant");
+    make_cells(m, rank, one, &c);
+    c.x[0] = 1;
+    for (size_t i = 0; i < v->count; i++) {
+        c.x[0] *= cell(v, i);
+        c.n[0] |= cell_n(v, i);
+    }
+    return give_cells(m, &c, v->whole);
+}
+
+// --- rows ----------------------------------------------------------------------------------------
+
+static const struct Fold {
+    const char *op;
+    bool (*make)(Import *m);
+    bool any; // of any operand
+} folds[] = {
+    {"Shape", fold_shape, true},          {"Size", fold_size, true},
+    {"Constant", fold_constant, true},    {"ConstantOfShape", fold_filled, false},
+    {"Range", fold_range, false},         {"Identity", fold_same, false},
+    {"Cast", fold_cast, false},           {"Reshape", fold_reshape, false},
+    {"Squeeze", fold_squeeze, false},     {"Unsqueeze", fold_unsqueeze, false},
+    {"Transpose", fold_transpose, false}, {"Gather", fold_gather, false},
+    {"Concat", fold_concat, false},       {"Slice", fold_slice, false},
+    {"Expand", fold_expand, false},       {"Tile", fold_tile, false},
+    {"Where", fold_where, false},         {"ReduceProd", fold_product, false},
+};
+
+bool import_fold(Import *m, bool *made) {
+    bool known = m->node->in.n > 0;
+    *made = true;
+    for (uint32_t k = 0; k < m->node->in.n; k++)
+        known = known && (!operand(m, k) || operand(m, k)->kind == ValueConstant);
+    for (size_t i = 0; i < sizeof folds / sizeof *folds; i++)
+        if ((known || folds[i].any) && str_eq(m->node->op, str_c(folds[i].op)))
+            return folds[i].make(m);
+    for (size_t i = 0; known && i < sizeof each / sizeof *each; i++)
+        if (str_eq(m->node->op, str_c(each[i].op)))
+            return fold_each(m, &each[i]);
+    *made = false;
+    return true;
+}

@@ -1,0 +1,577 @@
+// import_layers.c - operations that own weights: convolutions, products, normalizations.
+//
+// Where only one node reads its weights, they become a layer of the library under PyTorch's names;
+// otherwise they are tensors by themselves, and the node a function of them.
+#include "import.h"
+
+static bool shared_or_own(const Import *m, uint32_t k) {
+    const Value *v = operand(m, k);
+    return !v || is_own(v);
+}
+
+// A tensor of a sample, its axes behind the batch.
+static bool plain_batch(Import *m, uint32_t k) {
+    const Shape *s = &operand(m, k)->shape;
+    return (s->batch == 0 && s->dim[0] == 1) ||
+           refuse(m, "its operand has other axes merged with the batch, or none of it");
+}
+
+static bool is_all(const Value *v, double x) {
+    if (v->kind == ValueText)
+        return false;
+    for (size_t i = 0, n = v->kind == ValueWeight ? v->tensor->count : v->count; i < n; i++)
+        if ((v->kind == ValueWeight ? onnx_at(v->tensor, i) : v->number[i]) != x)
+            return false;
+    return true;
+}
+
+// Role k of a layer: the operand, with another shape in the file.
+static Role role_of(Import *m, uint32_t k, const char *word, uint32_t rank, const int64_t *dim) {
+    Role r = {.word = word, .value = operand(m, k), .rank = rank};
+    for (uint32_t i = 0; i < rank; i++)
+        r.dim[i] = dim[i];
+    return r;
+}
+
+// The layer's value is the result of `as`, the node at hand where that is NULL.
+static bool give_layer(Import *m, Str layer, const Role *role, uint32_t roles, const Shape *to,
+                       const OnnxNode *as) {
+    const OnnxNode *self = m->node;
+    Str stem = layer_name(m, role, roles), x = name_of(m, 0),
+        text = format(m, "named(%.*s, \"%.*s\")(%.*s)", SARG(layer), SARG(stem), SARG(x));
+    m->node = as ? as : self;
+    bool fine = give(m, 0, *to, BindCall, text);
+    m->node = self;
+    return fine;
+}
+
+// A weight that no node has changed, but for its shape; NULL: it is none.
+static Value *reshaped_weight(Import *m, Str name) {
+    Value *v = value_find(m, name);
+    return v && v->kind == ValueWeight ? v : NULL;
+}
+
+// c numbers along the axis that has `behind` axes after it.
+static bool fits_bias(const Value *v, int64_t c, uint32_t behind) {
+    if (!is_own(v) || v->shape.rank <= behind || v->tensor->count != (size_t)c)
+        return false;
+    return v->shape.dim[v->shape.rank - 1 - behind] == c;
+}
+
+// The node that adds a bias to the result, the only one that reads it; its bias in *bias.
+static const OnnxNode *bias_of(Import *m, int64_t c, uint32_t behind, Value **bias) {
+    const Value *y = value_find(m, m->node->out.at[0]);
+    for (uint32_t i = m->at + 1; y && y->uses == 1 && i < m->f->node.n; i++) {
+        const OnnxNode *n = &m->f->node.at[i];
+        for (uint32_t k = 0; k < n->in.n; k++) {
+            if (!str_eq(n->in.at[k], y->name))
+                continue;
+            Value *other = n->in.n == 2 ? reshaped_weight(m, n->in.at[1 - k]) : NULL;
+            bool adds = str_eq(n->op, STR("Add")) && !n->domain.len && n->out.n == 1 &&
+                        fits_bias(other, c, behind);
+            *bias = adds ? other : NULL;
+            m->done[i] = adds;
+            return adds ? n : NULL;
+        }
+    }
+    return NULL;
+}
+
+// --- convolutions --------------------------------------------------------------------------------
+
+typedef struct Geometry {
+    uint32_t n;
+    int64_t kernel[3], stride[3], dilation[3], before[3], after[3], groups;
+} Geometry;
+
+static bool each_of(Import *m, const char *name, uint32_t n, int64_t otherwise, int64_t *out) {
+    Ints x;
+    if (!ints_of(m, name, -1, &x))
+        return false;
+    if (x.n && x.n != n)
+        return refuse(m, "its `%s` are not one for each of %u axes", name, n);
+    for (uint32_t i = 0; i < n; i++)
+        out[i] = x.n ? x.at[i] : otherwise;
+    return true;
+}
+
+// SAME: extent / stride, rounded up; of an odd number of zeros one more behind, or before.
+static void same_pads(const Shape *x, bool upper, Geometry *g) {
+    for (uint32_t i = 0; i < g->n; i++) {
+        int64_t n = x->dim[2 + i], s = g->stride[i], k = (g->kernel[i] - 1) * g->dilation[i] + 1,
+                all = ((n + s - 1) / s - 1) * s + k - n;
+        all = all > 0 ? all : 0;
+        g->before[i] = upper ? all / 2 : all - all / 2;
+        g->after[i] = all - g->before[i];
+    }
+}
+
+static bool geometry(Import *m, bool adjoint, Geometry *g) {
+    const Shape *x = &operand(m, 0)->shape, *w = &operand(m, 1)->shape;
+    Str pad = attr_word(m, "auto_pad", "NOTSET");
+    Ints pads;
+    *g = (Geometry){.n = x->rank - 2, .groups = attr_int(m, "group", 1)};
+    if (x->rank < 3 || x->rank > 5 || w->rank != x->rank || w->batch >= 0)
+        return refuse(m, "it has no 1 to 3 spatial axes, or its weight differs from sample to "
+                         "sample");
+    for (uint32_t i = 0; i < g->n; i++)
+        g->kernel[i] = w->dim[2 + i];
+    if (!plain_batch(m, 0) || !each_of(m, "strides", g->n, 1, g->stride) ||
+        !each_of(m, "dilations", g->n, 1, g->dilation) || !ints_of(m, "pads", -1, &pads))
+        return false;
+    for (uint32_t i = 0; i < g->n; i++)
+        if (g->stride[i] < 1 || g->dilation[i] < 1 || g->kernel[i] < 1 || g->groups < 1 ||
+            g->stride[i] > 1 << 20 || g->dilation[i] > 1 << 20 || g->kernel[i] > 1 << 20)
+            return refuse(m, "its strides, dilations or kernel are not from 1 on");
+    for (uint32_t i = 0; i < g->n && pads.n == 2 * g->n; i++) {
+        g->before[i] = pads.at[i];
+        g->after[i] = pads.at[g->n + i];
+    }
+    if (str_eq(pad, STR("SAME_UPPER")) || str_eq(pad, STR("SAME_LOWER"))) {
+        if (adjoint)
+            return refuse(m, "its padding is SAME: export it with `pads`");
+        same_pads(x, str_eq(pad, STR("SAME_UPPER")), g);
+    }
+    return true;
+}
+
+static void put_each(Text *t, const char *word, uint32_t n, const int64_t *x, int64_t otherwise) {
+    bool equal = true;
+    for (uint32_t i = 1; i < n; i++)
+        equal = equal && x[i] == x[0];
+    if (equal && x[0] == otherwise)
+        return;
+    text_fmt(t, ", %s=", word);
+    for (uint32_t i = 0; i < (equal ? 1 : n); i++)
+        text_fmt(t, "%s%lld", i ? ", " : equal ? "" : "[", (long long)x[i]);
+    text_fmt(t, "%s", equal ? "" : "]");
+}
+
+static void put_pads(Text *t, const Geometry *g) {
+    bool alike = true;
+    for (uint32_t i = 0; i < g->n; i++)
+        alike = alike && g->before[i] == g->before[0] && g->after[i] == g->before[0];
+    if (alike) {
+        put_each(t, "pad", 1, g->before, 0);
+        return;
+    }
+    text_fmt(t, ", pad=[");
+    for (uint32_t i = 0; i < g->n; i++)
+        text_fmt(t, "%s[%lld, %lld]", i ? ", " : "", (long long)g->before[i],
+                 (long long)g->after[i]);
+    text_char(t, ']');
+}
+
+static Str options(Import *m, const Geometry *g) {
+    Text t = {.arena = m->a};
+    put_each(&t, "stride", g->n, g->stride, 1);
+    put_pads(&t, g);
+    put_each(&t, "dilation", g->n, g->dilation, 1);
+    put_each(&t, "groups", 1, &g->groups, 1);
+    return t.n ? text_str(&t) : (Str){0};
+}
+
+// `c` channels of kernel g->kernel as a layer, or as the function `call` of the weight.
+static bool convolve(Import *m, const char *layer, const char *call, int64_t c, const Geometry *g,
+                     const Shape *to) {
+    bool bias = operand(m, 2) != NULL;
+    Text k = {.arena = m->a};
+    Str how = options(m, g);
+    if (bias && (operand(m, 2)->shape.rank != 1 || operand(m, 2)->shape.dim[0] != c))
+        return refuse(m, "its bias is not one number a channel");
+    if (is_own(operand(m, 1)) && shared_or_own(m, 2)) {
+        put_each(&k, "k", g->n, g->kernel, 0);
+        Role role[] = {role_of(m, 1, "weight", 0, NULL), role_of(m, 2, "bias", 1, &c)};
+        const OnnxNode *as = bias ? NULL : bias_of(m, c, g->n, &role[1].value);
+        return give_layer(m,
+                          format(m, "%s(%lld%.*s%.*s%s)", layer, (long long)c, SARG(text_str(&k)),
+                                 SARG(how), bias || as ? "" : ", bias=none"),
+                          role, 2, to, as);
+    }
+    Str x = text_of(m, 0, BindOr), w = text_of(m, 1, BindOr),
+        y = format(m, "%s(%.*s, %.*s%.*s)", call, SARG(x), SARG(w), SARG(how));
+    if (bias)
+        y = format(m, "%.*s + %.*s", SARG(y), SARG(text_of(m, 2, BindProduct)));
+    return give(m, 0, *to, bias ? BindSum : BindCall, y);
+}
+
+bool op_conv(Import *m, const Row *row) {
+    Geometry g;
+    (void)row;
+    if (!geometry(m, false, &g))
+        return false;
+    Shape to = operand(m, 0)->shape;
+    const Shape *w = &operand(m, 1)->shape;
+    if (to.dim[1] != w->dim[1] * g.groups || w->dim[0] % g.groups)
+        return refuse(m, "its weight is not for %lld channels", (long long)to.dim[1]);
+    to.dim[1] = w->dim[0];
+    for (uint32_t i = 0; i < g.n; i++)
+        to.dim[2 + i] =
+            (to.dim[2 + i] + g.before[i] + g.after[i] - (g.kernel[i] - 1) * g.dilation[i] - 1) /
+                g.stride[i] +
+            1;
+    return convolve(m, "conv", "convolve", to.dim[1], &g, &to);
+}
+
+bool op_conv_transpose(Import *m, const Row *row) {
+    Geometry g;
+    int64_t more[3], want[3];
+    (void)row;
+    if (!geometry(m, true, &g) || !each_of(m, "output_padding", g.n, 0, more) ||
+        !each_of(m, "output_shape", g.n, 0, want))
+        return false;
+    Shape to = operand(m, 0)->shape;
+    const Shape *w = &operand(m, 1)->shape;
+    if (to.dim[1] != w->dim[0])
+        return refuse(m, "its weight is not for %lld channels", (long long)to.dim[1]);
+    to.dim[1] = w->dim[1] * g.groups;
+    for (uint32_t i = 0; i < g.n; i++) {
+        int64_t all = (to.dim[2 + i] - 1) * g.stride[i] + (g.kernel[i] - 1) * g.dilation[i] + 1;
+        if (want[i]) {
+            int64_t pad = all + more[i] - want[i];
+            g.before[i] = pad / 2;
+            g.after[i] = pad - pad / 2;
+        }
+        g.after[i] -= more[i];
+        to.dim[2 + i] = all - g.before[i] - g.after[i];
+    }
+    return convolve(m, "conv_transpose", "convolve_transpose", to.dim[1], &g, &to);
+}
+
+// --- products ------------------------------------------------------------------------------------
+
+// One operand of an einsum: letters of its own axes; an axis of 1 that the other broadcasts is
+// dropped.
+typedef struct Labels {
+    char letter[ONNX_RANK];
+    uint32_t n;
+    Dims dims; // with the axes that are left
+    bool reshaped;
+} Labels;
+
+static void put_label(Labels *l, const Shape *s, uint32_t axis, char letter) {
+    if (own_axis(s, axis) < 0)
+        return;
+    if (!letter) {
+        l->reshaped = true;
+        return;
+    }
+    l->letter[l->n++] = letter;
+    l->dims.at[l->dims.n++] = s->dim[axis];
+}
+
+static Str labelled(Import *m, uint32_t k, const Labels *l) {
+    return l->reshaped ? format(m, "reshape(%.*s, %.*s)", SARG(text_of(m, k, BindOr)),
+                                SARG(dims_text(m->a, &l->dims)))
+                       : text_of(m, k, BindOr);
+}
+
+// The extent of a leading axis, of both; false: they do not go together.
+static bool join_leading(Import *m, const Shape *a, int i, const Shape *b, int j, Shape *to) {
+    int64_t x = i >= 0 ? a->dim[i] : 1, y = j >= 0 ? b->dim[j] : 1;
+    bool left = i >= 0 && a->batch == i, right = j >= 0 && b->batch == j;
+    if ((left && right && x != y) || (left != right && (left ? y : x) != 1) ||
+        (!left && !right && x != y && x != 1 && y != 1))
+        return refuse(m, "its operands have extents %lld and %lld", (long long)x, (long long)y);
+    if (left || right)
+        to->batch = (int)to->rank;
+    to->dim[to->rank++] = left ? x : right ? y : x == 1 ? y : x;
+    return true;
+}
+
+// An operand's leading axes: those that the other broadcasts are dropped.
+static void put_leading(Labels *l, const Shape *s, uint32_t lead, const Shape *to) {
+    for (uint32_t j = 0; j + 2 < s->rank; j++) {
+        uint32_t i = j + lead + 2 - s->rank;
+        bool kept = s->dim[j] == to->dim[i] && (s->batch == (int)j || to->batch != (int)i);
+        put_label(l, s, j, kept ? (char)('a' + i) : 0);
+    }
+}
+
+// a [..., rows, k] times b [..., k, columns], of b with `flip` [..., columns, k], as an einsum.
+static bool product(Import *m, uint32_t at, uint32_t bt, bool flip, Shape *to, Str *out) {
+    const Shape *a = &operand(m, at)->shape, *b = &operand(m, bt)->shape;
+    if (a->rank < 2 || b->rank < 2)
+        return refuse(m, "it multiplies by a vector: export it as a matrix of one row or column");
+    uint32_t lead = (a->rank > b->rank ? a->rank : b->rank) - 2, rows = a->rank - 2,
+             inner = b->rank - (flip ? 1 : 2), columns = b->rank - (flip ? 2 : 1);
+    Labels l[2] = {0}, r = {0};
+    if (a->batch == (int)rows + 1 || b->batch == (int)inner || a->dim[rows + 1] != b->dim[inner])
+        return refuse(m, "its matrices do not fit, or it sums over the batch");
+    *to = (Shape){.batch = -1};
+    for (uint32_t i = 0; i < lead; i++)
+        if (!join_leading(m, a, (int)(i + a->rank) - (int)lead - 2, b,
+                          (int)(i + b->rank) - (int)lead - 2, to))
+            return false;
+    put_leading(&l[0], a, lead, to);
+    put_leading(&l[1], b, lead, to);
+    if ((a->batch == (int)rows && b->batch >= 0) || (b->batch == (int)columns && a->batch >= 0))
+        return refuse(m, "its operands have the batch on different axes");
+    to->batch = a->batch == (int)rows      ? (int)lead
+                : b->batch == (int)columns ? (int)lead + 1
+                                           : to->batch;
+    to->dim[to->rank++] = a->dim[rows];
+    to->dim[to->rank++] = b->dim[columns];
+    put_label(&l[0], a, rows, 'm');
+    put_label(&l[0], a, rows + 1, 'k');
+    put_label(&l[1], b, b->rank - 2, flip ? 'n' : 'k');
+    put_label(&l[1], b, b->rank - 1, flip ? 'k' : 'n');
+    for (uint32_t i = 0; i < to->rank; i++)
+        if (own_axis(to, i) >= 0)
+            r.letter[r.n++] = i < lead ? (char)('a' + i) : i == lead ? 'm' : 'n';
+    Str x = labelled(m, at, &l[0]), y = labelled(m, bt, &l[1]);
+    *out = format(m, "einsum(\"%.*s,%.*s->%.*s\", %.*s, %.*s)", (int)l[0].n, l[0].letter,
+                  (int)l[1].n, l[1].letter, (int)r.n, r.letter, SARG(x), SARG(y));
+    return true;
+}
+
+// x times a weight of its own: `dense` of a vector, `linear` along the last axis of more.
+static bool give_linear(Import *m, bool stored_rows, Value *bias, const OnnxNode *as) {
+    Shape to = operand(m, 0)->shape;
+    const Value *w = operand(m, 1);
+    int64_t in = w->shape.dim[stored_rows ? 1 : 0], c = w->shape.dim[stored_rows ? 0 : 1];
+    if (to.dim[to.rank - 1] != in)
+        return refuse(m, "its weight is not for %lld numbers", (long long)to.dim[to.rank - 1]);
+    Dims d = own(&to);
+    to.dim[to.rank - 1] = c;
+    Role role[] = {role_of(m, 1, "weight", 2, (const int64_t[]){c, in}),
+                   {.word = "bias", .value = bias, .rank = 1, .dim = {c}}};
+    role[0].transposed = !stored_rows;
+    Str layer = format(m, "%s(%lld%s)", d.n == 1 ? "dense" : "linear", (long long)c,
+                       bias ? "" : ", bias=none");
+    return give_layer(m, layer, role, 2, &to, as);
+}
+
+static bool is_linear(const Import *m) {
+    const Shape *x = &operand(m, 0)->shape;
+    return is_own(operand(m, 1)) && operand(m, 1)->shape.rank == 2 && x->batch >= 0 &&
+           x->rank >= 2 && x->batch != (int)x->rank - 1 && own(x).n >= 1;
+}
+
+bool op_matmul(Import *m, const Row *row) {
+    Shape to;
+    Str y;
+    Value *bias = NULL;
+    (void)row;
+    if (is_linear(m)) {
+        const OnnxNode *as = bias_of(m, operand(m, 1)->shape.dim[1], 0, &bias);
+        return give_linear(m, false, bias, as);
+    }
+    return product(m, 0, 1, false, &to, &y) && give(m, 0, to, BindCall, y);
+}
+
+bool op_gemm(Import *m, const Row *row) {
+    double alpha = attr_real(m, "alpha", 1), beta = attr_real(m, "beta", 1);
+    bool flip = attr_int(m, "transB", 0);
+    Value *c = operand(m, 2);
+    Shape to;
+    Str y;
+    (void)row;
+    if (attr_int(m, "transA", 0) || operand(m, 0)->shape.rank != 2 ||
+        operand(m, 1)->shape.rank != 2)
+        return refuse(m, "its first operand is transposed, or one is no matrix");
+    bool vector = !c || (is_own(c) && c->shape.rank == 1 &&
+                         c->shape.dim[0] == operand(m, 1)->shape.dim[flip ? 0 : 1]);
+    if (is_linear(m) && alpha == 1 && (beta == 1 || !c) && vector) {
+        const OnnxNode *as = c ? NULL : bias_of(m, operand(m, 1)->shape.dim[flip ? 0 : 1], 0, &c);
+        return give_linear(m, flip, c, as);
+    }
+    if (!product(m, 0, 1, flip, &to, &y))
+        return false;
+    if (alpha != 1)
+        y = format(m, "%.*s*%.*s", SARG(number_text(m->a, alpha)), SARG(y));
+    if (c && beta != 0) {
+        Str b = aligned(m, 2, &to, beta == 1 ? BindProduct : BindSign);
+        y = beta == 1
+                ? format(m, "%.*s + %.*s", SARG(y), SARG(b))
+                : format(m, "%.*s + %.*s*%.*s", SARG(y), SARG(number_text(m->a, beta)), SARG(b));
+    }
+    return give(m, 0, to, c && beta != 0 ? BindSum : alpha != 1 ? BindProduct : BindCall, y);
+}
+
+// "bqhd,bkhd->bhqk", the batch's letter left out.
+bool op_einsum(Import *m, const Row *row) {
+    Str rule = attr_word(m, "equation", ""), part[3] = {0};
+    Text t = {.arena = m->a}, letters = {.arena = m->a};
+    char batch = 0;
+    uint32_t n = m->node->in.n, p = 0;
+    Shape to = {.batch = -1};
+    (void)row;
+    for (size_t i = 0; i < rule.len; i++) {
+        char c = rule.ptr[i];
+        if (c == ',' || c == '>')
+            part[++p] = text_str(&letters), letters = (Text){.arena = m->a};
+        if (p > 2 || c == '.')
+            return refuse(m, "its equation is not of one or two operands with named axes");
+        if ((c | 32) >= 'a' && (c | 32) <= 'z')
+            text_char(&letters, (char)(c | 32));
+    }
+    if (p != n)
+        return refuse(m, "its equation has no result, or not one part for each operand");
+    Str result = text_str(&letters);
+    for (uint32_t k = 0; k < n; k++) {
+        const Shape *s = &operand(m, k)->shape;
+        if (part[k + 1].len != s->rank)
+            return refuse(m, "its equation has other axes than operand %u", k + 1);
+        if (s->batch >= 0 && batch && batch != part[k + 1].ptr[s->batch])
+            return refuse(m, "its operands have the batch on different axes");
+        batch = s->batch >= 0 ? part[k + 1].ptr[s->batch] : batch;
+    }
+    for (size_t i = 0; i < result.len && i < ONNX_RANK; i++) {
+        to.batch = result.ptr[i] == batch ? (int)i : to.batch;
+        for (uint32_t k = 0; k < n; k++)
+            for (size_t j = 0; j < part[k + 1].len; j++)
+                if (part[k + 1].ptr[j] == result.ptr[i])
+                    to.dim[i] = operand(m, k)->shape.dim[j];
+        to.rank++;
+    }
+    if ((batch && to.batch < 0) || result.len > ONNX_RANK)
+        return refuse(m, "it sums over the batch");
+    for (uint32_t k = 0; k < n; k++) {
+        const Shape *s = &operand(m, k)->shape;
+        text_fmt(&t, "%s", k ? "," : "");
+        for (uint32_t j = 0; j < s->rank; j++) {
+            if (part[k + 1].ptr[j] == batch && s->batch < 0)
+                return refuse(m, "an operand has an extent of its own along the batch");
+            if (own_axis(s, j) >= 0)
+                text_char(&t, part[k + 1].ptr[j]);
+        }
+    }
+    text_fmt(&t, "%s->", n == 1 ? "," : "");
+    for (uint32_t i = 0; i < to.rank; i++)
+        if (own_axis(&to, i) >= 0)
+            text_char(&t, result.ptr[i]);
+    Str x = text_of(m, 0, BindOr), y = n > 1 ? text_of(m, 1, BindOr) : STR("1");
+    return give(m, 0, to, BindCall,
+                format(m, "einsum(\"%.*s\", %.*s, %.*s)", SARG(text_str(&t)), SARG(x), SARG(y)));
+}
+
+// --- normalizations ------------------------------------------------------------------------------
+
+static Str eps_text(Import *m, const char *name, double standard, bool first) {
+    double eps = attr_real(m, name, 1e-5);
+    if (fabs(eps - standard) < 1e-3 * standard)
+        return (Str){0};
+    return format(m, "%seps=%.*s", first ? "" : ", ", SARG(number_text(m->a, eps)));
+}
+
+bool op_batch_norm(Import *m, const Row *row) {
+    const Shape s = operand(m, 0)->shape;
+    bool own_all = true;
+    (void)row;
+    if (s.rank < 2 || !plain_batch(m, 0) || attr_int(m, "training_mode", 0))
+        return refuse(m, "it has no channels, or computes statistics: export in evaluation mode");
+    for (uint32_t k = 1; k < 5; k++) {
+        own_all = own_all && is_own(operand(m, k));
+        if (operand(m, k)->shape.rank != 1 || operand(m, k)->shape.dim[0] != s.dim[1])
+            return refuse(m, "its weights are not one number a channel");
+    }
+    if (own_all) {
+        const Role role[] = {
+            {.word = "weight", .value = operand(m, 1)},
+            {.word = "bias", .value = operand(m, 2)},
+            {.word = "running_mean", .value = operand(m, 3)},
+            {.word = "running_var", .value = operand(m, 4)},
+        };
+        return give_layer(m,
+                          format(m, "batch_norm(%.*s)", SARG(eps_text(m, "epsilon", 1e-5, true))),
+                          role, 4, &s, NULL);
+    }
+    Str x = text_of(m, 0, BindSum), gain = text_of(m, 1, BindSign),
+        shift = text_of(m, 2, BindProduct), mean = text_of(m, 3, BindProduct),
+        var = text_of(m, 4, BindSum), eps = number_text(m->a, attr_real(m, "epsilon", 1e-5));
+    return give(m, 0, s, BindSum,
+                format(m, "(%.*s - %.*s)/sqrt(%.*s + %.*s)*%.*s + %.*s", SARG(x), SARG(mean),
+                       SARG(var), SARG(eps), SARG(gain), SARG(shift)));
+}
+
+// `layer` without its closing bracket; scale and bias are operands 1 and 2, of extents d.
+static bool give_norm(Import *m, Str layer, const Dims *d, const Shape *s, const Dims *broadcast) {
+    bool bias = operand(m, 2) != NULL;
+    Str comma = layer.ptr[layer.len - 1] == '(' ? (Str){0} : STR(", ");
+    if (is_own(operand(m, 1)) && bias && is_own(operand(m, 2))) {
+        const Role role[] = {role_of(m, 1, "weight", d->n, d->at),
+                             role_of(m, 2, "bias", d->n, d->at)};
+        bool instance = str_starts(layer, STR("instance"));
+        return give_layer(m,
+                          format(m, "%.*s%.*s%s)", SARG(layer), SARG(instance ? comma : (Str){0}),
+                                 instance ? "affine=true" : ""),
+                          role, 2, s, NULL);
+    }
+    bool one = is_all(operand(m, 1), 1), zero = !bias || is_all(operand(m, 2), 0);
+    Str off =
+        str_starts(layer, STR("instance")) ? (Str){0} : format(m, "%.*saffine=false", SARG(comma));
+    Str x = name_of(m, 0), y = format(m, "%.*s%.*s)(%.*s)", SARG(layer), SARG(off), SARG(x)),
+        to = dims_text(m->a, broadcast);
+    if (!one)
+        y = format(m, "%.*s*reshape(%.*s, %.*s)", SARG(y), SARG(text_of(m, 1, BindOr)), SARG(to));
+    if (!zero)
+        y = format(m, "%.*s + reshape(%.*s, %.*s)", SARG(y), SARG(text_of(m, 2, BindOr)), SARG(to));
+    return give(m, 0, *s, zero ? (one ? BindCall : BindProduct) : BindSum, y);
+}
+
+bool op_layer_norm(Import *m, const Row *row) {
+    const Shape s = operand(m, 0)->shape;
+    uint32_t axis;
+    (void)row;
+    if (!axis_in(m, attr_int(m, "axis", -1), s.rank, &axis))
+        return false;
+    if (s.batch >= (int)axis || m->node->out.n > 1)
+        return refuse(m, "it normalizes over the batch, or gives its statistics");
+    Dims all = own(&s), d = {0}, at = all;
+    for (uint32_t i = axis; i < s.rank; i++)
+        d.at[d.n++] = s.dim[i];
+    for (uint32_t i = 0; i + d.n < all.n; i++)
+        at.at[i] = 1;
+    uint32_t mask = ((1u << s.rank) - 1) & ~((1u << axis) - 1);
+    Str over = d.n == all.n ? (Str){0} : axes_text(m, &s, mask);
+    return give_norm(
+        m,
+        format(m, "layer_norm(%.*s%.*s", SARG(over), SARG(eps_text(m, "epsilon", 1e-5, !over.len))),
+        &d, &s, &at);
+}
+
+static bool channels_of(Import *m, Dims *d, Dims *at) {
+    const Shape *s = &operand(m, 0)->shape;
+    if (s->rank < 3 || !plain_batch(m, 0))
+        return refuse(m, "it has no channels and spatial axes behind the batch");
+    *d = *at = (Dims){.n = 1, .at = {s->dim[1]}};
+    return true;
+}
+
+bool op_instance_norm(Import *m, const Row *row) {
+    Dims d, at;
+    (void)row;
+    if (!channels_of(m, &d, &at))
+        return false;
+    const Shape s = operand(m, 0)->shape;
+    return give_norm(m, format(m, "instance_norm(%.*s", SARG(eps_text(m, "epsilon", 1e-5, true))),
+                     &d, &s, &at);
+}
+
+bool op_group_norm(Import *m, const Row *row) {
+    Dims d, at;
+    int64_t groups = attr_int(m, "num_groups", 1);
+    (void)row;
+    if (!channels_of(m, &d, &at))
+        return false;
+    const Shape s = operand(m, 0)->shape;
+    if (operand(m, 1)->shape.rank != 1 || operand(m, 1)->shape.dim[0] != s.dim[1])
+        return refuse(m, "its weights are one number a group: export at opset 21, or below 18");
+    return give_norm(m,
+                     format(m, "group_norm(%lld%.*s", (long long)groups,
+                            SARG(eps_text(m, "epsilon", 1e-5, false))),
+                     &d, &s, &at);
+}
+
+bool op_prelu(Import *m, const Row *row) {
+    const Shape s = operand(m, 0)->shape;
+    const Value *slope = operand(m, 1);
+    (void)row;
+    if (is_own(slope) && slope->tensor->count == 1) {
+        const Role role[] = {role_of(m, 1, "weight", 1, (const int64_t[]){1})};
+        return give_layer(m, STR("prelu()"), role, 1, &s, NULL);
+    }
+    Str a = aligned(m, 1, &s, BindOr);
+    return give(m, 0, s, BindPipe, piped(m, 0, "leaky_relu(%.*s)", SARG(a)));
+}

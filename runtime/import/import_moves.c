@@ -1,0 +1,491 @@
+// import_moves.c - operations that move elements.
+#include "import.h"
+
+// The text of operand 0 where its extents of a sample become those of `to`.
+static bool give_reshaped(Import *m, const Shape *to) {
+    Value *v = operand(m, 0);
+    Dims from = own(&v->shape), d = own(to);
+    if (is_own(v)) { // a weight in another shape is one in the file
+        Value *out = value_find(m, m->node->out.at[0]);
+        out->kind = ValueWeight;
+        out->tensor = v->tensor;
+        out->label = v->label;
+        out->shape = *to;
+        return true;
+    }
+    if (same_dims(&from, &d)) {
+        Str x = text_of(m, 0, BindPipe);
+        return give(m, 0, *to, v->where ? BindCall : v->binding, x);
+    }
+    if (d.n > 6)
+        return refuse(m, "it has %u axes besides the batch, and 6 are the most", d.n);
+    return give(m, 0, *to, BindPipe,
+                d.n == 0   ? piped(m, 0, "squeeze")
+                : d.n == 1 ? piped(m, 0, "flatten")
+                           : piped(m, 0, "reshape(%.*s)", SARG(dims_text(m->a, &d))));
+}
+
+// --- other extents -------------------------------------------------------------------------------
+
+static int64_t product_of(const int64_t *x, uint32_t n) {
+    int64_t p = 1;
+    for (uint32_t i = 0; i < n; i++)
+        p *= x[i];
+    return p;
+}
+
+// Which axis of the target holds the samples: that before which there are as many elements as
+// before the samples' axis of the operand. N may stand there as such, as -1 or 0, or as the number
+// that the file was exported with.
+static bool place_batch(Import *m, const Shape *s, const bool *times, Shape *to) {
+    int64_t before = product_of(s->dim, (uint32_t)s->batch), all = product_of(s->dim, s->rank),
+            known = 1;
+    int open = -1;
+    bool said = false;
+    for (uint32_t i = 0; i < to->rank; i++) {
+        said = said || times[i];
+        open = to->dim[i] == -1 ? (int)i : open;
+        known *= to->dim[i] == -1 ? 1 : to->dim[i];
+    }
+    for (uint32_t i = 0; i < to->rank && to->batch < 0; i++) {
+        int64_t n = to->dim[i], ahead = product_of(to->dim, i), fixed = m->samples;
+        if (ahead != before || (open >= 0 && open < (int)i))
+            continue;
+        if (times[i] || (!said && (n == -1 || (fixed > 0 && n % fixed == 0)))) {
+            bool literal = !times[i] && n != -1;
+            to->batch = (int)i;
+            known = literal && n ? known / n * (n / fixed) : known;
+            to->dim[i] = literal ? n / fixed : n;
+        }
+    }
+    if (open >= 0 && known > 0)
+        to->dim[open] = all / known;
+    return (to->batch >= 0 && product_of(to->dim, to->rank) == all && all > 0) ||
+           refuse(m, "its result has the samples on no axis of their own: export with a dynamic "
+                     "batch");
+}
+
+bool op_reshape(Import *m, const Row *row) {
+    const Shape s = operand(m, 0)->shape;
+    const Value *v = operand(m, 1);
+    Shape to = {.batch = -1};
+    bool times[ONNX_RANK] = {false};
+    (void)row;
+    if (str_eq(m->node->op, STR("Reshape")) &&
+        (!v || v->kind != ValueConstant || v->count > ONNX_RANK))
+        return refuse(m, "its shape is computed by the net: export with fixed extents");
+    if (!str_eq(m->node->op, STR("Reshape"))) { // of a reduction over axes of one element
+        to = reduced(&s, 0, true);
+        return give_reshaped(m, &to);
+    }
+    to.rank = (uint32_t)v->count;
+    for (uint32_t i = 0; i < to.rank; i++) {
+        to.dim[i] = (int64_t)v->number[i];
+        times[i] = v->samples && v->samples[i];
+        if (to.dim[i] == 0 && !attr_int(m, "allowzero", 0) && i < s.rank) {
+            to.dim[i] = s.dim[i];
+            times[i] = (int)i == s.batch;
+        }
+        if (to.dim[i] < -1 || to.dim[i] > (int64_t)1 << 40)
+            return refuse(m, "its shape has an extent of %lld", (long long)to.dim[i]);
+    }
+    if (s.batch >= 0 ? !place_batch(m, &s, times, &to) : false)
+        return false;
+    for (uint32_t i = 0; s.batch < 0 && i < to.rank; i++)
+        if (to.dim[i] == -1) {
+            to.dim[i] = 1;
+            int64_t known = product_of(to.dim, to.rank);
+            to.dim[i] = known > 0 ? product_of(s.dim, s.rank) / known : 0;
+        }
+    if (product_of(to.dim, to.rank) != product_of(s.dim, s.rank))
+        return refuse(m, "its shape has another number of elements than its operand");
+    return give_reshaped(m, &to);
+}
+
+bool op_flatten(Import *m, const Row *row) {
+    const Shape s = operand(m, 0)->shape;
+    int64_t at = attr_int(m, "axis", 1), axis = at < 0 ? at + s.rank : at;
+    (void)row;
+    if (axis < 0 || axis > s.rank || (s.batch >= 0 && axis <= s.batch && s.batch > 0))
+        return refuse(m, "its axis is none, or the batch is not the first");
+    int64_t dim[2] = {product_of(s.dim, (uint32_t)axis),
+                      product_of(s.dim + axis, s.rank - (uint32_t)axis)};
+    Shape to = shape_of(2, dim, s.batch < 0 ? -1 : axis > 0 ? 0 : 1);
+    return give_reshaped(m, &to);
+}
+
+bool op_squeeze(Import *m, const Row *row) {
+    const Shape s = operand(m, 0)->shape;
+    Ints axes;
+    uint32_t mask = 0, axis;
+    (void)row;
+    if (!ints_of(m, "axes", 1, &axes))
+        return false;
+    for (uint32_t i = 0; i < axes.n; i++) {
+        if (!axis_in(m, axes.at[i], s.rank, &axis))
+            return false;
+        mask |= 1u << axis;
+    }
+    for (uint32_t i = 0; i < s.rank; i++) {
+        if (!axes.n && s.dim[i] == 1 && (int)i != s.batch)
+            mask |= 1u << i;
+        if (mask >> i & 1 && (s.dim[i] != 1 || (int)i == s.batch))
+            return refuse(m, "it squeezes the batch, or an axis of more than one element");
+    }
+    Shape to = {.batch = -1};
+    for (uint32_t i = 0; i < s.rank; i++) {
+        if (mask >> i & 1)
+            continue;
+        to.batch = (int)i == s.batch ? (int)to.rank : to.batch;
+        to.dim[to.rank++] = s.dim[i];
+    }
+    return give_reshaped(m, &to);
+}
+
+bool op_unsqueeze(Import *m, const Row *row) {
+    const Shape s = operand(m, 0)->shape;
+    Ints axes;
+    uint32_t mask = 0, axis, from = 0;
+    Shape to = {.batch = -1};
+    (void)row;
+    if (!ints_of(m, "axes", 1, &axes))
+        return false;
+    to.rank = s.rank + axes.n;
+    if (to.rank > ONNX_RANK)
+        return refuse(m, "it has more than %d axes", ONNX_RANK);
+    for (uint32_t i = 0; i < axes.n; i++) {
+        if (!axis_in(m, axes.at[i], to.rank, &axis))
+            return false;
+        mask |= 1u << axis;
+    }
+    for (uint32_t i = 0; i < to.rank; i++) {
+        bool here = !(mask >> i & 1) && from < s.rank;
+        to.batch = here && (int)from == s.batch ? (int)i : to.batch;
+        to.dim[i] = here ? s.dim[from++] : 1;
+    }
+    return give_reshaped(m, &to);
+}
+
+// --- other places --------------------------------------------------------------------------------
+
+bool op_transpose(Import *m, const Row *row) {
+    const Shape s = operand(m, 0)->shape;
+    Ints perm;
+    Shape to = {.rank = s.rank, .batch = -1};
+    Text order = {.arena = m->a};
+    uint32_t axis, n = 0, seen = 0;
+    bool moved = false;
+    (void)row;
+    if (!ints_of(m, "perm", -1, &perm))
+        return false;
+    for (uint32_t i = 0; i < s.rank; i++) {
+        if (!axis_in(m, perm.n == s.rank ? perm.at[i] : s.rank - 1 - i, s.rank, &axis))
+            return false;
+        seen |= 1u << axis;
+        to.dim[i] = s.dim[axis];
+        to.batch = (int)axis == s.batch ? (int)i : to.batch;
+        int mine = own_axis(&s, axis);
+        if (mine >= 0) {
+            moved = moved || mine != (int)n;
+            text_fmt(&order, "%s%d", n++ ? ", " : "", mine);
+        }
+    }
+    if (seen != (1u << s.rank) - 1)
+        return refuse(m, "its `perm` is no permutation");
+    return moved ? give(m, 0, to, BindPipe, piped(m, 0, "permute(%.*s)", SARG(text_str(&order))))
+                 : give_reshaped(m, &to);
+}
+
+bool op_concat(Import *m, const Row *row) {
+    uint32_t n = m->node->in.n, axis, rank = operand(m, 0)->shape.rank;
+    Shape to = {.batch = -1};
+    Text t = {.arena = m->a};
+    int64_t total = 0;
+    (void)row;
+    if (!axis_in(m, attr_int(m, "axis", 0), rank, &axis))
+        return false;
+    for (uint32_t k = 0; k < n; k++)
+        if (operand(m, k) && operand(m, k)->shape.batch >= 0)
+            to = operand(m, k)->shape;
+    to = to.batch < 0 ? operand(m, 0)->shape : to;
+    if (to.batch == (int)axis)
+        return refuse(m, "it joins along the batch");
+    for (uint32_t k = 0; k < n; k++) {
+        const Value *v = operand(m, k);
+        if (!v || v->shape.rank != rank)
+            return refuse(m, "its operands have other numbers of axes");
+        for (uint32_t i = 0; i < rank; i++)
+            if (i != axis && v->shape.dim[i] != to.dim[i])
+                return refuse(m, "its operands have other extents");
+        if (v->shape.batch >= 0 && v->shape.batch != to.batch)
+            return refuse(m, "its operands have the batch on different axes");
+        total += v->shape.dim[axis];
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        Shape part = to;
+        part.dim[axis] = operand(m, k)->shape.dim[axis];
+        Dims d = own(&operand(m, k)->shape), want = own(&part);
+        Str x = text_of(m, k, BindOr);
+        if (!same_dims(&d, &want))
+            x = format(m, "reshape(%.*s, %.*s)", SARG(x), SARG(dims_text(m->a, &want)));
+        text_fmt(&t, "%s%.*s", k ? ", " : "concat(", SARG(x));
+    }
+    to.dim[axis] = total;
+    int at = own_axis(&to, axis);
+    text_fmt(&t, at ? ", axis=axis(%d))" : ")", at);
+    return give(m, 0, to, BindCall, text_str(&t));
+}
+
+// "[:, 2:5]": elements from[i]..from[i] + n[i] of our axes; all of those behind the last that is
+// cut.
+static Str range_text(Import *m, const Dims *all, const int64_t *from, const int64_t *n) {
+    Text t = {.arena = m->a};
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < all->n; i++)
+        last = n[i] != all->at[i] ? i + 1 : last;
+    for (uint32_t i = 0; i < last; i++) {
+        text_fmt(&t, "%s", i ? ", " : "[");
+        if (from[i])
+            text_fmt(&t, "%lld", (long long)from[i]);
+        text_char(&t, ':');
+        if (from[i] + n[i] != all->at[i])
+            text_fmt(&t, "%lld", (long long)(from[i] + n[i]));
+    }
+    text_fmt(&t, "%s", last ? "]" : "");
+    return text_str(&t);
+}
+
+bool op_split(Import *m, const Row *row) {
+    const Shape s = operand(m, 0)->shape;
+    uint32_t axis, n = m->node->out.n;
+    Ints sizes;
+    int64_t from = 0;
+    (void)row;
+    if (!axis_in(m, attr_int(m, "axis", 0), s.rank, &axis) || !ints_of(m, "split", 1, &sizes))
+        return false;
+    if ((int)axis == s.batch)
+        return refuse(m, "it splits the batch");
+    int64_t each = (s.dim[axis] + n - 1) / n;
+    Str x = name_of(m, 0);
+    Refs refs = m->refs;
+    for (uint32_t i = 0; i < refs.n; i++)
+        m->variable.at[refs.at[i]].refs += n - 1;
+    for (uint32_t k = 0; k < n; k++) {
+        Shape to = s;
+        to.dim[axis] = sizes.n == n                ? sizes.at[k]
+                       : each < s.dim[axis] - from ? each
+                                                   : s.dim[axis] - from;
+        if (to.dim[axis] < 1 || to.dim[axis] > s.dim[axis] - from)
+            return refuse(m, "its parts are not parts of %lld", (long long)s.dim[axis]);
+        m->refs = (Refs){0};
+        for (uint32_t i = 0; i < refs.n; i++)
+            vec_push(m->a, &m->refs, refs.at[i]);
+        Dims all = own(&s), n_of = own(&to);
+        int64_t start[ONNX_RANK] = {0};
+        start[own_axis(&s, axis)] = from;
+        if (!give(m, k, to, BindCall,
+                  format(m, "%.*s%.*s", SARG(x), SARG(range_text(m, &all, start, n_of.at)))))
+            return false;
+        from += to.dim[axis];
+    }
+    return true;
+}
+
+// Elements of an axis as an index: `take(x, from + step*arange(n), axis)`.
+static Str taken(Import *m, Str x, Str index, int axis) {
+    return axis ? format(m, "take(%.*s, %.*s, %d)", SARG(x), SARG(index), axis)
+                : format(m, "take(%.*s, %.*s)", SARG(x), SARG(index));
+}
+
+bool op_slice(Import *m, const Row *row) {
+    const Shape s = operand(m, 0)->shape;
+    Ints starts, ends, axes, steps;
+    Shape to = s;
+    (void)row;
+    if (!ints_of(m, "starts", 1, &starts) || !ints_of(m, "ends", 2, &ends) ||
+        !ints_of(m, "axes", 3, &axes) || !ints_of(m, "steps", 4, &steps))
+        return false;
+    if (starts.n != ends.n || (axes.n && axes.n != starts.n) || (steps.n && steps.n != starts.n))
+        return refuse(m, "its `starts`, `ends`, `axes` and `steps` are not equally many");
+    Str x = name_of(m, 0), behind = {0};
+    Dims all = own(&s), left = all;
+    int64_t first[ONNX_RANK] = {0};
+    for (uint32_t i = 0; i < starts.n; i++) {
+        uint32_t axis;
+        if (!axis_in(m, axes.n ? axes.at[i] : i, s.rank, &axis))
+            return false;
+        int64_t n = to.dim[axis];
+        Span3 p = slice_span((int)axis == s.batch ? (int64_t)1 << 59 : n, starts.at[i], ends.at[i],
+                             steps.n ? steps.at[i] : 1);
+        bool whole = p.from == 0 && p.step == 1 && p.count >= n;
+        if ((int)axis == s.batch && (!whole || p.count < (int64_t)1 << 30) &&
+            !(whole && m->samples > 0 && p.count >= m->samples))
+            return refuse(m, "it takes some of the samples");
+        if ((int)axis == s.batch || whole)
+            continue;
+        if (p.count < 1)
+            return refuse(m, "it leaves no elements");
+        to.dim[axis] = p.count;
+        int at = own_axis(&s, axis);
+        if (p.step == 1)
+            first[at] = p.from, left.at[at] = p.count;
+        else if (p.step == -1 && p.count == n)
+            behind = format(m, "%.*s |> flip(axis(%d))", SARG(behind), at);
+        else
+            behind = format(m, "%.*s |> take(%lld + %lld*arange(%lld), %d)", SARG(behind),
+                            (long long)p.from, (long long)p.step, (long long)p.count, at);
+    }
+    return give(m, 0, to, behind.len ? BindPipe : BindCall,
+                format(m, "%.*s%.*s%.*s", SARG(x), SARG(range_text(m, &all, first, left.at)),
+                       SARG(behind)));
+}
+
+bool op_gather(Import *m, const Row *row) {
+    const Shape s = operand(m, 0)->shape;
+    Value *index = operand(m, 1);
+    uint32_t axis, rank = 0;
+    Shape to = {.batch = -1};
+    (void)row;
+    if (!axis_in(m, attr_int(m, "axis", 0), s.rank, &axis))
+        return false;
+    if ((int)axis == s.batch || (s.batch >= 0 && index->shape.batch >= 0) ||
+        s.rank + index->shape.rank > ONNX_RANK)
+        return refuse(m, "it takes some of the samples, or other elements of each");
+    for (uint32_t i = 0; i < s.rank; i++) {
+        for (uint32_t k = 0; i == axis && k < index->shape.rank; k++) {
+            to.batch = (int)k == index->shape.batch ? (int)rank : to.batch;
+            to.dim[rank++] = index->shape.dim[k];
+        }
+        if (i == axis)
+            continue;
+        to.batch = (int)i == s.batch ? (int)rank : to.batch;
+        to.dim[rank++] = s.dim[i];
+    }
+    to.rank = rank;
+    int at = own_axis(&s, axis);
+    if (index->kind == ValueConstant) {
+        double *x = arena_array(m->a, double, index->count + 1);
+        for (size_t i = 0; i < index->count; i++) {
+            x[i] = index->number[i] + (index->number[i] < 0 ? (double)s.dim[axis] : 0);
+            if (!(x[i] >= 0 && x[i] < (double)s.dim[axis]))
+                return refuse(m, "an index is outside its axis");
+        }
+        if (index->count == 1 && index->shape.rank == 0) {
+            Text t = {.arena = m->a};
+            for (int i = 0; i < at; i++)
+                text_fmt(&t, ":, ");
+            text_fmt(&t, "%.0f", x[0]);
+            return give(m, 0, to, BindCall,
+                        format(m, "%.*s[%.*s]", SARG(name_of(m, 0)), SARG(text_str(&t))));
+        }
+        index->number = x; // without negative ones
+    }
+    Str table = text_of(m, 0, BindOr), which = text_of(m, 1, BindOr);
+    return give(m, 0, to, BindCall,
+                at ? taken(m, table, which, at)
+                   : format(m, "gather(%.*s, %.*s)", SARG(table), SARG(which)));
+}
+
+// Of samples only what broadcasting gives them anyway.
+bool op_expand(Import *m, const Row *row) {
+    const Shape s = operand(m, 0)->shape;
+    const Value *v = operand(m, 1);
+    Shape to = {.batch = s.batch};
+    (void)row;
+    if (v->kind != ValueConstant || v->count > ONNX_RANK)
+        return refuse(m, "its shape is computed by the net: export with fixed extents");
+    uint32_t n = (uint32_t)v->count, rank = n > s.rank ? n : s.rank;
+    to.batch += s.batch >= 0 ? (int)(rank - s.rank) : 0;
+    for (uint32_t i = 0; i < rank; i++) {
+        int64_t a = i + s.rank < rank ? 1 : s.dim[i + s.rank - rank],
+                b = i + n < rank ? 1 : (int64_t)v->number[i + n - rank];
+        bool times = i + n >= rank && v->samples && v->samples[i + n - rank];
+        bool fixed = i == 0 && rank > 1 && m->samples > 1 && b == m->samples && a == 1;
+        to.dim[i] = times || (int)i == to.batch || fixed || b == 1 || b == -1 ? a : b;
+        if (a != 1 && a != to.dim[i])
+            return refuse(m, "its operand has other extents");
+    }
+    to.rank = rank;
+    Dims d = own(&s), want = own(&to);
+    if (same_dims(&d, &want))
+        return give_reshaped(m, &to);
+    Shape one = to;
+    for (uint32_t i = 0; i < rank; i++)
+        one.dim[i] = i + s.rank < rank ? 1 : s.dim[i + s.rank - rank];
+    Dims lifted = own(&one);
+    Str x = same_dims(&d, &lifted) ? text_of(m, 0, BindOr)
+                                   : format(m, "reshape(%.*s, %.*s)", SARG(text_of(m, 0, BindOr)),
+                                            SARG(dims_text(m->a, &lifted)));
+    return give(m, 0, to, BindCall,
+                format(m, "expand(%.*s, %.*s)", SARG(x), SARG(dims_text(m->a, &want))));
+}
+
+bool op_tile(Import *m, const Row *row) {
+    const Shape s = operand(m, 0)->shape;
+    Ints times;
+    Shape to = s;
+    (void)row;
+    if (!ints_of(m, "repeats", 1, &times) || times.n != s.rank)
+        return refuse(m, "its repeats are not one for each axis");
+    Str x = name_of(m, 0);
+    for (uint32_t i = 0; i < s.rank; i++) {
+        if (times.at[i] == 1)
+            continue;
+        if ((int)i == s.batch || times.at[i] < 1 || times.at[i] > 64)
+            return refuse(m, "it repeats the samples, or something %lld times",
+                          (long long)times.at[i]);
+        Text t = {.arena = m->a};
+        for (int64_t k = 0; k < times.at[i]; k++)
+            text_fmt(&t, "%s%.*s", k ? ", " : "concat(", SARG(x));
+        text_fmt(&t, ", axis=axis(%d))", own_axis(&s, i));
+        x = text_str(&t);
+        to.dim[i] *= times.at[i];
+    }
+    return give(m, 0, to, BindCall, x);
+}
+
+// --- channels and space --------------------------------------------------------------------------
+
+// x of [c, h, w] as six axes, in another order.
+static bool give_blocks(Import *m, const Shape *to, const int64_t six[5], const char *order) {
+    Dims d = {.n = 5}, want = own(to);
+    memcpy(d.at, six, 5 * sizeof *six);
+    return give(m, 0, *to, BindPipe,
+                piped(m, 0, "reshape(%.*s) |> permute(%s) |> reshape(%.*s)",
+                      SARG(dims_text(m->a, &d)), order, SARG(dims_text(m->a, &want))));
+}
+
+static bool block_of(Import *m, int64_t *b) {
+    const Shape *s = &operand(m, 0)->shape;
+    *b = attr_int(m, "blocksize", 0);
+    return (s->rank == 4 && s->batch == 0 && s->dim[0] == 1 && *b > 0 && *b < 1 << 16) ||
+           refuse(m, "its operand is no image, or its blocks have no size");
+}
+
+bool op_depth_to_space(Import *m, const Row *row) {
+    int64_t b;
+    (void)row;
+    if (!block_of(m, &b))
+        return false;
+    const Shape s = operand(m, 0)->shape;
+    int64_t c = s.dim[1] / (b * b), h = s.dim[2], w = s.dim[3];
+    Shape to = shape_of(4, (int64_t[]){1, c, h * b, w * b}, 0);
+    if (s.dim[1] % (b * b))
+        return refuse(m, "its blocks do not divide the channels");
+    if (str_eq(attr_word(m, "mode", "DCR"), STR("CRD")))
+        return give(m, 0, to, BindPipe, piped(m, 0, "pixel_shuffle(%lld)", (long long)b));
+    return give_blocks(m, &to, (int64_t[]){b, b, c, h, w}, "2, 3, 0, 4, 1");
+}
+
+bool op_space_to_depth(Import *m, const Row *row) {
+    int64_t b;
+    (void)row;
+    if (!block_of(m, &b))
+        return false;
+    const Shape s = operand(m, 0)->shape;
+    int64_t c = s.dim[1], h = s.dim[2] / b, w = s.dim[3] / b;
+    Shape to = shape_of(4, (int64_t[]){1, c * b * b, h, w}, 0);
+    if (s.dim[2] % b || s.dim[3] % b)
+        return refuse(m, "its blocks do not divide the extents");
+    return give_blocks(m, &to, (int64_t[]){c, h, b, w, b}, "2, 4, 0, 1, 3");
+}

@@ -1,0 +1,498 @@
+// import_ops.c - converts the nodes of an ONNX graph to the language, a row each.
+//
+// ONNX broadcasts from the last axis on, ours from the first: an operand of fewer axes is reshaped.
+// An operation without a row is refused by name.
+#include "import.h"
+
+// --- shapes --------------------------------------------------------------------------------------
+
+static bool join_extent(Import *m, Shape *out, uint32_t axis, int64_t n, bool batch) {
+    int64_t *to = &out->dim[axis];
+    if (batch && out->batch >= 0 && (out->batch != (int)axis || *to != n))
+        return refuse(m, "its operands have the batch on different axes");
+    if (batch && out->batch < 0 && *to != 1)
+        return refuse(m,
+                      "an operand has an extent of its own, %lld, along the batch: export with "
+                      "a batch of 1 or a dynamic one",
+                      (long long)*to);
+    if (batch)
+        out->batch = (int)axis;
+    else if ((int)axis == out->batch ? n != 1 : n != 1 && *to != 1 && *to != n)
+        return refuse(m, "its operands have extents %lld and %lld", (long long)*to, (long long)n);
+    *to = batch || *to == 1 ? ((int)axis == out->batch && !batch ? *to : n) : *to;
+    return true;
+}
+
+bool spread(Import *m, uint32_t n, Shape *out) {
+    *out = (Shape){.batch = -1};
+    for (uint32_t k = 0; k < n; k++)
+        if (operand(m, k)->shape.rank > out->rank)
+            out->rank = operand(m, k)->shape.rank;
+    for (uint32_t i = 0; i < out->rank; i++)
+        out->dim[i] = 1;
+    for (uint32_t k = 0; k < n; k++) {
+        const Shape *s = &operand(m, k)->shape;
+        for (uint32_t i = 0; i < s->rank; i++)
+            if (!join_extent(m, out, i + out->rank - s->rank, s->dim[i], (int)i == s->batch))
+                return false;
+    }
+    return true;
+}
+
+Str axes_text(Import *m, const Shape *s, uint32_t mask) {
+    Text t = {.arena = m->a};
+    Dims d = own(s);
+    uint32_t axes = 0, all = (1u << d.n) - 1;
+    bool batch = s->batch >= 0 && mask >> s->batch & 1;
+    for (uint32_t i = 0; i < s->rank; i++)
+        if (mask >> i & 1 && own_axis(s, i) >= 0)
+            axes |= 1u << own_axis(s, i);
+    const char *word = d.n && axes == all           ? "sample"
+                       : axes == 1                  ? "channel"
+                       : d.n > 2 && axes == all - 1 ? "space"
+                                                    : NULL;
+    bool list = (batch && axes) || (!word && (axes & (axes - 1)));
+    text_fmt(&t, "%s%s", list ? "[" : "", batch ? (axes ? "batch, " : "batch") : "");
+    for (uint32_t i = 0, n = 0; !word && i < d.n; i++)
+        if (axes >> i & 1)
+            text_fmt(&t, "%saxis(%u)", n++ ? ", " : "", i);
+    text_fmt(&t, "%s%s", word ? word : "", list ? "]" : "");
+    return text_str(&t);
+}
+
+Shape reduced(const Shape *s, uint32_t mask, bool keep) {
+    Shape r = {.batch = -1};
+    for (uint32_t i = 0; i < s->rank; i++) {
+        bool gone = mask >> i & 1;
+        if (gone && !keep)
+            continue;
+        if ((int)i == s->batch && !gone)
+            r.batch = (int)r.rank;
+        r.dim[r.rank++] = gone ? 1 : s->dim[i];
+    }
+    return r;
+}
+
+// --- one element at a time -----------------------------------------------------------------------
+
+static bool op_call(Import *m, const Row *row) {
+    Value *v = operand(m, 0);
+    return give(m, 0, v->shape, BindPipe, piped(m, 0, "%s", row->text));
+}
+
+// What is written once for each $; the binding is that of `*`.
+static bool op_template(Import *m, const Row *row) {
+    Text t = {.arena = m->a};
+    Str x = name_of(m, 0);
+    for (const char *c = row->text; *c; c++)
+        if (*c == '$')
+            text_put(&t, x);
+        else
+            text_char(&t, *c);
+    return give(m, 0, operand(m, 0)->shape, BindOr, text_str(&t));
+}
+
+static bool op_same(Import *m, const Row *row) {
+    Value *v = operand(m, 0);
+    (void)row;
+    if (v->kind == ValueWeight && m->node->out.n) { // shared by exporters where it is equal
+        Value *out = value_find(m, m->node->out.at[0]);
+        out->kind = ValueWeight;
+        out->tensor = v->tensor;
+        out->shape = v->shape;
+        return true;
+    }
+    Str x = text_of(m, 0, BindPipe);
+    Binding binding = v->where ? BindCall : v->binding;
+    bool whole = v->whole;
+    if (!give(m, 0, v->shape, binding, x))
+        return false;
+    value_find(m, m->node->out.at[0])->whole = whole;
+    return true;
+}
+
+static bool op_cast(Import *m, const Row *row) {
+    OnnxElement to = (OnnxElement)attr_int(m, "to", OnnxFloat);
+    Value *v = operand(m, 0);
+    if (to == OnnxBool)
+        return give(m, 0, v->shape, BindCompare,
+                    format(m, "%.*s != 0", SARG(text_of(m, 0, BindSum))));
+    if (onnx_is_real(to) || v->whole) {
+        bool fine = op_same(m, row);
+        if (fine)
+            value_find(m, m->node->out.at[0])->whole = !onnx_is_real(to);
+        return fine;
+    }
+    Str x = name_of(m, 0);
+    if (!give(m, 0, v->shape, BindProduct,
+              format(m, "sign(%.*s)*floor(abs(%.*s))", SARG(x), SARG(x))))
+        return false;
+    value_find(m, m->node->out.at[0])->whole = true;
+    return true;
+}
+
+static const struct Infix {
+    const char *word;
+    Binding binding, left, right;
+    const char *space;
+} infixes[] = {
+    {"+", BindSum, BindSum, BindProduct, " "},      {"-", BindSum, BindSum, BindProduct, " "},
+    {"*", BindProduct, BindProduct, BindSign, ""},  {"/", BindProduct, BindProduct, BindSign, ""},
+    {"%", BindProduct, BindProduct, BindSign, " "}, {"^", BindSign, BindCall, BindCall, ""},
+    {"<", BindCompare, BindSum, BindSum, " "},      {">", BindCompare, BindSum, BindSum, " "},
+    {"<=", BindCompare, BindSum, BindSum, " "},     {">=", BindCompare, BindSum, BindSum, " "},
+    {"==", BindCompare, BindSum, BindSum, " "},     {"and", BindOr, BindCompare, BindCompare, " "},
+    {"or", BindOr, BindCompare, BindCompare, " "},
+};
+
+static bool op_infix(Import *m, const Row *row) {
+    const struct Infix *f = infixes;
+    Shape s;
+    while (strcmp(f->word, row->text) != 0)
+        f++;
+    if (!spread(m, 2, &s))
+        return false;
+    bool whole = operand(m, 0)->whole && operand(m, 1)->whole;
+    Str a = aligned(m, 0, &s, f->left), b = aligned(m, 1, &s, f->right);
+    const char *word = f->word;
+    if (f->binding == BindSum && b.len && b.ptr[0] == '-' && strcmp(word, "+") == 0) {
+        word = "-";
+        b = str_sub(b, 1, b.len);
+    }
+    Str text = format(m, "%.*s%s%s%s%.*s", SARG(a), f->space, word, f->space, SARG(b));
+    if (whole && f->word[0] == '/')
+        text = format(m, "floor(%.*s)", SARG(text));
+    if (!give(m, 0, s, whole && f->word[0] == '/' ? BindCall : f->binding, text))
+        return false;
+    value_find(m, m->node->out.at[0])->whole = whole || f->binding <= BindCompare;
+    return true;
+}
+
+// max, min, sum, mean of any number of operands.
+static bool op_of_all(Import *m, const Row *row) {
+    Shape s;
+    uint32_t n = m->node->in.n;
+    bool call = row->text[0] == 'm' && strcmp(row->text, "mean") != 0;
+    Text t = {.arena = m->a};
+    if (!spread(m, n, &s))
+        return false;
+    for (uint32_t k = 0; k < n; k++) {
+        Str x = aligned(m, k, &s, call ? BindOr : k ? BindProduct : BindSum);
+        if (call && k + 1 < n)
+            text_fmt(&t, "%s(%.*s, ", row->text, SARG(x));
+        else
+            text_fmt(&t, "%s%.*s", call || !k ? "" : " + ", SARG(x));
+    }
+    for (uint32_t k = 1; call && k < n; k++)
+        text_char(&t, ')');
+    if (strcmp(row->text, "mean") == 0)
+        return give(m, 0, s, BindProduct, format(m, "(%.*s)/%u", SARG(text_str(&t)), n));
+    return give(m, 0, s, call ? BindCall : BindSum, text_str(&t));
+}
+
+static bool op_where(Import *m, const Row *row) {
+    Shape s;
+    (void)row;
+    if (!spread(m, 3, &s))
+        return false;
+    Str c = aligned(m, 0, &s, BindOr), a = aligned(m, 1, &s, BindOr), b = aligned(m, 2, &s, BindOr);
+    return give(m, 0, s, BindCall, format(m, "where(%.*s, %.*s, %.*s)", SARG(c), SARG(a), SARG(b)));
+}
+
+// A function with one number, which is left out where it is the default.
+static bool op_slope(Import *m, const Row *row) {
+    bool leaky = strcmp(row->text, "leaky_relu") == 0;
+    double alpha = attr_real(m, "alpha", leaky ? 0.01 : 1);
+    Str x = !leaky && alpha == 1
+                ? piped(m, 0, "elu")
+                : piped(m, 0, "%s(%.*s)", row->text, SARG(number_text(m->a, alpha)));
+    return give(m, 0, operand(m, 0)->shape, BindPipe, x);
+}
+
+static bool op_selu(Import *m, const Row *row) {
+    double alpha = attr_real(m, "alpha", 1.67326319217681884765625),
+           gamma = attr_real(m, "gamma", 1.05070102214813232421875);
+    if (fabs(alpha - 1.6732632) > 1e-5 || fabs(gamma - 1.0507010) > 1e-5)
+        return refuse(m, "selu has other constants here");
+    return op_call(m, row);
+}
+
+static bool op_hard_sigmoid(Import *m, const Row *row) {
+    double alpha = attr_real(m, "alpha", 0.2), beta = attr_real(m, "beta", 0.5);
+    bool sixth = fabs(alpha - 1.0 / 6) < 1e-7;
+    (void)row;
+    Str x = text_of(m, 0, BindProduct),
+        scaled = sixth ? format(m, "%.*s/6", SARG(x))
+                       : format(m, "%.*s*%.*s", SARG(x), SARG(number_text(m->a, alpha)));
+    return give(m, 0, operand(m, 0)->shape, BindCall,
+                format(m, "clamp(%.*s + %.*s, 0, 1)", SARG(scaled), SARG(number_text(m->a, beta))));
+}
+
+static bool op_gelu(Import *m, const Row *row) {
+    if (str_eq(attr_word(m, "approximate", "none"), STR("none")))
+        return op_call(m, row);
+    Str x = name_of(m, 0);
+    return give(m, 0, operand(m, 0)->shape, BindProduct,
+                format(m, "0.5*%.*s*(1 + tanh(0.7978845608*(%.*s + 0.044715*%.*s^3)))", SARG(x),
+                       SARG(x), SARG(x)));
+}
+
+static bool bound_of(Import *m, const char *name, uint32_t k, double otherwise, double *out) {
+    const OnnxAttribute *a = attribute(m, name);
+    if (a) {
+        *out = a->f;
+        return true;
+    }
+    return real_of(m, k, otherwise, out);
+}
+
+static bool op_clip(Import *m, const Row *row) {
+    double low, high;
+    (void)row;
+    if (!bound_of(m, "min", 1, -INFINITY, &low) || !bound_of(m, "max", 2, INFINITY, &high))
+        return false;
+    bool below = low > -3e38, above = high < 3e38;
+    Str a = number_text(m->a, low), b = number_text(m->a, high), x;
+    if (!below && !above)
+        return op_same(m, row);
+    x = below && above ? piped(m, 0, "clamp(%.*s, %.*s)", SARG(a), SARG(b))
+        : below        ? piped(m, 0, "max(%.*s)", SARG(a))
+                       : piped(m, 0, "min(%.*s)", SARG(b));
+    return give(m, 0, operand(m, 0)->shape, BindPipe, x);
+}
+
+// --- reductions ----------------------------------------------------------------------------------
+
+static bool mask_of(Import *m, const Ints *axes, uint32_t rank, uint32_t *out) {
+    uint32_t axis;
+    *out = 0;
+    for (uint32_t i = 0; i < axes->n; i++) {
+        if (!axis_in(m, axes->at[i], rank, &axis))
+            return false;
+        *out |= 1u << axis;
+    }
+    return true;
+}
+
+// The template has the operand as $ and the axes, with `keep`, as @.
+static bool op_reduce(Import *m, const Row *row) {
+    const Shape s = operand(m, 0)->shape;
+    bool keep = attr_int(m, "keepdims", 1);
+    Ints axes;
+    uint32_t mask;
+    Text t = {.arena = m->a};
+    if (!ints_of(m, "axes", 1, &axes) || !mask_of(m, &axes, s.rank, &mask))
+        return false;
+    if (!axes.n && attr_int(m, "noop_with_empty_axes", 0))
+        return op_same(m, row);
+    mask = axes.n ? mask : (1u << s.rank) - 1;
+    bool batch = s.batch >= 0 && mask >> s.batch & 1;
+    if (batch && s.dim[s.batch] != 1)
+        return refuse(m, "it reduces over an axis that holds the batch and others");
+    if (batch && row->text[0] == 'm' && row->text[1] != 'e')
+        return refuse(m, "it takes the extreme over the batch");
+    Shape to = reduced(&s, mask, keep);
+    uint32_t some = 0;
+    for (uint32_t i = 0; i < s.rank; i++)
+        some |= mask >> i & 1 && (batch || own_axis(&s, i) >= 0);
+    if (!some)
+        return op_reshape(m, row);
+    Str how = axes_text(m, &s, mask), x = text_of(m, 0, BindCall);
+    for (const char *c = row->text; *c; c++)
+        if (*c == '$')
+            text_put(&t, x);
+        else if (*c == '@')
+            text_fmt(&t, "%.*s%s", SARG(how), keep ? ", keep=true" : "");
+        else
+            text_char(&t, *c);
+    return give(m, 0, to, BindCall, text_str(&t));
+}
+
+static bool op_arg_max(Import *m, const Row *row) {
+    const Shape s = operand(m, 0)->shape;
+    uint32_t axis;
+    bool keep = attr_int(m, "keepdims", 1);
+    if (!axis_in(m, attr_int(m, "axis", 0), s.rank, &axis))
+        return false;
+    if (own_axis(&s, axis) < 0 || (int)axis == s.batch || attr_int(m, "select_last_index", 0))
+        return refuse(m, "it looks along the batch, or for the last maximum");
+    Str x = text_of(m, 0, BindSum), how = axes_text(m, &s, 1u << axis);
+    if (!give(m, 0, reduced(&s, 1u << axis, keep), BindCall,
+              format(m, "argmax(%s%.*s, %.*s%s)", row->text, SARG(x), SARG(how),
+                     keep ? ", keep=true" : "")))
+        return false;
+    value_find(m, m->node->out.at[0])->whole = true;
+    return true;
+}
+
+// Until opset 13 over all axes from the one it names on.
+static bool op_softmax(Import *m, const Row *row) {
+    const Shape s = operand(m, 0)->shape;
+    bool old = m->opset < 13;
+    uint32_t axis, mask;
+    if (!axis_in(m, attr_int(m, "axis", old ? 1 : -1), s.rank, &axis))
+        return false;
+    mask = old ? ((1u << s.rank) - 1) & ~((1u << axis) - 1) : 1u << axis;
+    if (s.batch >= 0 && mask >> s.batch & 1)
+        return refuse(m, "it normalizes over the batch");
+    if (strcmp(row->text, "softmax") == 0)
+        return give(m, 0, s, BindPipe, piped(m, 0, "softmax(%.*s)", SARG(axes_text(m, &s, mask))));
+    return give(m, 0, s, BindPipe, piped(m, 0, "log_softmax(%.*s)", SARG(axes_text(m, &s, mask))));
+}
+
+static bool op_lp_norm(Import *m, const Row *row) {
+    const Shape s = operand(m, 0)->shape;
+    uint32_t axis;
+    (void)row;
+    if (!axis_in(m, attr_int(m, "axis", -1), s.rank, &axis))
+        return false;
+    if (attr_int(m, "p", 2) != 2 || (int)axis == s.batch)
+        return refuse(m, "only p=2, and along no batch");
+    Str x = name_of(m, 0), how = axes_text(m, &s, 1u << axis);
+    return give(m, 0, s, BindProduct,
+                format(m, "%.*s/sqrt(sum(%.*s^2, %.*s, keep=true))", SARG(x), SARG(x), SARG(how)));
+}
+
+// --- rows ----------------------------------------------------------------------------------------
+
+enum { Any = 32 };
+
+static const Row rows[] = {
+    // known at import (import_fold.c), or refused
+    {"Shape", 1, 1, NULL, ""},
+    {"Size", 1, 1, NULL, ""},
+    {"Constant", 0, 0, NULL, ""},
+    {"ConstantOfShape", 1, 1, NULL, ""},
+    {"Range", 3, 3, NULL, ""},
+    {"ReduceProd", 1, 2, NULL, ""},
+    {"Identity", 1, 1, op_same, ""},
+    {"Dropout", 1, 3, op_same, ""},
+    {"Cast", 1, 1, op_cast, ""},
+    // elementwise
+    {"Relu", 1, 1, op_call, "relu"},
+    {"Sigmoid", 1, 1, op_call, "sigmoid"},
+    {"Tanh", 1, 1, op_call, "tanh"},
+    {"Exp", 1, 1, op_call, "exp"},
+    {"Log", 1, 1, op_call, "log"},
+    {"Sqrt", 1, 1, op_call, "sqrt"},
+    {"Abs", 1, 1, op_call, "abs"},
+    {"Sign", 1, 1, op_call, "sign"},
+    {"Floor", 1, 1, op_call, "floor"},
+    {"Sin", 1, 1, op_call, "sin"},
+    {"Cos", 1, 1, op_call, "cos"},
+    {"Erf", 1, 1, op_call, "erf"},
+    {"Softplus", 1, 1, op_call, "softplus"},
+    {"Mish", 1, 1, op_call, "mish"},
+    {"Selu", 1, 1, op_selu, "selu"},
+    {"Gelu", 1, 1, op_gelu, "gelu"},
+    {"Elu", 1, 1, op_slope, "elu"},
+    {"LeakyRelu", 1, 1, op_slope, "leaky_relu"},
+    {"HardSigmoid", 1, 1, op_hard_sigmoid, ""},
+    {"HardSwish", 1, 1, op_template, "$*clamp($/6 + 0.5, 0, 1)"},
+    {"Swish", 1, 1, op_template, "$*sigmoid($)"},
+    {"Softsign", 1, 1, op_template, "$/(1 + abs($))"},
+    {"Reciprocal", 1, 1, op_template, "1/$"},
+    {"Neg", 1, 1, op_template, "-$"},
+    {"Ceil", 1, 1, op_template, "-floor(-$)"},
+    {"Not", 1, 1, op_template, "$ == 0"},
+    {"Clip", 1, 3, op_clip, ""},
+    {"PRelu", 2, 2, op_prelu, ""},
+    {"Add", 2, 2, op_infix, "+"},
+    {"Sub", 2, 2, op_infix, "-"},
+    {"Mul", 2, 2, op_infix, "*"},
+    {"Div", 2, 2, op_infix, "/"},
+    {"Mod", 2, 2, op_infix, "%"},
+    {"Pow", 2, 2, op_infix, "^"},
+    {"Less", 2, 2, op_infix, "<"},
+    {"Greater", 2, 2, op_infix, ">"},
+    {"LessOrEqual", 2, 2, op_infix, "<="},
+    {"GreaterOrEqual", 2, 2, op_infix, ">="},
+    {"Equal", 2, 2, op_infix, "=="},
+    {"And", 2, 2, op_infix, "and"},
+    {"Or", 2, 2, op_infix, "or"},
+    {"Max", 1, Any, op_of_all, "max"},
+    {"Min", 1, Any, op_of_all, "min"},
+    {"Sum", 1, Any, op_of_all, "sum"},
+    {"Mean", 1, Any, op_of_all, "mean"},
+    {"Where", 3, 3, op_where, ""},
+    // reductions
+    {"ReduceMean", 1, 2, op_reduce, "mean($, @)"},
+    {"ReduceSum", 1, 2, op_reduce, "sum($, @)"},
+    {"ReduceMax", 1, 2, op_reduce, "max($, @)"},
+    {"ReduceMin", 1, 2, op_reduce, "min($, @)"},
+    {"ReduceSumSquare", 1, 2, op_reduce, "sum($^2, @)"},
+    {"ReduceL1", 1, 2, op_reduce, "sum(abs($), @)"},
+    {"ReduceL2", 1, 2, op_reduce, "sqrt(sum($^2, @))"},
+    {"ReduceLogSum", 1, 2, op_reduce, "log(sum($, @))"},
+    {"ArgMax", 1, 1, op_arg_max, ""},
+    {"ArgMin", 1, 1, op_arg_max, "-"},
+    {"Softmax", 1, 1, op_softmax, "softmax"},
+    {"LogSoftmax", 1, 1, op_softmax, "log_softmax"},
+    {"LpNormalization", 1, 1, op_lp_norm, ""},
+    // layers
+    {"Conv", 2, 3, op_conv, ""},
+    {"ConvTranspose", 2, 3, op_conv_transpose, ""},
+    {"Gemm", 2, 3, op_gemm, ""},
+    {"MatMul", 2, 2, op_matmul, ""},
+    {"Einsum", 1, 2, op_einsum, ""},
+    {"BatchNormalization", 5, 5, op_batch_norm, ""},
+    {"LayerNormalization", 2, 3, op_layer_norm, ""},
+    {"InstanceNormalization", 3, 3, op_instance_norm, ""},
+    {"GroupNormalization", 3, 3, op_group_norm, ""},
+    // shapes
+    {"Reshape", 2, 2, op_reshape, ""},
+    {"Flatten", 1, 1, op_flatten, ""},
+    {"Squeeze", 1, 2, op_squeeze, ""},
+    {"Unsqueeze", 1, 2, op_unsqueeze, ""},
+    {"Transpose", 1, 1, op_transpose, ""},
+    {"Concat", 1, Any, op_concat, ""},
+    {"Split", 1, 2, op_split, ""},
+    {"Slice", 1, 5, op_slice, ""},
+    {"Gather", 2, 2, op_gather, ""},
+    {"Expand", 2, 2, op_expand, ""},
+    {"Tile", 2, 2, op_tile, ""},
+    {"DepthToSpace", 1, 1, op_depth_to_space, ""},
+    {"SpaceToDepth", 1, 1, op_space_to_depth, ""},
+    // space
+    {"MaxPool", 1, 1, op_pool, "max"},
+    {"AveragePool", 1, 1, op_pool, "mean"},
+    {"GlobalMaxPool", 1, 1, op_global_pool, "max"},
+    {"GlobalAveragePool", 1, 1, op_global_pool, "mean"},
+    {"Pad", 1, 4, op_pad, ""},
+    {"Resize", 1, 4, op_resize, ""},
+    {"Upsample", 1, 2, op_resize, ""},
+};
+
+static const Row *row_of(Str op) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (str_eq(op, str_c(rows[i].op)))
+            return &rows[i];
+    return NULL;
+}
+
+bool import_node(Import *m) {
+    const Row *row = m->node->domain.len ? NULL : row_of(m->node->op);
+    bool made;
+    if (!row)
+        return refuse(m, "this operation has no translation here; export the part of the net that "
+                         "does without it, or write the rest by hand (docs/cookbook.md)");
+    uint32_t n = m->node->in.n;
+    while (n > row->least && !m->node->in.at[n - 1].len)
+        n--; // left out
+    if (n < row->least || n > row->most || !m->node->out.n)
+        return refuse(m, "it has %u operands", n);
+    for (uint32_t k = 0; k < n; k++) {
+        if (m->node->in.at[k].len && !operand(m, k))
+            return refuse(m, "nothing gives its operand %.*s", SARG(m->node->in.at[k]));
+        const Value *v = operand(m, k);
+        if (k < row->least && !v)
+            return refuse(m, "its operand %u is left out", k + 1);
+        if (v && v->kind == ValueText && !v->text.len)
+            return refuse(m, "the node that gives its operand %u comes later", k + 1);
+    }
+    if (!import_fold(m, &made))
+        return false;
+    if (made)
+        return true;
+    return row->make ? row->make(m, row) : refuse(m, "its result is not known at import");
+}

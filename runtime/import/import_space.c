@@ -1,0 +1,397 @@
+// import_space.c - operations over spatial axes: pooling, borders, resampling.
+#include "import.h"
+
+static bool image_of(Import *m, uint32_t *axes) {
+    const Shape *s = &operand(m, 0)->shape;
+    *axes = s->rank - 2;
+    return (s->rank >= 3 && s->rank <= 5 && s->batch == 0 && s->dim[0] == 1) ||
+           refuse(m, "its operand is no image of 1 to 3 axes behind batch and channels");
+}
+
+// "3", or "[3, 5]" where they differ.
+static Str each_text(Import *m, uint32_t n, const int64_t *x) {
+    Text t = {.arena = m->a};
+    bool equal = true;
+    for (uint32_t i = 1; i < n; i++)
+        equal = equal && x[i] == x[0];
+    for (uint32_t i = 0; i < (equal ? 1 : n); i++)
+        text_fmt(&t, "%s%lld", i ? ", " : equal ? "" : "[", (long long)x[i]);
+    text_fmt(&t, "%s", equal ? "" : "]");
+    return text_str(&t);
+}
+
+// "[[0, 0], [1, 2]]" for constant_pad: of channels none.
+static Str pads_text(Import *m, uint32_t n, const int64_t *before, const int64_t *after,
+                     bool channel) {
+    Text t = {.arena = m->a};
+    text_fmt(&t, channel ? "[[0, 0]" : "[");
+    for (uint32_t i = 0; i < n; i++)
+        text_fmt(&t, "%s[%lld, %lld]", i || channel ? ", " : "", (long long)before[i],
+                 (long long)after[i]);
+    text_char(&t, ']');
+    return text_str(&t);
+}
+
+// --- pooling -------------------------------------------------------------------------------------
+
+typedef struct Windows {
+    uint32_t n;
+    int64_t size[3], stride[3], before[3], after[3], count[3];
+    bool padded; // anything
+    bool over;   // a window goes past the padding: ceil_mode
+    bool uneven; // not the same number of elements around on every axis
+    bool crops;  // windows side by side leave elements over
+} Windows;
+
+static bool ints_each(Import *m, const char *name, uint32_t n, int64_t otherwise, int64_t *out) {
+    Ints x;
+    if (!ints_of(m, name, -1, &x))
+        return false;
+    if (x.n && x.n != n)
+        return refuse(m, "its `%s` are not one for each of %u axes", name, n);
+    for (uint32_t i = 0; i < n; i++) {
+        out[i] = x.n ? x.at[i] : otherwise;
+        if (out[i] < 0 || out[i] > 1 << 20)
+            return refuse(m, "its `%s` are not from 0 on", name);
+    }
+    return true;
+}
+
+static void pool_same(const Shape *s, bool upper, Windows *w) {
+    for (uint32_t i = 0; i < w->n; i++) {
+        int64_t n = s->dim[2 + i],
+                all = ((n + w->stride[i] - 1) / w->stride[i] - 1) * w->stride[i] + w->size[i] - n;
+        all = all > 0 ? all : 0;
+        w->before[i] = upper ? all / 2 : all - all / 2;
+        w->after[i] = all - w->before[i];
+    }
+}
+
+static bool windows_of(Import *m, Windows *w) {
+    const Shape *s = &operand(m, 0)->shape;
+    int64_t pads[6] = {0}, dilation[3], ceil_mode = attr_int(m, "ceil_mode", 0);
+    Str pad = attr_word(m, "auto_pad", "NOTSET");
+    *w = (Windows){0};
+    if (!image_of(m, &w->n) || !ints_each(m, "kernel_shape", w->n, 0, w->size) ||
+        !ints_each(m, "strides", w->n, 1, w->stride) || !ints_each(m, "pads", 2 * w->n, 0, pads) ||
+        !ints_each(m, "dilations", w->n, 1, dilation))
+        return false;
+    for (uint32_t i = 0; i < w->n; i++) {
+        if (!w->size[i] || !w->stride[i] || dilation[i] != 1)
+            return refuse(m, "its windows have no size or stride, or a dilation");
+        w->before[i] = pads[i];
+        w->after[i] = pads[w->n + i];
+    }
+    if (str_starts(pad, STR("SAME")))
+        pool_same(s, str_eq(pad, STR("SAME_UPPER")), w);
+    for (uint32_t i = 0; i < w->n; i++) {
+        int64_t n = s->dim[2 + i], k = w->size[i], by = w->stride[i],
+                all = n + w->before[i] + w->after[i] - k;
+        if (all < 0)
+            return refuse(m, "its windows are larger than its operand");
+        w->count[i] = (ceil_mode ? (all + by - 1) / by : all / by) + 1;
+        if (ceil_mode && (w->count[i] - 1) * by >= n + w->before[i])
+            w->count[i]--; // PyTorch: a window begins in the image, or in the padding before it
+        int64_t over = (w->count[i] - 1) * by + k - n - w->before[i] - w->after[i];
+        w->over = w->over || over > 0;
+        w->after[i] += over > 0 ? over : 0;
+        w->padded = w->padded || w->before[i] || w->after[i];
+        w->uneven = w->uneven || w->before[i] != w->after[i] || w->before[i] != w->before[0];
+        w->crops = w->crops || (by == k && over < 0);
+    }
+    return true;
+}
+
+static Str cropped(Import *m, Str x, const Shape *s, const Windows *w) {
+    Text t = {.arena = m->a};
+    text_fmt(&t, "%.*s[:", SARG(x));
+    for (uint32_t i = 0; i < w->n; i++) {
+        int64_t n = w->count[i] * w->stride[i] - w->before[i];
+        bool crops = w->stride[i] == w->size[i] && n < s->dim[2 + i] + w->after[i];
+        text_fmt(&t, ", :");
+        if (crops)
+            text_fmt(&t, "%lld", (long long)n);
+    }
+    text_char(&t, ']');
+    return text_str(&t);
+}
+
+bool op_pool(Import *m, const Row *row) {
+    Windows w;
+    bool most = strcmp(row->text, "max") == 0, whole = attr_int(m, "count_include_pad", 0);
+    if (!windows_of(m, &w))
+        return false;
+    if (m->node->out.n > 1 && m->node->out.at[1].len)
+        return refuse(m, "it gives the places of the maxima");
+    const Shape s = operand(m, 0)->shape;
+    Shape to = s;
+    memcpy(to.dim + 2, w.count, w.n * sizeof *w.count);
+    Str size = each_text(m, w.n, w.size), by = each_text(m, w.n, w.stride),
+        call = format(m, "%s(%.*s", most ? "max_pool" : "avg_pool", SARG(size));
+    if (!str_eq(size, by))
+        call = format(m, "%.*s, stride=%.*s", SARG(call), SARG(by));
+    if (!w.padded && w.crops)
+        return give(
+            m, 0, to, BindPipe,
+            format(m, "%.*s |> %.*s)", SARG(cropped(m, name_of(m, 0), &s, &w)), SARG(call)));
+    if (!w.padded || (!w.uneven && !w.over && !w.crops && (most || !whole))) {
+        Str pad = w.padded ? format(m, ", pad=%lld", (long long)w.before[0]) : (Str){0};
+        return give(m, 0, to, BindPipe, piped(m, 0, "%.*s%.*s)", SARG(call), SARG(pad)));
+    }
+    if (w.crops || (!most && whole && w.over))
+        return refuse(m, "its windows, with ceil_mode and padding, have no form here");
+    Str pads = pads_text(m, w.n, w.before, w.after, true);
+    if (most || whole)
+        return give(m, 0, to, BindPipe,
+                    piped(m, 0, "constant_pad(%.*s%s) |> %.*s)", SARG(pads), most ? ", -3e38" : "",
+                          SARG(call)));
+    Dims ones = own(&s);
+    ones.at[0] = 1;
+    Str sum = piped(m, 0, "constant_pad(%.*s) |> %.*s)", SARG(pads), SARG(call)),
+        all = format(m, "expand(1, %.*s) |> constant_pad(%.*s) |> %.*s)",
+                     SARG(dims_text(m->a, &ones)), SARG(pads), SARG(call));
+    return give(m, 0, to, BindProduct, format(m, "(%.*s)/(%.*s)", SARG(sum), SARG(all)));
+}
+
+bool op_global_pool(Import *m, const Row *row) {
+    const Shape s = operand(m, 0)->shape;
+    uint32_t axes;
+    if (!image_of(m, &axes))
+        return false;
+    uint32_t mask = ((1u << s.rank) - 1) & ~3u;
+    return give(m, 0, reduced(&s, mask, true), BindPipe,
+                piped(m, 0, "%s(%.*s, keep=true)", row->text, SARG(axes_text(m, &s, mask))));
+}
+
+// --- borders -------------------------------------------------------------------------------------
+
+static bool pads_of(Import *m, Shape *to, int64_t *before, int64_t *after) {
+    const Shape *s = &operand(m, 0)->shape;
+    Ints pads, axes;
+    if (!ints_of(m, "pads", 1, &pads) || !ints_of(m, "axes", 3, &axes))
+        return false;
+    uint32_t n = axes.n ? axes.n : s->rank;
+    if (pads.n != 2 * n)
+        return refuse(m, "its `pads` are not two for each axis");
+    *to = *s;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t axis;
+        if (!axis_in(m, axes.n ? axes.at[i] : i, s->rank, &axis))
+            return false;
+        before[axis] = pads.at[i];
+        after[axis] = pads.at[n + i];
+        if (((int)axis == s->batch && (before[axis] || after[axis])) ||
+            before[axis] + s->dim[axis] + after[axis] < 1)
+            return refuse(m, "it pads the batch, or leaves nothing");
+        to->dim[axis] += before[axis] + after[axis];
+    }
+    return true;
+}
+
+// Negative ones are cut off.
+static Str cut(Import *m, Str x, const Shape *s, int64_t *before, int64_t *after) {
+    Text t = {.arena = m->a};
+    bool any = false;
+    text_fmt(&t, "%.*s[", SARG(x));
+    for (uint32_t i = 0, n = 0; i < s->rank; i++) {
+        if (own_axis(s, i) < 0)
+            continue;
+        text_fmt(&t, "%s", n++ ? ", " : "");
+        if (before[i] < 0)
+            text_fmt(&t, "%lld", (long long)-before[i]);
+        text_char(&t, ':');
+        if (after[i] < 0)
+            text_fmt(&t, "%lld", (long long)(s->dim[i] + after[i]));
+        any = any || before[i] < 0 || after[i] < 0;
+        before[i] = before[i] < 0 ? 0 : before[i];
+        after[i] = after[i] < 0 ? 0 : after[i];
+    }
+    text_char(&t, ']');
+    return any ? text_str(&t) : x;
+}
+
+bool op_pad(Import *m, const Row *row) {
+    const Shape s = operand(m, 0)->shape;
+    Shape to, mid = s;
+    int64_t before[ONNX_RANK] = {0}, after[ONNX_RANK] = {0};
+    double value = attr_real(m, "value", 0);
+    Str mode = attr_word(m, "mode", "constant");
+    Text t = {.arena = m->a};
+    (void)row;
+    if (!pads_of(m, &to, before, after) || (!attribute(m, "value") && !real_of(m, 2, 0, &value)))
+        return false;
+    for (uint32_t i = 0; i < s.rank; i++)
+        mid.dim[i] += (before[i] < 0 ? before[i] : 0) + (after[i] < 0 ? after[i] : 0);
+    Str x = cut(m, name_of(m, 0), &s, before, after);
+    bool constant = str_eq(mode, STR("constant")), edge = str_eq(mode, STR("edge")), any = false;
+    if (!constant && !edge && !str_eq(mode, STR("reflect")))
+        return refuse(m, "its mode is %.*s: constant, reflect and edge are known", SARG(mode));
+    text_put(&t, x);
+    if (constant)
+        text_fmt(&t, " |> constant_pad([");
+    for (uint32_t i = 0, n = 0; i < s.rank; i++) {
+        int at = own_axis(&s, i);
+        int64_t last = mid.dim[i] - 1;
+        if (at < 0)
+            continue;
+        any = any || before[i] || after[i];
+        if (constant)
+            text_fmt(&t, "%s[%lld, %lld]", n++ ? ", " : "", (long long)before[i],
+                     (long long)after[i]);
+        if (constant || (!before[i] && !after[i]))
+            continue;
+        Str range = format(m, "arange(%lld, %lld)", (long long)-before[i],
+                           (long long)(mid.dim[i] + after[i]));
+        if (edge)
+            text_fmt(&t, " |> take(clamp(%.*s, 0, %lld), %d)", SARG(range), (long long)last, at);
+        else if (before[i] <= last && after[i] <= last)
+            text_fmt(&t, " |> take(%lld - abs(%lld - abs(%.*s)), %d)", (long long)last,
+                     (long long)last, SARG(range), at);
+        else
+            return refuse(m, "it reflects more elements than there are");
+    }
+    if (constant && value != 0)
+        text_fmt(&t, "], %.*s)", SARG(number_text(m->a, value)));
+    else if (constant)
+        text_fmt(&t, "])");
+    return give(m, 0, to, any ? BindPipe : BindCall, any ? text_str(&t) : x);
+}
+
+// --- resampling ----------------------------------------------------------------------------------
+
+typedef struct Resize {
+    uint32_t n;
+    int64_t from[3], to[3];
+    double scale[3];
+    bool exact; // scale is to / from
+} Resize;
+
+static bool sizes_of(Import *m, Resize *r) {
+    const Shape *s = &operand(m, 0)->shape;
+    bool old = m->opset < 11 || str_eq(m->node->op, STR("Upsample"));
+    const Value *scales = operand(m, old ? 1 : 2), *sizes = old ? NULL : operand(m, 3);
+    const OnnxAttribute *a = attribute(m, "scales");
+    Ints axes;
+    if (!image_of(m, &r->n) || !ints_of(m, "axes", -1, &axes))
+        return false;
+    const Value *by = sizes && sizes->count ? sizes : scales;
+    const OnnxTensor *t = by && by->kind == ValueWeight ? by->tensor : NULL;
+    size_t count = a ? a->floats.n : t ? t->count : by ? by->count : 0;
+    uint32_t given = axes.n ? axes.n : s->rank;
+    if ((by && by->kind == ValueText) || count != given)
+        return refuse(m, "its extents are computed by the net: export with fixed extents");
+    r->exact = true;
+    for (uint32_t i = 0; i < r->n; i++) {
+        r->from[i] = r->to[i] = s->dim[2 + i];
+        r->scale[i] = 1;
+    }
+    for (uint32_t i = 0; i < given; i++) {
+        uint32_t axis;
+        if (!axis_in(m, axes.n ? axes.at[i] : i, s->rank, &axis))
+            return false;
+        double x = a ? a->floats.at[i] : t ? onnx_at(t, i) : by->number[i];
+        bool size = by == sizes && !a && sizes,
+             same = size ? (axis == 0 || x == (double)s->dim[axis]) : x == 1;
+        if (axis < 2 && !same)
+            return refuse(m, "it resizes batch or channels");
+        if (axis < 2)
+            continue;
+        double n = (double)s->dim[axis], to = size ? x : floor(n * x + 1e-4);
+        if (!(to >= 1 && to < 1 << 20))
+            return refuse(m, "it resizes to %g elements", to);
+        r->to[axis - 2] = (int64_t)to;
+        r->scale[axis - 2] = size ? to / n : x;
+        r->exact = r->exact && fabs(r->scale[axis - 2] - to / n) < 1e-5;
+    }
+    return true;
+}
+
+// Where element i of the result lies among the operand's.
+static double place_of(Str mode, const Resize *r, uint32_t axis, int64_t i) {
+    double s = r->scale[axis];
+    if (str_eq(mode, STR("asymmetric")))
+        return (double)i / s;
+    if (str_eq(mode, STR("align_corners")))
+        return r->to[axis] > 1 ? (double)i * (double)(r->from[axis] - 1) / (double)(r->to[axis] - 1)
+                               : 0;
+    if (str_eq(mode, STR("pytorch_half_pixel")) && r->to[axis] == 1)
+        return 0;
+    return ((double)i + 0.5) / s - 0.5;
+}
+
+static double nearest_of(Str how, double x) {
+    if (str_eq(how, STR("floor")))
+        return floor(x);
+    if (str_eq(how, STR("ceil")))
+        return ceil(x);
+    return str_eq(how, STR("round_prefer_ceil")) ? floor(x + 0.5) : ceil(x - 0.5);
+}
+
+static bool give_nearest(Import *m, Str mode, Str how, const Resize *r, const Shape *to) {
+    bool times = true, floors = true;
+    int64_t factor[3];
+    for (uint32_t k = 0; k < r->n; k++) {
+        factor[k] = r->to[k] / r->from[k];
+        times = times && r->to[k] % r->from[k] == 0;
+        for (int64_t i = 0; i < r->to[k]; i++) {
+            double at = nearest_of(how, place_of(mode, r, k, i));
+            int64_t x = (int64_t)fmax(0, fmin(at, (double)r->from[k] - 1));
+            times = times && x == i / factor[k];
+            floors = floors && x == i * r->from[k] / r->to[k];
+        }
+    }
+    if (times)
+        return give(m, 0, *to, BindPipe,
+                    piped(m, 0, "upsample(%.*s)", SARG(each_text(m, r->n, factor))));
+    if (floors)
+        return give(m, 0, *to, BindPipe,
+                    piped(m, 0, "resize_nearest(%.*s)", SARG(each_text(m, r->n, r->to))));
+    return refuse(m,
+                  "nearest neighbours by %.*s, %.*s have no form here: PyTorch's \"nearest\" is "
+                  "asymmetric, floor",
+                  SARG(mode), SARG(how));
+}
+
+bool op_resize(Import *m, const Row *row) {
+    bool old = m->opset < 11 || str_eq(m->node->op, STR("Upsample"));
+    Str kind = attr_word(m, "mode", "nearest"),
+        mode =
+            old ? STR("asymmetric") : attr_word(m, "coordinate_transformation_mode", "half_pixel");
+    Resize r = {0};
+    (void)row;
+    if (!sizes_of(m, &r))
+        return false;
+    Shape to = operand(m, 0)->shape;
+    memcpy(to.dim + 2, r.to, r.n * sizeof *r.to);
+    if (str_eq(kind, STR("nearest")))
+        return give_nearest(m, mode,
+                            old ? STR("floor") : attr_word(m, "nearest_mode", "round_prefer_floor"),
+                            &r, &to);
+    bool half = str_eq(mode, STR("half_pixel")), corners = str_eq(mode, STR("align_corners"));
+    for (uint32_t i = 0; i < r.n; i++)
+        half = half || (str_eq(mode, STR("pytorch_half_pixel")) && r.to[i] > 1);
+    bool filters = attr_int(m, "antialias", 0);
+    for (uint32_t i = 0; i < r.n && filters; i++)
+        filters = r.to[i] < r.from[i];
+    Str size = each_text(m, r.n, r.to);
+    if (str_starts(kind, STR("linear")) || str_starts(kind, STR("bilinear"))) {
+        if (!filters && corners)
+            return give(m, 0, to, BindPipe,
+                        piped(m, 0, "resize_linear(%.*s, align_corners=true)", SARG(size)));
+        if (!filters && half && r.exact)
+            return give(m, 0, to, BindPipe, piped(m, 0, "resize_linear(%.*s)", SARG(size)));
+    }
+    bool alike = r.exact;
+    for (uint32_t i = 1; i < r.n; i++)
+        alike = alike && fabs(r.scale[i] - r.scale[0]) < 1e-6;
+    if (str_eq(kind, STR("cubic")) && half && alike && !attr_int(m, "antialias", 0) &&
+        !attr_int(m, "exclude_outside", 0) &&
+        fabs(attr_real(m, "cubic_coeff_a", -0.75) + 0.75) < 1e-6)
+        return give(m, 0, to, BindPipe,
+                    piped(m, 0, "resized(%.*s, cubic_points(%lld/%lld))", SARG(size),
+                          (long long)r.to[0], (long long)r.from[0]));
+    return refuse(m,
+                  "%.*s interpolation by %.*s coordinates has no form here: known are PyTorch's "
+                  "nearest, linear and cubic, half_pixel, linear also with align_corners",
+                  SARG(kind), SARG(mode));
+}

@@ -1,0 +1,83 @@
+#!/bin/sh
+# import.sh - `ganrun import`: what is exported as ONNX comes back as text that computes the same, and what is refused.
+. "$(dirname -- "$0")/lib.sh"
+pack
+cp "$here/onnx.gan" .
+expect 0 train onnx.gan --data x=s.pack --batch 2 --steps 2 --out run --threads 1
+
+# close A.npy B.npy: the same numbers up to rounding.
+close() {
+    od -An -v -tf4 -w4 -j128 "$1" >a.txt
+    od -An -v -tf4 -w4 -j128 "$2" >b.txt
+    paste a.txt b.txt | awk 'NF != 2 { bad = 1 } { d = $1 - $2; m = $1 < 0 ? -$1 : $1; if (!(d*d <= 1e-10*(1 + m*m))) bad = 1 }
+        END { exit bad || NR == 0 }' || fail "$1 and $2 differ"
+}
+
+# Inputs to give to both.
+cat >inputs.gan <<'X'
+model inputs
+step {}
+sample z4(z: [4])          = z
+sample z5(z: [5])          = z
+sample z52(z: [5, 2])      = z
+sample z34(z: [3, 4])      = z
+sample z45(z: [4, 5])      = z
+sample z345(z: [3, 4, 5])  = z
+sample z244(z: [2, 4, 4])  = z
+X
+expect 0 train inputs.gan --steps 1 --out inputs --threads 1
+for shape in z4 z5 z52 z34 z45 z345 z244; do
+    expect 0 sample inputs --entry $shape --count 5 -o $shape.npy --threads 1
+done
+
+# round ENTRY INPUT=FILE... : the entry exported and imported gives what it gave.
+round() {
+    entry=$1
+    shift
+    given=
+    for pair in "$@"; do given="$given --input $pair"; done
+    expect 0 export run --entry $entry -o $entry.onnx
+    expect 0 import $entry.onnx
+    prints "^$entry.gan$"
+    prints "^$entry.safetensors$"
+    "$(dirname -- "$ganrun")/ganc" check $entry.gan
+    "$(dirname -- "$ganrun")/ganc" fmt --check $entry.gan
+    sed '/^data /d; /^sample features/d' $entry.gan >copy.gan    # no data to read
+    rm -rf copy
+    expect 0 train copy.gan --steps 1 --out copy --threads 1
+    expect 0 sample run --entry $entry --count 5 -o theirs.npy --threads 1 $given
+    expect 0 sample copy --entry output --count 5 -o ours.npy --threads 1 $given
+    close theirs.npy ours.npy
+}
+round elements a=z5.npy b=z5.npy
+round mixed a=z52.npy b=z5.npy
+round sums a=z345.npy
+round moved a=z345.npy
+round padded a=z244.npy
+round layers z=z4.npy
+round products a=z34.npy b=z45.npy
+
+# Layers of the library, weights under their names.
+for word in 'named(dense(192), "T.dense.0")(z)' 'named(conv(4, k=3, stride=2, pad=1), "U.conv.0")' 'net F = pretrained(layers, "layers.safetensors")'; do
+    grep -qF "$word" layers.gan || fail "$word is not in layers.gan"
+done
+for word in T.dense.0.weight U.conv.0.bias U.conv_transpose.0.weight; do
+    grep -aq "\"$word\"" layers.safetensors || fail "$word is not in layers.safetensors"
+done
+
+# -o names both files.
+expect 0 import layers.onnx -o "some where.gan"
+exists "some where.gan" "some where.safetensors"
+grep -q '"some where.safetensors"' "some where.gan" || fail 'the text names another file'
+
+# One error names the node and why; neither file is written.
+none() { absent bad.gan bad.safetensors; }
+sed 's/Gemm/Gemx/' layers.onnx >bad.onnx
+refused 1 '^ganrun: bad.onnx cannot be imported: Gemx: this operation has no translation here; ' ganrun import bad.onnx; none
+expect 0 export run --entry counted -o counted.onnx
+refused 1 'cannot be imported: Range: .*number' ganrun import counted.onnx -o bad.gan; none
+head -c 700 layers.onnx >bad.onnx
+refused 1 '^ganrun: bad.onnx: not an ONNX file, or a damaged one' ganrun import bad.onnx; none
+refused 1 'not an ONNX file' ganrun import s.pack -o bad.gan; none
+refused 3 'cannot open nowhere.onnx' ganrun import nowhere.onnx -o bad.gan; none
+refused 2 '-o bad.txt: ' ganrun import layers.onnx -o bad.txt; none
