@@ -81,7 +81,7 @@ static void put_samples(Import *m, const NetText *n, Str image, Text *t) {
     }
 }
 
-static Str model_text(Import *m, const NetText *n, Str name, Str from, Str weights) {
+Str import_model(Import *m, const NetText *n, Str name, Str from, Str weights) {
     Text t = {.arena = m->a};
     const OnnxInput *in = &n->input[0];
     bool image = n->inputs == 1 && in->rank == 4 && (in->dim[1] == 1 || in->dim[1] == 3);
@@ -108,7 +108,7 @@ static Str model_text(Import *m, const NetText *n, Str name, Str from, Str weigh
 
 // --- the files -----------------------------------------------------------------------------------
 
-static float stored_at(const Stored *s, size_t i) {
+float stored_at(const Stored *s, size_t i) {
     if (s->transposed) // [rows, columns] here, [columns, rows] there
         i = i % (size_t)s->dim[1] * (size_t)s->dim[0] + i / (size_t)s->dim[1];
     return (float)(s->tensor ? onnx_at(s->tensor, i) : s->number[i]);
@@ -194,7 +194,7 @@ static GanStatus convert(Arena *perm, const Host *h, const OnnxFile *f, const Pa
     vec_push(perm, &m.taken, name);
     if (!import_net(&m, name, &net))
         return fail(GAN_ERR_INPUT, "%.*s cannot be imported: %.*s", SARG(p->from), SARG(m.error));
-    TRY(checked_text(perm, h, p->text, model_text(&m, &net, name, p->from, p->weights), &text));
+    TRY(checked_text(perm, h, p->text, import_model(&m, &net, name, p->from, p->weights), &text));
     TRY(write_both(&m, text, p));
     h->console.result(h->console.user, format(&m, "%.*s\n%.*s\n", SARG(p->text), SARG(p->weights)));
     return GAN_OK;

@@ -9,8 +9,10 @@
 //
 // ONNX has the batch among its axes, mostly as the first. Ours is implicit, so a value knows which
 // axis holds the samples: that axis has N*m elements, of which our tensor of a sample has the m, at
-// the same place among its axes; an m of 1 is no axis. So [T, N*heads, d] is [T, heads, d] of a
-// sample, [N*T, d] is [T, d], and a reshape between any of them is one of ours or none.
+// the same place among its axes; an m of 1 is no axis. N may stand outside of the m, inside, or
+// between two factors of it, which only matters where an axis is divided again. So [T, N*heads, d]
+// is [T, heads, d] of a sample, [N*T, d] is [T, d], and a reshape between any of them is one of
+// ours or none.
 #ifndef GAN_IMPORT_H
 #define GAN_IMPORT_H
 
@@ -36,6 +38,7 @@ typedef struct Shape {
     uint32_t rank;
     int64_t dim[ONNX_RANK]; // as ONNX has them; of `batch`: the m of N*m
     int batch;              // axis of the samples; -1: there is none, the value is shared
+    int64_t outer;          // of that m = outer*inner, an axis of outer*N*inner; 0: 1
 } Shape;
 
 typedef enum ValueKind { ValueText, ValueConstant, ValueWeight } ValueKind;
@@ -109,6 +112,14 @@ typedef struct NetText {
     uint32_t outputs;
 } NetText;
 bool import_net(Import *m, Str name, NetText *out);
+
+// --- import.c
+// -------------------------------------------------------------------------------------
+
+// The model's text: the net, named `name` after the file `from`, with weights in the file
+// `weights`.
+Str import_model(Import *m, const NetText *n, Str name, Str from, Str weights);
+float stored_at(const Stored *s, size_t i); // element i of a tensor as it is in the file of weights
 
 // --- operands and results of the node at hand ----------------------------------------------------
 

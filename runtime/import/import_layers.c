@@ -82,6 +82,7 @@ static const OnnxNode *bias_of(Import *m, int64_t c, uint32_t behind, Value **bi
 typedef struct Geometry {
     uint32_t n;
     int64_t kernel[3], stride[3], dilation[3], before[3], after[3], groups;
+    int64_t beyond[3]; // elements behind the last that a kernel reaches: output_padding
 } Geometry;
 
 static bool each_of(Import *m, const char *name, uint32_t n, int64_t otherwise, int64_t *out) {
@@ -127,6 +128,9 @@ static bool geometry(Import *m, bool adjoint, Geometry *g) {
         g->before[i] = pads.at[i];
         g->after[i] = pads.at[g->n + i];
     }
+    for (uint32_t i = 0; i < g->n; i++)
+        if (g->before[i] < 0 || g->after[i] < 0)
+            return refuse(m, "its `pads` are below 0");
     if (str_eq(pad, STR("SAME_UPPER")) || str_eq(pad, STR("SAME_LOWER"))) {
         if (adjoint)
             return refuse(m, "its padding is SAME: export it with `pads`");
@@ -179,7 +183,8 @@ static bool convolve(Import *m, const char *layer, const char *call, int64_t c, 
     Str how = options(m, g);
     if (bias && (operand(m, 2)->shape.rank != 1 || operand(m, 2)->shape.dim[0] != c))
         return refuse(m, "its bias is not one number a channel");
-    if (is_own(operand(m, 1)) && shared_or_own(m, 2)) {
+    bool beyond = g->beyond[0] || g->beyond[1] || g->beyond[2];
+    if (is_own(operand(m, 1)) && shared_or_own(m, 2) && !beyond) {
         put_each(&k, "k", g->n, g->kernel, 0);
         Role role[] = {role_of(m, 1, "weight", 0, NULL), role_of(m, 2, "bias", 1, &c)};
         const OnnxNode *as = bias ? NULL : bias_of(m, c, g->n, &role[1].value);
@@ -190,6 +195,11 @@ static bool convolve(Import *m, const char *layer, const char *call, int64_t c, 
     }
     Str x = text_of(m, 0, BindOr), w = text_of(m, 1, BindOr),
         y = format(m, "%s(%.*s, %.*s%.*s)", call, SARG(x), SARG(w), SARG(how));
+    Text pads = {.arena = m->a};
+    for (uint32_t i = 0; i < g->n; i++)
+        text_fmt(&pads, ", [0, %lld]", (long long)g->beyond[i]);
+    if (beyond)
+        y = format(m, "constant_pad(%.*s, [[0, 0]%.*s])", SARG(y), SARG(text_str(&pads)));
     if (bias)
         y = format(m, "%.*s + %.*s", SARG(y), SARG(text_of(m, 2, BindProduct)));
     return give(m, 0, *to, bias ? BindSum : BindCall, y);
@@ -234,6 +244,8 @@ bool op_conv_transpose(Import *m, const Row *row) {
         }
         g.after[i] -= more[i];
         to.dim[2 + i] = all - g.before[i] - g.after[i];
+        g.beyond[i] = g.after[i] < 0 ? -g.after[i] : 0;
+        g.after[i] += g.beyond[i];
     }
     return convolve(m, "conv_transpose", "convolve_transpose", to.dim[1], &g, &to);
 }
@@ -273,8 +285,10 @@ static bool join_leading(Import *m, const Shape *a, int i, const Shape *b, int j
     if ((left && right && x != y) || (left != right && (left ? y : x) != 1) ||
         (!left && !right && x != y && x != 1 && y != 1))
         return refuse(m, "its operands have extents %lld and %lld", (long long)x, (long long)y);
-    if (left || right)
+    if (left || right) {
         to->batch = (int)to->rank;
+        to->outer = left ? a->outer : b->outer;
+    }
     to->dim[to->rank++] = left ? x : right ? y : x == 1 ? y : x;
     return true;
 }
@@ -310,6 +324,7 @@ static bool product(Import *m, uint32_t at, uint32_t bt, bool flip, Shape *to, S
     to->batch = a->batch == (int)rows      ? (int)lead
                 : b->batch == (int)columns ? (int)lead + 1
                                            : to->batch;
+    to->outer = a->batch == (int)rows ? a->outer : b->batch == (int)columns ? b->outer : to->outer;
     to->dim[to->rank++] = a->dim[rows];
     to->dim[to->rank++] = b->dim[columns];
     put_label(&l[0], a, rows, 'm');

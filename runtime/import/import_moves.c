@@ -34,33 +34,51 @@ static int64_t product_of(const int64_t *x, uint32_t n) {
     return p;
 }
 
-// Which axis of the target holds the samples: that before which there are as many elements as
-// before the samples' axis of the operand. N may stand there as such, as -1 or 0, or as the number
-// that the file was exported with.
+// How well an axis of the target suits the samples; 0: not at all. Before them are as many elements
+// as there are before the samples of the operand: `ahead` in the axes before this one, the others
+// within it. N stands in the target as such, as -1 or 0, or as the number that the file was
+// exported with; if that is 1 it may be anywhere, and the axes of [T, N, c], [T*N, c] and [T,
+// N*heads, d] are taken for what they mostly are. What is computed of a sample is the same either
+// way.
+static int suits(const Import *m, const Shape *to, uint32_t i, bool times, bool said,
+                 int64_t before) {
+    int64_t n = to->dim[i], ahead = product_of(to->dim, i), fixed = m->samples;
+    bool literal = !times && n != -1;
+    if (ahead < 1 || before % ahead || (said && !times) || (literal && (fixed < 1 || n % fixed)))
+        return 0;
+    int64_t outer = before / ahead, most = literal ? n / fixed : n;
+    if (n != -1 && (most < 1 || most % outer))
+        return 0;
+    if (!literal)
+        return outer == 1 ? 4 : 3;
+    return outer == 1 && most == 1 ? 4 : outer == most && to->rank == 2 ? 3 : outer == 1 ? 2 : 1;
+}
+
 static bool place_batch(Import *m, const Shape *s, const bool *times, Shape *to) {
-    int64_t before = product_of(s->dim, (uint32_t)s->batch), all = product_of(s->dim, s->rank),
-            known = 1;
-    int open = -1;
+    int64_t before = product_of(s->dim, (uint32_t)s->batch) * (s->outer ? s->outer : 1),
+            all = product_of(s->dim, s->rank), known = 1;
+    int open = -1, best = 0;
     bool said = false;
     for (uint32_t i = 0; i < to->rank; i++) {
         said = said || times[i];
         open = to->dim[i] == -1 ? (int)i : open;
-        known *= to->dim[i] == -1 ? 1 : to->dim[i];
     }
-    for (uint32_t i = 0; i < to->rank && to->batch < 0; i++) {
-        int64_t n = to->dim[i], ahead = product_of(to->dim, i), fixed = m->samples;
-        if (ahead != before || (open >= 0 && open < (int)i))
-            continue;
-        if (times[i] || (!said && (n == -1 || (fixed > 0 && n % fixed == 0)))) {
-            bool literal = !times[i] && n != -1;
-            to->batch = (int)i;
-            known = literal && n ? known / n * (n / fixed) : known;
-            to->dim[i] = literal ? n / fixed : n;
-        }
+    for (uint32_t i = 0; i < to->rank && (open < 0 || (int)i <= open); i++) {
+        int fit = suits(m, to, i, times[i], said, before);
+        to->batch = fit > best ? (int)i : to->batch;
+        best = fit > best ? fit : best;
     }
-    if (open >= 0 && known > 0)
-        to->dim[open] = all / known;
-    return (to->batch >= 0 && product_of(to->dim, to->rank) == all && all > 0) ||
+    if (best) {
+        int64_t *n = &to->dim[to->batch];
+        *n = times[to->batch] || *n == -1 ? *n : *n / m->samples;
+        for (uint32_t i = 0; i < to->rank; i++)
+            known *= to->dim[i] == -1 ? 1 : to->dim[i];
+        if (open >= 0)
+            to->dim[open] = known > 0 ? all / known : 0;
+        to->outer = before / product_of(to->dim, (uint32_t)to->batch);
+    }
+    return (best && product_of(to->dim, to->rank) == all && all > 0 && to->outer > 0 &&
+            to->dim[to->batch] % to->outer == 0) ||
            refuse(m, "its result has the samples on no axis of their own: export with a dynamic "
                      "batch");
 }
@@ -111,6 +129,7 @@ bool op_flatten(Import *m, const Row *row) {
     int64_t dim[2] = {product_of(s.dim, (uint32_t)axis),
                       product_of(s.dim + axis, s.rank - (uint32_t)axis)};
     Shape to = shape_of(2, dim, s.batch < 0 ? -1 : axis > 0 ? 0 : 1);
+    to.outer = s.outer;
     return give_reshaped(m, &to);
 }
 
@@ -132,7 +151,7 @@ bool op_squeeze(Import *m, const Row *row) {
         if (mask >> i & 1 && (s.dim[i] != 1 || (int)i == s.batch))
             return refuse(m, "it squeezes the batch, or an axis of more than one element");
     }
-    Shape to = {.batch = -1};
+    Shape to = {.batch = -1, .outer = s.outer};
     for (uint32_t i = 0; i < s.rank; i++) {
         if (mask >> i & 1)
             continue;
@@ -146,7 +165,7 @@ bool op_unsqueeze(Import *m, const Row *row) {
     const Shape s = operand(m, 0)->shape;
     Ints axes;
     uint32_t mask = 0, axis, from = 0;
-    Shape to = {.batch = -1};
+    Shape to = {.batch = -1, .outer = s.outer};
     (void)row;
     if (!ints_of(m, "axes", 1, &axes))
         return false;
@@ -171,7 +190,7 @@ bool op_unsqueeze(Import *m, const Row *row) {
 bool op_transpose(Import *m, const Row *row) {
     const Shape s = operand(m, 0)->shape;
     Ints perm;
-    Shape to = {.rank = s.rank, .batch = -1};
+    Shape to = {.rank = s.rank, .batch = -1, .outer = s.outer};
     Text order = {.arena = m->a};
     uint32_t axis, n = 0, seen = 0;
     bool moved = false;
@@ -344,7 +363,7 @@ bool op_gather(Import *m, const Row *row) {
     const Shape s = operand(m, 0)->shape;
     Value *index = operand(m, 1);
     uint32_t axis, rank = 0;
-    Shape to = {.batch = -1};
+    Shape to = {.batch = -1, .outer = s.outer};
     (void)row;
     if (!axis_in(m, attr_int(m, "axis", 0), s.rank, &axis))
         return false;
@@ -390,7 +409,7 @@ bool op_gather(Import *m, const Row *row) {
 bool op_expand(Import *m, const Row *row) {
     const Shape s = operand(m, 0)->shape;
     const Value *v = operand(m, 1);
-    Shape to = {.batch = s.batch};
+    Shape to = {.batch = s.batch, .outer = s.outer};
     (void)row;
     if (v->kind != ValueConstant || v->count > ONNX_RANK)
         return refuse(m, "its shape is computed by the net: export with fixed extents");

@@ -32,6 +32,9 @@ bool spread(Import *m, uint32_t n, Shape *out) {
         out->dim[i] = 1;
     for (uint32_t k = 0; k < n; k++) {
         const Shape *s = &operand(m, k)->shape;
+        if (s->batch >= 0 && out->batch >= 0 && (s->outer > 1) != (out->outer > 1))
+            return refuse(m, "its operands have the batch at different places of an axis");
+        out->outer = s->batch >= 0 ? s->outer : out->outer;
         for (uint32_t i = 0; i < s->rank; i++)
             if (!join_extent(m, out, i + out->rank - s->rank, s->dim[i], (int)i == s->batch))
                 return false;
@@ -61,7 +64,7 @@ Str axes_text(Import *m, const Shape *s, uint32_t mask) {
 }
 
 Shape reduced(const Shape *s, uint32_t mask, bool keep) {
-    Shape r = {.batch = -1};
+    Shape r = {.batch = -1, .outer = s->outer};
     for (uint32_t i = 0; i < s->rank; i++) {
         bool gone = mask >> i & 1;
         if (gone && !keep)
@@ -168,6 +171,13 @@ static bool op_infix(Import *m, const Row *row) {
     return true;
 }
 
+// By the sign of the divisor, as Python's.
+static bool op_mod(Import *m, const Row *row) {
+    if (attr_int(m, "fmod", 0))
+        return refuse(m, "it is a remainder with the sign of the dividend");
+    return op_infix(m, row);
+}
+
 // max, min, sum, mean of any number of operands.
 static bool op_of_all(Import *m, const Row *row) {
     Shape s;
@@ -207,6 +217,18 @@ static bool op_slope(Import *m, const Row *row) {
                 ? piped(m, 0, "elu")
                 : piped(m, 0, "%s(%.*s)", row->text, SARG(number_text(m->a, alpha)));
     return give(m, 0, operand(m, 0)->shape, BindPipe, x);
+}
+
+// What is written with alpha for each @, which is a positive number.
+static bool op_with_alpha(Import *m, const Row *row) {
+    Text t = {.arena = m->a};
+    Str x = name_of(m, 0), alpha = number_text(m->a, attr_real(m, "alpha", 1));
+    for (const char *c = row->text; *c; c++)
+        if (*c == '$' || *c == '@')
+            text_put(&t, *c == '$' ? x : alpha);
+        else
+            text_char(&t, *c);
+    return give(m, 0, operand(m, 0)->shape, BindSum, text_str(&t));
 }
 
 static bool op_selu(Import *m, const Row *row) {
@@ -305,7 +327,11 @@ static bool op_reduce(Import *m, const Row *row) {
             text_fmt(&t, "%.*s%s", SARG(how), keep ? ", keep=true" : "");
         else
             text_char(&t, *c);
-    return give(m, 0, to, BindCall, text_str(&t));
+    Dims all = own(&to);
+    Str y = text_str(&t);
+    if (batch && keep) // an axis of one where the samples were
+        y = format(m, "reshape(%.*s, %.*s)", SARG(y), SARG(dims_text(m->a, &all)));
+    return give(m, 0, to, BindCall, y);
 }
 
 static bool op_arg_max(Import *m, const Row *row) {
@@ -387,6 +413,8 @@ static const Row rows[] = {
     {"Gelu", 1, 1, op_gelu, "gelu"},
     {"Elu", 1, 1, op_slope, "elu"},
     {"LeakyRelu", 1, 1, op_slope, "leaky_relu"},
+    {"Celu", 1, 1, op_with_alpha, "max($, 0) + min(@*(exp(min($, 0)/@) - 1), 0)"},
+    {"ThresholdedRelu", 1, 1, op_with_alpha, "where($ > @, $, 0)"},
     {"HardSigmoid", 1, 1, op_hard_sigmoid, ""},
     {"HardSwish", 1, 1, op_template, "$*clamp($/6 + 0.5, 0, 1)"},
     {"Swish", 1, 1, op_template, "$*sigmoid($)"},
@@ -401,7 +429,7 @@ static const Row rows[] = {
     {"Sub", 2, 2, op_infix, "-"},
     {"Mul", 2, 2, op_infix, "*"},
     {"Div", 2, 2, op_infix, "/"},
-    {"Mod", 2, 2, op_infix, "%"},
+    {"Mod", 2, 2, op_mod, "%"},
     {"Pow", 2, 2, op_infix, "^"},
     {"Less", 2, 2, op_infix, "<"},
     {"Greater", 2, 2, op_infix, ">"},

@@ -37,6 +37,7 @@ static Str pads_text(Import *m, uint32_t n, const int64_t *before, const int64_t
 typedef struct Windows {
     uint32_t n;
     int64_t size[3], stride[3], before[3], after[3], count[3];
+    bool given;  // padding, by `pads`
     bool padded; // anything
     bool over;   // a window goes past the padding: ceil_mode
     bool uneven; // not the same number of elements around on every axis
@@ -76,11 +77,14 @@ static bool windows_of(Import *m, Windows *w) {
         !ints_each(m, "strides", w->n, 1, w->stride) || !ints_each(m, "pads", 2 * w->n, 0, pads) ||
         !ints_each(m, "dilations", w->n, 1, dilation))
         return false;
+    bool side_by_side = true; // on all axes: max_blocks and avg_blocks of the library
     for (uint32_t i = 0; i < w->n; i++) {
+        side_by_side = side_by_side && w->size[i] == w->stride[i];
         if (!w->size[i] || !w->stride[i] || dilation[i] != 1)
             return refuse(m, "its windows have no size or stride, or a dilation");
         w->before[i] = pads[i];
         w->after[i] = pads[w->n + i];
+        w->given = w->given || pads[i] || pads[w->n + i];
     }
     if (str_starts(pad, STR("SAME")))
         pool_same(s, str_eq(pad, STR("SAME_UPPER")), w);
@@ -94,11 +98,16 @@ static bool windows_of(Import *m, Windows *w) {
             w->count[i]--; // PyTorch: a window begins in the image, or in the padding before it
         int64_t over = (w->count[i] - 1) * by + k - n - w->before[i] - w->after[i];
         w->over = w->over || over > 0;
+        if (side_by_side && over < 0) { // what no window reaches is not padded in the first place
+            int64_t less = -over < w->after[i] ? -over : w->after[i];
+            w->after[i] -= less;
+            w->crops = w->crops || over + less < 0;
+        }
         w->after[i] += over > 0 ? over : 0;
         w->padded = w->padded || w->before[i] || w->after[i];
-        w->uneven = w->uneven || w->before[i] != w->after[i] || w->before[i] != w->before[0];
-        w->crops = w->crops || (by == k && over < 0);
     }
+    for (uint32_t i = 0; i < w->n; i++)
+        w->uneven = w->uneven || w->before[i] != w->after[i] || w->before[i] != w->before[0];
     return true;
 }
 
@@ -125,6 +134,7 @@ bool op_pool(Import *m, const Row *row) {
         return refuse(m, "it gives the places of the maxima");
     const Shape s = operand(m, 0)->shape;
     Shape to = s;
+    whole = whole && w.given; // padding that there is none of is not counted
     memcpy(to.dim + 2, w.count, w.n * sizeof *w.count);
     Str size = each_text(m, w.n, w.size), by = each_text(m, w.n, w.stride),
         call = format(m, "%s(%.*s", most ? "max_pool" : "avg_pool", SARG(size));
