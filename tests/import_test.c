@@ -1,6 +1,7 @@
 // import_test.c - a node of ONNX at a time: as text of the language, evaluated by the reference
 // evaluator, it gives what ONNX Runtime gave for the same numbers. tests/import/nodes.txt has a
 // line for each case, and how it is read; tests/import/nodes.py fills in the numbers.
+#include "commands.h"
 #include "import.h"
 #include "interp.h"
 #include "proto.h"
@@ -9,6 +10,7 @@
 
 #include <setjmp.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include "arena_cases.h"
@@ -286,7 +288,43 @@ static void nodes_are_translated(void **state) {
     assert_int_equal(bad, 0);
 }
 
+// --- the files -----------------------------------------------------------------------------------
+
+static void hear_nothing(void *user, Str text) {
+    (void)user;
+    (void)text;
+}
+
+// Whichever call that writes fails: both files, or neither.
+static void both_files_are_written_or_none(void **state) {
+    Arena a = empty;
+    Options o = {.command = CommandImport};
+    const Host host = {.console = {.result = hear_nothing, .say = hear_nothing}};
+    Str stem = str_format(&a, BUILD_DIR "/tests/import-%d", (int)getpid()),
+        text = str_format(&a, "%.*s.gan", SARG(stem)),
+        weights = str_format(&a, "%.*s.safetensors", SARG(stem));
+    (void)state;
+    vec_push(&a, &o.file, STR(TEST_DIR "/fuzz/corpus/onnx/layers.onnx"));
+    o.at[OptFile] = (OptionValue){.given = true, .text = text};
+    int64_t n = 1;
+    for (;; n++) {
+        Arena scratch = a;
+        file_fail_at(n);
+        GanStatus st = cmd_import(&scratch, &host, &o);
+        file_fail_at(0);
+        if (st == GAN_OK)
+            break;
+        if (file_exists(text) || file_exists(weights))
+            fail_msg("failure %lld leaves a file: %s", (long long)n, gan_error());
+    }
+    assert_true(n > 4);
+    assert_true(file_exists(text) && file_exists(weights));
+    assert_int_equal(file_remove(text), GAN_OK);
+    assert_int_equal(file_remove(weights), GAN_OK);
+}
+
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(nodes_are_translated)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(nodes_are_translated),
+                                       cmocka_unit_test(both_files_are_written_or_none)};
     return ARENA_CASES(tests, &empty, (size_t)1 << 32);
 }

@@ -170,15 +170,20 @@ typedef struct Paths {
     Str from, text, weights;
 } Paths;
 
+// After a failure a file is there only if it was there before.
 static GanStatus write_both(Import *m, Str text, const Paths *p) {
-    TRY(write_weights(m, p->weights));
-    GanStatus st = file_write_atomic(p->text, text.ptr, text.len);
-    if (st != GAN_OK) {
-        const char *why = str_z(m->a, str_c(gan_error()));
-        file_remove(p->weights);
-        return fail(st, "%s", why);
-    }
-    return GAN_OK;
+    const Str path[] = {p->weights, p->text};
+    const bool before[] = {file_exists(p->weights), file_exists(p->text)};
+    GanStatus st = write_weights(m, p->weights);
+    if (st == GAN_OK)
+        st = file_write_atomic(p->text, text.ptr, text.len);
+    if (st == GAN_OK)
+        return GAN_OK;
+    Str why = str_format(m->a, "%s", gan_error());
+    for (uint32_t i = 0; i < 2; i++)
+        if (!before[i])
+            (void)file_remove(path[i]);
+    return fail(st, "%.*s", SARG(why));
 }
 
 static GanStatus convert(Arena *perm, const Host *h, const OnnxFile *f, const Paths *p) {

@@ -58,6 +58,9 @@ Str number_text(Arena *a, double x) {
         if (strtof(s, NULL) == (float)x)
             break;
     }
+    char *zero = strstr(s, "e-0"); // 1e-06
+    if (zero)
+        memmove(zero + 2, zero + 3, strlen(zero + 3) + 1);
     return str_copy(a, str_c(s));
 }
 
