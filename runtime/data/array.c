@@ -1,6 +1,6 @@
 // array.c - arrays in files, a row at a time, whatever the format: npy, IDX and CIFAR are mapped,
-// npz is unpacked. HDF5, which is read through its library, and arrays in Fortran order, whose rows
-// are scattered, are read in windows of some megabytes.
+// npz is unpacked, a table's text is converted. HDF5, which is read through its library, and arrays
+// in Fortran order, whose rows are scattered, are read in windows of some megabytes.
 #include "sources.h"
 
 #include <string.h>
@@ -8,6 +8,10 @@
 enum { Window = 8 << 20 }; // bytes read at once
 
 static GanStatus open_mapped(Str path, SourceKind kind, Str dataset, ArrayFile *f) {
+    if (kind == SourceTable) {
+        GanStatus st = table_numbers(path, &f->blob, &f->all);
+        return st == GAN_OK ? st : fail_in(st, "%.*s", SARG(path));
+    }
     TRY(kind == SourceNpz ? blob_open_npz(path, dataset, &f->blob) : blob_open(path, &f->blob));
     GanStatus st = kind == SourceIdx     ? idx_parse(f->blob.ptr, f->blob.n, &f->all)
                    : kind == SourceCifar ? cifar_parse(f->blob.ptr, f->blob.n, &f->all, &f->head)

@@ -169,9 +169,10 @@ static GanStatus run_pack(Arena *arena, DataArgs *a) {
     if (sum.bad)
         fprintf(a->err, "left out: %" PRIu64 " of %" PRIu64 "\n", sum.bad, sum.good + sum.bad);
     if (sum.shorter)
-        fprintf(a->err, "padded with silence: %" PRIu64 " of %" PRIu64 "\n", sum.shorter, sum.good);
+        fprintf(a->err, "shorter and padded with silence: %" PRIu64 " of %" PRIu64 "\n",
+                sum.shorter, sum.good);
     if (sum.longer)
-        fprintf(a->err, "cut: %" PRIu64 " of %" PRIu64 "\n", sum.longer, sum.good);
+        fprintf(a->err, "longer and cut: %" PRIu64 " of %" PRIu64 "\n", sum.longer, sum.good);
     fprintf(a->err, "packed in %.2f s\n", took);
     pack_close(&pack);
     return GAN_OK;

@@ -449,6 +449,7 @@ static GanStatus look(Survey *s, Str path, Str dataset, Pack *pack, ArrayFile *a
     case SourceNpz:
     case SourceIdx:
     case SourceCifar:
+    case SourceTable:
     case SourceHdf5:
         TRY(array_open(path, s->kind, dataset, array));
         return look_at_array(s, array);

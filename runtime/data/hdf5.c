@@ -125,7 +125,10 @@ static GanStatus choose_set(Hdf5 *h, Str asked) {
         return fail(GAN_ERR_INPUT, "%s: no data set of two axes or more in its root group",
                     h->path);
     if (count > 1)
-        return fail(GAN_ERR_USAGE, "%s: it holds %s; pick one with --dataset NAME", h->path, words);
+        return fail(GAN_ERR_USAGE,
+                    "%s: it holds %s; `ganrun data pack` and `inspect` take one of "
+                    "them by --dataset NAME",
+                    h->path, words);
     memcpy(h->name, first, sizeof first);
     return GAN_OK;
 }

@@ -274,21 +274,12 @@ static Str in_words(const LabelTable *t) {
     return text_str(&s);
 }
 
-// Spreadsheets write semicolons where commas are decimal points.
-static char csv_separator(Str text) {
-    Str line = str_sub(text, 0, str_find(text, '\n'));
-    bool comma = str_find(line, ',') < line.len, semicolon = str_find(line, ';') < line.len;
-    return semicolon && !comma ? ';' : ',';
-}
-
 GanStatus labels_of_table(Arena *perm, Str text, Str path, const StrVec *members, Str columns,
                           Labels *l) {
-    Str ext = path_ext(path);
-    char separator = str_eq(ext, STR("csv"))   ? csv_separator(text)
-                     : str_eq(ext, STR("tsv")) ? '\t'
-                                               : ' ';
-    LabelTable t = {
-        .perm = perm, .path = path, .member = members, .text = table_of(text, separator)};
+    LabelTable t = {.perm = perm,
+                    .path = path,
+                    .member = members,
+                    .text = table_of(text, table_separator(path, text))};
     int64_t rows;
     bool end;
     TRY(read_head(&t, &rows, &end));

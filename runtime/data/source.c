@@ -215,8 +215,10 @@ static GanStatus find_array(struct archive *a, Str path, Str name, Blob *out) {
         out->ptr = out->heap;
     }
     if (several)
-        return fail(GAN_ERR_USAGE, "%.*s: it holds %s; pick one with --dataset NAME", SARG(path),
-                    names);
+        return fail(GAN_ERR_USAGE,
+                    "%.*s: it holds %s; `ganrun data pack` and `inspect` take one of "
+                    "them by --dataset NAME",
+                    SARG(path), names);
     if (!out->heap)
         return fail(GAN_ERR_INPUT, "%.*s: no array %.*s in it%s%s", SARG(path), SARG(name),
                     n ? ", but " : "", n ? names : "");
@@ -271,6 +273,14 @@ static GanStatus guess_bytes(Str path, const uint8_t *data, size_t n, SourceKind
         return fail(GAN_ERR_INPUT, "%.*s: a single image is not a data set; name its folder",
                     SARG(path));
     }
+    if (n >= 2 && data[0] == 0x80 && data[1] >= 2 && data[1] <= 5) // its protocol
+        return fail(
+            GAN_ERR_INPUT,
+            "%.*s: a pickle, which is a program for Python: numpy.save and numpy.savez write "
+            "arrays as .npy and .npz",
+            SARG(path));
+    if (str_eq(path_ext(path), STR("csv")) || str_eq(path_ext(path), STR("tsv")))
+        return *out = SourceTable, GAN_OK;
     *known = false;
     return GAN_OK;
 }
@@ -308,26 +318,39 @@ static bool is_lmdb(Str dir) {
     return is;
 }
 
-// The images in a run's folder are grids of its samples, not samples.
-static GanStatus refuse_run(Str dir) {
-    static const char *const files[] = {"options.json", "resolved.gan"};
+static bool dir_holds(Str dir, const char *name) {
     char path[4096];
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        int n = snprintf(path, sizeof path, "%.*s/%s", SARG(dir), files[i]);
-        if (n >= (int)sizeof path || !file_exists((Str){path, (size_t)n}))
-            return GAN_OK;
-    }
-    return fail(GAN_ERR_INPUT,
-                "%.*s: the folder of a run, not of samples: `ganrun report` shows it, and `ganrun "
-                "sample %.*s -o images/` writes its samples",
-                SARG(dir), SARG(dir));
+    int n = snprintf(path, sizeof path, "%.*s/%s", SARG(dir), name);
+    return n < (int)sizeof path && file_exists((Str){path, (size_t)n});
+}
+
+// Well-known folders that are not of samples, by files in them. The images in a run's folder are
+// grids of its samples.
+static GanStatus check_folder(Str dir) {
+    static const struct {
+        const char *file[2], *says;
+    } known[] = {
+        {{"options.json", "resolved.gan"},
+         "the folder of a run, not of samples: `ganrun report` shows it, and `ganrun sample RUN -o "
+         "images/` writes its samples"},
+        {{"data_batch_1.bin", "data_batch_2.bin"},
+         "CIFAR's binary version, whose files are named one by one: --data x=FILE for each, or "
+         "joined by cat"},
+        {{"train.bin", "test.bin"}, "CIFAR's binary version: name its train.bin"},
+        {{"batches.meta", "data_batch_1"},
+         "CIFAR's Python version, of pickles; the binary version has the same images"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (dir_holds(dir, known[i].file[0]) && dir_holds(dir, known[i].file[1]))
+            return fail(GAN_ERR_INPUT, "%.*s: %s", SARG(dir), known[i].says);
+    return GAN_OK;
 }
 
 GanStatus source_guess(Str path, SourceKind *out) {
     if (file_is_dir(path) && is_lmdb(path))
         return *out = SourceLmdb, GAN_OK;
     if (file_is_dir(path))
-        return *out = SourceFolder, refuse_run(path);
+        return *out = SourceFolder, check_folder(path);
     if (!file_exists(path))
         return fail(GAN_ERR_INPUT, "%.*s: no such file or folder", SARG(path));
     FileMap map = {0};
@@ -355,7 +378,8 @@ GanStatus source_guess(Str path, SourceKind *out) {
         return *out = SourceCifar, GAN_OK; // damaged, as reading it says
     return fail(
         GAN_ERR_INPUT,
-        "%.*s: not a folder, zip, tar, LMDB, npy, npz, IDX, CIFAR (.bin), HDF5 or pack file",
+        "%.*s: not a folder, zip, tar, LMDB, npy, npz, IDX, CIFAR (.bin), HDF5, table (.csv, .tsv) "
+        "or pack file",
         SARG(path));
 }
 

@@ -60,7 +60,9 @@ GanStatus lmdb_next(Lmdb *l, LmdbEntry *out, bool *end);
     X(SourceLmdb, "lmdb")                                                                          \
     X(SourceNpy, "npy")                                                                            \
     X(SourceNpz, "npz")                                                                            \
-    X(SourceIdx, "idx") X(SourceCifar, "cifar") X(SourceHdf5, "hdf5") X(SourcePack, "pack")
+    X(SourceIdx, "idx")                                                                            \
+    X(SourceCifar, "cifar")                                                                        \
+    X(SourceTable, "table") X(SourceHdf5, "hdf5") X(SourcePack, "pack")
 typedef enum SourceKind {
 #define X(name, text) name,
     SOURCE_KINDS(X)
@@ -131,14 +133,20 @@ void blob_close(Blob *b); // accepts an empty blob
 
 typedef struct Table {
     Str text;       // borrowed
-    char separator; // ',' or '\t'; ' ': columns between blanks
+    char separator; // ' ': columns between blanks
     size_t at;
     uint32_t line, next; // of the row read last, from 1; of the text at `at`
 } Table;
 Table table_of(Str text, char separator);
+char table_separator(Str path, Str text); // by the extension: .csv, .tsv or another
 // The next row: its fields, never none, borrowed from the text or in `perm`. *row is used again.
 // GAN_ERR_INPUT with the line's number; the caller names the file.
 GanStatus table_row(Arena *perm, Table *t, StrVec *row, bool *end);
+
+// The numbers of a .csv or .tsv file, below a row of names or without one: *shape is [rows,
+// columns] of f32, whose bytes are *out's. GAN_ERR_INPUT with line and column of what is no number;
+// the caller names the file.
+GanStatus table_numbers(Str path, Blob *out, Array *shape);
 
 // --- array.c, hdf5.c or hdf5_none.c: rows of arrays in files
 // --------------------------------------

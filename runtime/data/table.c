@@ -13,6 +13,18 @@ Table table_of(Str text, char separator) {
     return (Table){.text = text, .separator = separator, .next = 1};
 }
 
+// Spreadsheets write semicolons where commas are decimal points.
+static char csv_separator(Str text) {
+    Str line = str_sub(text, 0, str_find(text, '\n'));
+    bool comma = str_find(line, ',') < line.len, semicolon = str_find(line, ';') < line.len;
+    return semicolon && !comma ? ';' : ',';
+}
+
+char table_separator(Str path, Str text) {
+    Str ext = path_ext(path);
+    return str_eq(ext, STR("csv")) ? csv_separator(text) : str_eq(ext, STR("tsv")) ? '\t' : ' ';
+}
+
 static bool is_blank(char c) {
     return c == ' ' || c == '\t' || c == '\r';
 }

@@ -111,6 +111,18 @@ expect 0 train tiny.gan --data x=last.pack --batch 4 --steps 1 --out run; rm -r 
 npy one.npy '4, 1' '\000\000\200\077\000\000\200\077\000\000\200\077\000\000\200\077'
 refused 1 'has 65 `data` statements, the maximum is 64' ganrun train many.gan \
     $(for i in $(seq 65); do echo "--data x$i=one.npy"; done) --batch 4 --steps 1 --out run
+# CIFAR's folders and pickles say what to use instead; a table of numbers is read.
+mkdir binary python
+: >binary/data_batch_1.bin; : >binary/data_batch_2.bin; : >python/batches.meta; : >python/data_batch_1
+refused 1 'binary: .* named one by one: --data x=FILE for each' ganrun data pack binary -o c.pack
+refused 1 'python: CIFAR.s Python version, of pickles' ganrun data inspect python
+printf '\200\002}.' >p.pickle;                          bad 'p.pickle: a pickle, which is a program for Python' p.pickle
+printf 'a,b\n1,2\n3,x\n' >t.csv;                       bad 't.csv: line 3: `x` in column b is not a number' t.csv
+sed 's/x/4/' t.csv >numbers.csv
+expect 0 data pack numbers.csv -o numbers.pack
+expect 0 data inspect numbers.pack
+prints 'data x : float(2)'
+absent c.pack
 # The folder of a run is rejected: its images are sample grids. A folder of samples that it wrote is accepted.
 expect 0 train tiny.gan --data x=s.pack --batch 4 --steps 1 --out run
 for words in 'inspect run' 'pack run --size 8 -o grids.pack'; do

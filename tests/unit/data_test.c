@@ -124,6 +124,53 @@ static void unsupported_sources_are_named(void **state) {
     assert_int_equal(kind, SourceFolder);
 }
 
+static void rows_of_a_table_are_samples(void **state) {
+    Fixture *p = *state;
+    static const struct {
+        const char *name, *text;
+        int64_t rows, columns;
+        float last;
+        const char *why;
+    } tables[] = {
+        {"head.csv", "age,\"a, b\"\n1,2.5\n\n3 , -4e1\n", 2, 2, -40, NULL},
+        {"bare.csv", "1,2,3", 1, 3, 3, NULL},
+        {"bom.csv",
+         "\xef\xbb\xbf"
+         "7\r\n8\r\n",
+         2, 1, 8, NULL},
+        {"sheet.csv", "a;b\n1;2\n", 1, 2, 2, NULL},
+        {"tabs.tsv", "a\tb\n1\t2\n", 1, 2, 2, NULL},
+        {"word.csv", "age,sex\n1,2\n3,male\n", 0, 0, 0,
+         "line 3: `male` in column sex is not a number"},
+        {"gap.csv", "age,sex\n1,\n", 0, 0, 0, "line 2: column sex is empty"},
+        {"some.csv", "1,x\n", 0, 0, 0, "line 1: `x` in column 2 is not a number"},
+        {"nan.csv", "a\nnan\n", 0, 0, 0, "`nan` in column a is not a number"},
+        {"far.csv", "a\n1e39\n", 0, 0, 0, "`1e39` in column a is not a number"},
+        {"short.csv", "1,2\n3\n", 0, 0, 0, "line 2: 1 values, the lines before have 2"},
+        {"head_only.csv", "a,b\n", 0, 0, 0, "a table without a row of numbers"},
+        {"open.csv", "\"a,b\n", 0, 0, 0, "a quote that is not closed"},
+    };
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        SourceKind kind;
+        ArrayFile f;
+        Array row;
+        Str path = under(p, tables[i].name);
+        write_bytes(p, tables[i].name, tables[i].text, strlen(tables[i].text));
+        assert_ok(source_guess(path, &kind));
+        assert_int_equal(kind, SourceTable);
+        if (tables[i].why) {
+            assert_refused(array_open(path, kind, (Str){0}, &f), tables[i].why);
+            continue;
+        }
+        assert_ok(array_open(path, kind, (Str){0}, &f));
+        assert_int_equal(f.all.dim[0], tables[i].rows);
+        assert_int_equal(f.all.dim[1], tables[i].columns);
+        assert_ok(array_row(&f, (size_t)tables[i].rows - 1, &row));
+        assert_true(array_at(&row, row.count - 1) == (double)tables[i].last);
+        array_close(&f);
+    }
+}
+
 static void arrays_of_an_npz_file_have_names(void **state) {
     Fixture *p = *state;
     SourceKind kind;
@@ -139,7 +186,8 @@ static void arrays_of_an_npz_file_have_names(void **state) {
     assert_ok(array_open(STR(SEEDS "npy/two.npz"), kind, STR("y"), &f));
     assert_true(f.all.rank == 1 && array_at(&f.all, 2) == 2);
     array_close(&f);
-    assert_refused(array_open(STR(SEEDS "npy/two.npz"), kind, (Str){0}, &f), "it holds x, y; pick");
+    assert_refused(array_open(STR(SEEDS "npy/two.npz"), kind, (Str){0}, &f),
+                   "it holds x, y; `ganrun data pack`");
     assert_refused(array_open(STR(SEEDS "npy/two.npz"), kind, STR("z"), &f), "no array z in it");
     Str whole;
     assert_ok(file_read(&p->arena, STR(SEEDS "npy/two.npz"), &whole));
@@ -439,6 +487,7 @@ int main(int argc, char **argv) {
         T(rows_of_fortran_order_are_gathered),
         T(an_array_written_reads_back),
         T(unsupported_sources_are_named),
+        T(rows_of_a_table_are_samples),
         T(arrays_of_an_npz_file_have_names),
         T(cifar_packs_with_its_classes),
         T(a_folder_packs_the_same_for_every_number_of_threads),
