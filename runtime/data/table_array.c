@@ -10,9 +10,9 @@
 typedef struct Numbers {
     Arena *perm;
     Table text;
-    StrVec name;       // of the columns; empty: the table does not say
-    size_t columns;    // 0: no row was read
-    float *at;         // owned: [n]
+    StrVec name;    // of the columns; empty: the table does not say
+    size_t columns; // 0: no row was read
+    float *at;      // owned: [n]
     size_t n, cap;
 } Numbers;
 
@@ -32,8 +32,7 @@ static bool is_head(const StrVec *row) {
 }
 
 static GanStatus refuse_field(const Numbers *x, uint32_t column, Str field) {
-    Str name = column < x->name.n ? x->name.at[column]
-                                  : str_format(x->perm, "%u", column + 1);
+    Str name = column < x->name.n ? x->name.at[column] : str_format(x->perm, "%u", column + 1);
     if (!field.len)
         return fail(GAN_ERR_INPUT, "line %u: column %.*s is empty", x->text.line, SARG(name));
     return fail(GAN_ERR_INPUT,
@@ -88,8 +87,10 @@ GanStatus table_numbers(Str path, Blob *out, Array *shape) {
         Str all = {(const char *)text.ptr, text.n};
         Numbers x = {.perm = &arena, .text = table_of(all, table_separator(path, all))};
         st = arena_guard(&arena, "for a table", read_numbers, &x);
-        *out = (Blob){.ptr = (const uint8_t *)x.at, .n = x.n * sizeof *x.at, .heap = (uint8_t *)x.at};
-        *shape = (Array){.kind = 'f', .size = sizeof *x.at, .rank = 2, .data = out->ptr, .count = x.n};
+        *out =
+            (Blob){.ptr = (const uint8_t *)x.at, .n = x.n * sizeof *x.at, .heap = (uint8_t *)x.at};
+        *shape =
+            (Array){.kind = 'f', .size = sizeof *x.at, .rank = 2, .data = out->ptr, .count = x.n};
         shape->dim[0] = x.columns ? (int64_t)(x.n / x.columns) : 0;
         shape->dim[1] = (int64_t)x.columns;
         arena_release(&arena);

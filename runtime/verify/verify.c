@@ -145,7 +145,8 @@ static void print_verdict(Verify *v) {
             verify_line(v, "  outside tolerance: %.*s: error %.3g, allowed %.3g", SARG(c->what),
                         c->error, c->limit);
         unjudged += pardon;
-        if (!pardon && !isinf(c->limit) && (!worst || !(c->error <= worst->error)))
+        if (!pardon && !isinf(c->limit) &&
+            (!worst || (!isnan(worst->error) && !(c->error <= worst->error))))
             worst = c;
     }
     v->failures -= unjudged;

@@ -10,6 +10,11 @@ static const double rate_slack = 1.1;
 
 // --- checks --------------------------------------------------------------------------------------
 
+// What is no number is worse than any: once an error is, it stays so.
+static double worse_error(double a, double b) {
+    return isnan(a) || a >= b ? a : b;
+}
+
 bool check_fails(const Check *c) {
     return !(c->error <= c->limit); // so NaN does
 }
@@ -52,10 +57,8 @@ static bool digest_compare(Verify *v, const Json *want, const double *x, size_t 
     }
     double norm = json_number(json_get(want, "l2"), NAN);
     double gathered = v->tol.rounds ? sqrt((double)n) : 1;
-    double error = fmax(fabs(sqrt(square) - norm),
-                        fabs(sum - json_number(json_get(want, "sum"), NAN)) / gathered);
-    if (isnan(sum) || isnan(norm) || isnan(json_number(json_get(want, "sum"), NAN)))
-        error = NAN;
+    double error = worse_error(fabs(sqrt(square) - norm),
+                               fabs(sum - json_number(json_get(want, "sum"), NAN)) / gathered);
     const Json *samples = json_get(want, "samples");
     for (uint32_t i = 0; i < json_count(samples); i++) {
         const Json *pair = json_at(samples, i);
@@ -67,8 +70,7 @@ static bool digest_compare(Verify *v, const Json *want, const double *x, size_t 
             return false;
         }
         double d = fabs(x[(size_t)index] - value);
-        if (!(d <= error))
-            error = d;
+        error = worse_error(error, d);
     }
     *out = (Digest){error, norm};
     return true;
@@ -155,8 +157,7 @@ static GanStatus check_grads(Verify *v, const Json *grads, const Update *u, doub
         t->zero |= zero;
         double error = d.error / (zero ? largest : d.norm),
                limit = zero ? v->tol.zero : v->tol.grad;
-        if (!(error <= *worst))
-            *worst = error;
+        *worst = worse_error(*worst, error);
         check_step(v, error, limit, name);
     }
     return GAN_OK;
