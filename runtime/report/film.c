@@ -149,10 +149,8 @@ GanStatus cmd_film(Arena *perm, const Host *h, const Options *o) {
     if (fps > 1000)
         return fail(GAN_ERR_USAGE, "--fps is at most 1000");
     if (!file_is_dir(samples))
-        return fail(GAN_ERR_INPUT,
-                    "%.*s is not the folder of a run with images: it has no "
-                    "samples/",
-                    SARG(dir));
+        return fail(GAN_ERR_INPUT, "%.*s is not the folder of a run with images: %s", SARG(dir),
+                    file_is_dir(dir) ? "it has no samples/" : "there is no such folder");
     TRY(find_images(perm, samples, &names, &smaller));
     if (smaller)
         say(&h->console, "%u earlier grids have another size and are left out", smaller);

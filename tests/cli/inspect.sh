@@ -95,6 +95,7 @@ says '00000004.png is cut short'
 absent cut.png
 expect 1 film .
 says 'has no samples/\|no samples'
+refused 1 'elsewhere is not the folder of a run with images: there is no such folder' ganrun film elsewhere
 
 # distance: features, or any arrays with equally many numbers a sample.
 expect 0 sample one -o few.npy --count 4 --threads 1
