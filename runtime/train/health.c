@@ -111,13 +111,13 @@ static const struct {
     const char *text; // the name of a loss goes before it where it begins with a blank
     const char *why;
 } words[] = {
-    [HealthYoung] = {"-", "the run is too young to say"},
-    [HealthOk] = {"ok", "no rule has anything to say"},
+    [HealthYoung] = {"-", "there are fewer than five figures of each loss"},
+    [HealthOk] = {"ok", "no rule applies"},
     [HealthStrong] =
         {" too strong",
          "its loss has fallen below a twentieth of what it was while its opponent's is "
-         "at its worst. A penalty on it, a lower learning rate or less data to learn "
-         "by heart are the usual remedies"},
+         "at its worst. A penalty on it, a lower learning rate, and augmentation (diffaug) where "
+         "data are few are the usual remedies"},
     [HealthCollapsing] =
         {"collapsing", "samples of the last save differ from one another by less than a fifth of "
                        "what data do, and a quarter of what they did. Go back to a checkpoint; "
