@@ -52,7 +52,7 @@ GanStatus lmdb_open(const uint8_t *data, size_t n, Lmdb *out);
 // The next entry by the order of keys. GAN_ERR_INPUT: the tree is damaged, nothing can follow.
 GanStatus lmdb_next(Lmdb *l, LmdbEntry *out, bool *end);
 
-// --- source.c: where samples come from -----------------------------------------------------------
+// --- source_kind.c: what a path is; source.c: its members ----------------------------------------
 
 #define SOURCE_KINDS(X)                                                                            \
     X(SourceFolder, "folder")                                                                      \
@@ -117,7 +117,7 @@ GanStatus source_texts(Arena *perm, Str path, SourceKind kind, Str ending, Sourc
 GanStatus item_load(Item *item); // sets its bytes, or fails with its reason
 void item_release(Item *item);
 
-// Bytes of a file; a gzip file is unpacked in memory.
+// unpack.c: bytes of a file; a gzip file is unpacked in memory.
 typedef struct Blob {
     const uint8_t *ptr;
     size_t n;
@@ -148,8 +148,7 @@ GanStatus table_row(Arena *perm, Table *t, StrVec *row, bool *end);
 // the caller names the file.
 GanStatus table_numbers(Str path, Blob *out, Array *shape);
 
-// --- array.c, hdf5.c or hdf5_none.c: rows of arrays in files
-// --------------------------------------
+// --- array.c, hdf5.c or hdf5_none.c: rows of arrays in files -------------------------------------
 
 typedef struct Hdf5 Hdf5; // one open data set; safe from any thread
 // `dataset` empty: the only one of two axes or more. *shape gets everything but data.
