@@ -32,7 +32,10 @@ static bool is_head(const StrVec *row) {
 }
 
 static GanStatus refuse_field(const Numbers *x, uint32_t column, Str field) {
+    enum { Shown = 60 }; // bytes: what is called .csv need not be text
     Str name = column < x->name.n ? x->name.at[column] : str_format(x->perm, "%u", column + 1);
+    name = str_sub(name, 0, Shown);
+    field = str_sub(field, 0, Shown);
     if (!field.len)
         return fail(GAN_ERR_INPUT, "line %u: column %.*s is empty", x->text.line, SARG(name));
     return fail(GAN_ERR_INPUT,
