@@ -491,10 +491,12 @@ static void check_orthogonal(Arena a, uint32_t rows, uint32_t columns, Dtype rea
     }
 }
 
-// Square matrices are the ill-conditioned ones; the last three are those iterated on as m m^T.
+// Square matrices are the ill-conditioned ones. Three are iterated on as m m^T; the last two have
+// rows enough to be orthogonalized in blocks.
 static void orthogonal_weights_are_orthogonal(void **state) {
-    static const uint32_t sides[][2] = {{8, 8},   {6, 20},  {20, 6},  {1, 4},   {64, 64},
-                                        {40, 48}, {32, 64}, {4, 200}, {200, 4}, {24, 320}};
+    static const uint32_t sides[][2] = {{8, 8},   {6, 20},   {20, 6},    {1, 4},
+                                        {64, 64}, {40, 48},  {32, 64},   {4, 200},
+                                        {200, 4}, {24, 320}, {202, 202}, {460, 202}};
     (void)state;
     for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {
         check_orthogonal(empty, sides[i][0], sides[i][1], DtF64, 1e-10);

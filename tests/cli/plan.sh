@@ -42,3 +42,13 @@ step { update D minimize mean(D(x)) using adam() }
 M
 "$ganc" plan deep.gan >text || fail 'ganc plan deep.gan'
 grep -Eq '^  D.attention.0 +deep.gan:3 +\[B, 8, 4, 4\] +1 +0 ' text || fail 'attention counts what its convolutions made'
+# Orthogonal initial weights take little more than the 2 n^2 N operations of a QR factorization (8.6 GFLOP here).
+cat >qr.gan <<'M'
+model qr
+data x : image(1, 64, 64) scale(-1, 1)
+net D(x: [1, 64, 64]) -> [] = x |> flatten |> dense(1024, init=orthogonal) |> dense(1) |> squeeze
+step { update D minimize mean(D(x)) using adam() }
+M
+"$ganc" plan qr.gan --json >json || fail 'ganc plan qr.gan'
+init=$(grep -o '"kind": "init"[^}]*"gflop": [0-9]*' json | sed 's/.* //')
+[ "$init" -ge 8 ] && [ "$init" -lt 13 ] || fail "orthogonal weights take $init GFLOP"
