@@ -53,7 +53,8 @@ dnnl_status_t dnn_matmul_desc(dnnl_engine_t e, const DnnShape *a, const DnnShape
 enum {
     DNN_STEPS = 19, // weights packed, rows gathered, 16 products, rows added up (dnn_taps.c)
     DNN_ARGS = 4,
-    DNN_STAGING = 3,
+    DNN_STAGING = 4,
+    DNN_COPIES = 3,             // the staging buffer of what one call copies for itself alone
     DNN_COLUMN_CHANNELS = 4096, // of a pixel summed on the stack
     DNN_AXES = 3,
 };
@@ -96,14 +97,16 @@ DnnLayoutRef dnn_desc_layout(DnnDesc desc, dnnl_query_t what);
 DnnLayoutRef dnn_keep_layout(Dnn *d, const DnnShape *s); // lives as long as d; NULL when refused
 dnnl_engine_t dnn_engine(const Dnn *d);
 bool dnn_has_matrix_unit(void); // bf16 products much faster than vectors make them
-// Memory for a copy of node `id` in `layout`, the same for all calls of a block that number its
-// axes alike: `from` is the value as the caller sees it, and two calls may see equal axes
-// exchanged. `form` tells copies apart that are more than a change of layout. `fresh`: the
-// caller's steps must fill it. NULL when memory is refused.
-void *dnn_copy_of(Dnn *d, uint32_t id, uint64_t form, DnnLayoutRef from, DnnLayoutRef layout,
-                  bool *fresh);
+// A tensor of the call being prepared alone, in the staging buffer DNN_COPIES.
+DnnTensor dnn_transient(Dnn *d, DnnLayoutRef layout);
+// A copy of node `id` in `layout`, the same for all calls of a block that number its axes alike:
+// `from` is the value as the caller sees it, and two calls may see equal axes exchanged. `form`
+// tells copies apart that are more than a change of layout. `fresh`: the caller's steps must fill
+// it. Where no other call could share it, it is transient.
+dnnl_status_t dnn_copy_of(Dnn *d, uint32_t id, uint64_t form, DnnLayoutRef from,
+                          DnnLayoutRef layout, DnnTensor *out, bool *fresh);
 // The copy of node `id` (lying at `from`) in layout `to`, made at most once per block; adds the
-// reorder when this is the first use. NULL in out->at when memory is refused.
+// reorder when this is the first use.
 dnnl_status_t dnn_pack(Dnn *d, DnnCall *call, uint32_t id, DnnTensor from, DnnLayoutRef to,
                        DnnTensor *out);
 // As a primitive likes them: `plain` itself, or memory of d's with the reorder from or to it still

@@ -194,7 +194,9 @@ static void shape_copied(const Product *d, Side side, DnnShape *s, DnnShape *loo
 typedef struct Operand {
     DnnShape shape, loose, packed;
     bool copied;
-    void *at;
+    void *at; // NULL: in a staging buffer
+    int staging;
+    size_t offset;
 } Operand;
 
 static Operand operand_of(const Product *d, Side side, void *at) {
@@ -210,12 +212,14 @@ static Operand operand_of(const Product *d, Side side, void *at) {
 static dnnl_status_t bring_in(Dnn *d, DnnCall *call, uint32_t id, Operand *o) {
     if (!o->copied)
         return dnnl_success;
-    DnnTensor from = {dnn_keep_layout(d, &o->loose), o->at, 0, 0}, to;
+    DnnTensor from = {dnn_keep_layout(d, &o->loose), o->at, 0, 0}, to = {0};
     DnnLayoutRef packed = dnn_keep_layout(d, &o->packed);
     if (!from.layout || !packed)
         return dnnl_unimplemented;
     dnnl_status_t s = dnn_pack(d, call, id, from, packed, &to);
     o->at = to.at;
+    o->staging = to.staging;
+    o->offset = to.offset;
     return s;
 }
 
@@ -223,7 +227,7 @@ static dnnl_status_t multiply(Dnn *d, DnnCall *call, DnnDesc desc, const Operand
     DnnTensor t[Sides];
     for (int i = 0; i < Sides; i++) {
         t[i] = (DnnTensor){dnn_keep_layout(d, &o[i].shape),
-                           i == SideOut && o[i].copied ? NULL : o[i].at, 0, 0};
+                           i == SideOut && o[i].copied ? NULL : o[i].at, o[i].staging, o[i].offset};
         if (!t[i].layout)
             return dnnl_unimplemented;
     }

@@ -26,7 +26,8 @@ typedef struct Axis { // one spatial axis
 typedef struct Phase { // one residue along every axis; leading ones are of extent 1 where there are
                        // fewer
     int64_t first[AXES], taps[AXES], before[AXES], grid[AXES];
-    void *weights; // [u.., o, c], in memory of its own
+    void *weights; // [u.., o, c]; NULL: in the staging buffer of copies,
+    size_t offset; // so far from its start
     size_t at;     // bytes from the start of the staging memory
 } Phase;
 
@@ -42,28 +43,28 @@ typedef struct Phases {
 // --- what runs -----------------------------------------------------------------------------------
 
 // The elements of one (o, phase), the channels of each side by side.
-static void spread_phase(const Phases *j, const Phase *f, int64_t o) {
+static void spread_phase(const Phases *j, const Phase *f, int64_t o, char *copies) {
     const Axis *a = j->axis;
     const int64_t *taps = f->taps, k = a[0].k * a[1].k * a[2].k;
     const size_t line = (size_t)j->c * j->size;
+    char *to = f->weights ? f->weights : copies + f->offset;
     for (int64_t u = 0; u < taps[0] * taps[1] * taps[2]; u++) {
         int64_t t0 = f->first[0] + a[0].s * (taps[0] - 1 - u / taps[2] / taps[1]);
         int64_t t1 = f->first[1] + a[1].s * (taps[1] - 1 - u / taps[2] % taps[1]);
         int64_t t2 = f->first[2] + a[2].s * (taps[2] - 1 - u % taps[2]);
         int64_t tap = (t0 * a[1].k + t1) * a[2].k + t2;
-        memcpy((char *)f->weights + (size_t)(u * j->o + o) * line,
+        memcpy(to + (size_t)(u * j->o + o) * line,
                (const char *)j->weights + (size_t)(o * k + tap) * line, line);
     }
 }
 
 static void spread(void *job, void *const staging[DNN_STAGING], int64_t round) {
     (void)round;
-    (void)staging;
     const Phases *j = job;
 #pragma omp parallel for schedule(static)
     for (int64_t o = 0; o < j->o; o++)
         for (int64_t i = 0; i < j->phases; i++)
-            spread_phase(j, &j->phase[i], o);
+            spread_phase(j, &j->phase[i], o, staging[DNN_COPIES]);
 }
 
 // Row `row` (sample and all axes but the last) of x, from the phases that hold its pixels.
@@ -172,7 +173,7 @@ typedef struct Made { // a phase's primitive and weights, before anything is add
     DnnDesc *desc;
     DnnLayoutRef plain; // of the weights as spread
     DnnTensor spread, packed;
-    bool fresh;
+    bool fresh, reordered;
 } Made;
 
 static bool make_desc(Dnn *d, const DnnConv *c, const Phases *j, const Phase *f, Made *out) {
@@ -186,19 +187,20 @@ static bool make_desc(Dnn *d, const DnnConv *c, const Phases *j, const Phase *f,
 
 static dnnl_status_t make_weights(Dnn *d, uint32_t weights, const Phases *j, Phase *f, Made *out) {
     DnnLayoutRef wanted = dnn_desc_layout(*out->desc, dnnl_query_weights_md);
-    void *at = dnn_copy_of(d, weights, form_of(j, f), wanted, wanted, &out->fresh);
-    out->packed = (DnnTensor){wanted, at, 0, 0};
-    out->spread = (DnnTensor){out->plain, at, 0, 0};
-    if (out->fresh && !dnnl_memory_desc_equal(out->plain, wanted))
-        out->spread.at = dnn_own(d, dnnl_memory_desc_get_size(out->plain));
+    dnnl_status_t s =
+        dnn_copy_of(d, weights, form_of(j, f), wanted, wanted, &out->packed, &out->fresh);
+    out->reordered = out->fresh && !dnnl_memory_desc_equal(out->plain, wanted);
+    if (s == dnnl_success)
+        out->spread = out->reordered ? dnn_transient(d, out->plain) : out->packed;
     f->weights = out->spread.at;
-    return at && f->weights ? dnnl_success : dnnl_out_of_memory;
+    f->offset = out->spread.offset;
+    return s;
 }
 
 static dnnl_status_t add_phase(Dnn *d, DnnCall *call, const Phases *j, const Phase *f,
                                const Made *m, DnnTensor x, DnnTensor y) {
     dnnl_status_t s = dnnl_success;
-    if (m->fresh && m->packed.at != m->spread.at)
+    if (m->reordered)
         s = dnn_add_reorder(d, call, m->spread, m->packed);
     DnnTensor to = {dnn_desc_layout(*m->desc, dnnl_query_dst_md), NULL, 0, f->at};
     if (j->phases == 1)

@@ -3,11 +3,15 @@
 // In: an anchor of a plan and the addresses of its operands. Out: a DnnCall, a short list of
 // primitives with their memories bound. Where a primitive prefers another layout of the weights
 // than the plan's, a reorder converts them at their first use in a block, and the block's other
-// uses share the result. All calls share one scratchpad and one staging buffer, as they run one
-// after another; both grow as calls are prepared.
+// uses share the result; what has one use is converted in a staging buffer. All calls share one
+// scratchpad and the staging buffers, as they run one after another; both grow as calls are
+// prepared.
 #include "dnn.h"
 
 #include <string.h>
+
+// Products whose copies of a value may be of one layout.
+typedef enum Kind { KindConv, KindConvDx, KindConvDw, KindDot, Kinds } Kind;
 
 typedef struct Packed { // a value in a layout some primitive wants
     uint32_t node, block;
@@ -32,9 +36,13 @@ struct Dnn {
     Arena arena;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
-    bool cache_only; // no value is stored, no memory bound
-    bool began;      // a call was begun and not finished
-    uint32_t block;  // calls being prepared belong to it; 0: none
+    bool cache_only;  // no value is stored, no memory bound
+    bool began;       // a call was begun and not finished
+    uint32_t block;   // calls being prepared belong to it, counted from 1; 0: none
+    uint32_t kind;    // of the product being prepared
+    size_t copied;    // bytes of DNN_COPIES that it has taken
+    uint32_t counted; // the block that `readers` is of; 0: none
+    uint8_t *readers; // [node][Kinds] products of the block that read it
     Shared scratched, staged[DNN_STAGING];
     void *scratch, *staging[DNN_STAGING]; // owned, made by dnn_ready
     VEC(Packed) packed;
@@ -276,9 +284,25 @@ static DnnLayoutRef copy_layout(Dnn *d, DnnLayoutRef from) {
     return dnn_layout_copy(from, l) == dnnl_success ? dnn_layout_ref(l) : NULL;
 }
 
-void *dnn_copy_of(Dnn *d, uint32_t id, uint64_t form, DnnLayoutRef from, DnnLayoutRef layout,
-                  bool *fresh) {
+DnnTensor dnn_transient(Dnn *d, DnnLayoutRef layout) {
+    size_t at = d->copied;
+    d->copied += (dnnl_memory_desc_get_size(layout) + 63) & ~(size_t)63;
+    return (DnnTensor){layout, NULL, DNN_COPIES, at};
+}
+
+// Products of different operations want different layouts.
+static bool has_one_reader(const Dnn *d, uint32_t id) {
+    return d->counted && d->counted == d->block && d->readers[id * Kinds + d->kind] == 1;
+}
+
+dnnl_status_t dnn_copy_of(Dnn *d, uint32_t id, uint64_t form, DnnLayoutRef from,
+                          DnnLayoutRef layout, DnnTensor *out, bool *fresh) {
     Packed *p = NULL;
+    if (has_one_reader(d, id)) {
+        *out = dnn_transient(d, layout);
+        *fresh = true;
+        return dnnl_success;
+    }
     for (uint32_t i = 0; i < d->packed.n && !p; i++) {
         Packed *q = &d->packed.at[i];
         if (q->node == id && q->form == form && dnnl_memory_desc_equal(q->from, from) &&
@@ -292,12 +316,13 @@ void *dnn_copy_of(Dnn *d, uint32_t id, uint64_t form, DnnLayoutRef from, DnnLayo
         made.layout = copy_layout(d, layout);
         made.at = dnn_own(d, dnnl_memory_desc_get_size(layout));
         if (!made.from || !made.layout || !made.at)
-            return NULL;
+            return dnnl_out_of_memory;
         p = vec_add(&d->arena, &d->packed);
         *p = made;
     }
     p->block = d->block;
-    return p->at;
+    *out = (DnnTensor){layout, p->at, 0, 0};
+    return dnnl_success;
 }
 
 dnnl_status_t dnn_pack(Dnn *d, DnnCall *call, uint32_t id, DnnTensor from, DnnLayoutRef to,
@@ -306,10 +331,8 @@ dnnl_status_t dnn_pack(Dnn *d, DnnCall *call, uint32_t id, DnnTensor from, DnnLa
     if (dnnl_memory_desc_equal(from.layout, to))
         return dnnl_success;
     bool fresh;
-    *out = (DnnTensor){to, dnn_copy_of(d, id, 0, from.layout, to, &fresh), 0, 0};
-    if (!out->at)
-        return dnnl_out_of_memory;
-    return fresh ? dnn_add_reorder(d, call, from, *out) : dnnl_success;
+    dnnl_status_t s = dnn_copy_of(d, id, 0, from.layout, to, out, &fresh);
+    return s == dnnl_success && fresh ? dnn_add_reorder(d, call, from, *out) : s;
 }
 
 dnnl_status_t dnn_own_packed(Dnn *d, DnnLayoutRef wanted, DnnTensor plain, DnnTensor *out) {
@@ -336,12 +359,45 @@ static void forget_copies(Dnn *d) {
         d->packed.at[i].block = 0;
 }
 
+static uint32_t kind_of(const Graph *g, uint32_t id) {
+    Op op = (Op)graph_node(g, id)->op;
+    return op == OpConv     ? KindConv
+           : op == OpConvDx ? KindConvDx
+           : op == OpConvDw ? KindConvDw
+                            : KindDot;
+}
+
+// Of all products of the block, before the first of them is prepared.
+static void count_readers(Dnn *d, const Plan *p) {
+    const Graph *g = &p->func->g;
+    const Section *s = &p->section.at[d->block - 1];
+    size_t n = (size_t)g->node.n * Kinds;
+    if (!d->readers)
+        d->readers = arena_array(&d->arena, uint8_t, n);
+    memset(d->readers, 0, n);
+    for (uint32_t i = s->first; i < s->first + s->n; i++) {
+        const Region *r = &p->region.at[p->launch.at[i].region];
+        uint32_t id = r->node.at[0];
+        if (r->kind != RegionCall || node_family(g, id) != FamilyProduct)
+            continue;
+        for (uint32_t k = 0; k < 2; k++) {
+            uint8_t *readers = &d->readers[node_in(g, id, k) * Kinds + kind_of(g, id)];
+            *readers += *readers < UINT8_MAX;
+        }
+    }
+    d->counted = d->block;
+}
+
 static GanStatus prepare(void *user) {
     Preparing *p = user;
     Dnn *d = p->dnn;
     if (d->began)
         forget_copies(d);
     d->began = true;
+    if (d->counted != d->block)
+        count_readers(d, p->plan);
+    d->kind = kind_of(&p->plan->func->g, p->node);
+    d->copied = 0;
     DnnCall *call = arena_new(&d->arena, DnnCall);
     bool done = false;
     Op op = (Op)graph_node(&p->plan->func->g, p->node)->op;

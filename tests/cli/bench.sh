@@ -27,3 +27,16 @@ launches=$(sed -n 's/.*"launches_per_step": \([0-9]*\).*/\1/p' out)
 expect 0 bench tiny.gan --batch 64 --steps 20 --threads 1 --json
 us=$(sed -n 's/.*"launch_us": \([0-9.e-]*\).*/\1/p' out)
 awk "BEGIN { exit !($us > 0 && $us < 1000) }" || fail "a launch costs $us us"
+# What products rearrange of weights that nothing else reads goes through one buffer: a process is not much larger than
+# the plan. Six convolutions of 15 MB of weights each, with their gradients.
+cat >wide.gan <<'M'
+model wide
+data x : image(3, 8, 8) scale(-1, 1)
+fn layer(x) = x |> conv(384, k=5, pad=2) |> relu
+net D(x: [3, 8, 8]) -> [] = x |> layer |> layer |> layer |> layer |> layer |> layer |> flatten |> dense(1) |> squeeze
+step { update D minimize mean(D(x)) using sgd() }
+M
+expect 0 bench wide.gan --batch 1 --first-launch --steps 1
+planned=$("$(dirname -- "$ganrun")/ganc" plan wide.gan --batch 1 --json | sed -n 's/.*"peak_bytes": \([0-9]*\).*/\1/p')
+measured=$(sed -n 's/^first-launch [0-9.]* //p' out)
+[ "$measured" -lt $((planned * 2)) ] || fail "the plan has $planned bytes, the process $measured"
