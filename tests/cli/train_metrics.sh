@@ -12,7 +12,7 @@ says '^step 4: fakes kid of 16 by seen.gan [-0-9.e]*, the best so far$'
 [ "$(measured run | cut -d' ' -f1 | tr '\n' ' ')" = '4 8 9 ' ] || fail "measured: $(cat run/log.jsonl)"
 measured run | while read -r step value best; do
     expect 0 eval run --step "$step" --features seen.gan --metric kid --count 16 --json
-    prints "\"made\": $value,"
+    prints "\"generated\": $value,"
 done
 measured run | awk '!n++ || $2 < least { least = $2; best = $1 } $3 != best { exit 1 }' || fail "another is best: $(measured run)"
 expect 0 report run
@@ -99,14 +99,14 @@ says '^step 2: fakes kid of 16 by told.gan size=8 F=f1.safetensors '
 of_one=$(measured told | tail -1 | cut -d' ' -f2)
 for words in '-s features.size=8 --weights features.F=f1.safetensors' '-s size=8 --weights F=f1.safetensors'; do
     expect 0 eval told $told $words --json
-    prints "\"made\": $of_one,"
+    prints "\"generated\": $of_one,"
 done
 expect 0 train told --steps 3                # options are stored in its folder
 says '^step 3: fakes kid of 16 by told.gan size=8 F=f1.safetensors '
 expect 0 train told --steps 4 --weights features.F=f2.safetensors
 says '^step 4: fakes kid of 16 by told.gan size=8 F=f2.safetensors '
 expect 0 eval told $told -s size=8 --weights F=f1.safetensors --json
-grep -q "\"made\": $(measured told | tail -1 | cut -d' ' -f2)," out && fail 'other weights give the same features'
+grep -q "\"generated\": $(measured told | tail -1 | cut -d' ' -f2)," out && fail 'other weights give the same features'
 expect 0 train told --steps 5 --features seen.gan
 says '^step 5: fakes kid of 16 by seen.gan '
 refused 2 's is fixed once a run has begun'     ganrun train told -s lr=1
