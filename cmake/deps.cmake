@@ -11,6 +11,7 @@ endif()
 
 function(gan_need name module)
     pkg_check_modules(${name} REQUIRED IMPORTED_TARGET ${module})
+    set_property(GLOBAL PROPERTY gan_needs_${name} ON)
 endfunction()
 set(GAN_WITHOUT "" CACHE STRING "Optional libraries to leave out though they are there, as named below: HDF5;JPEG;...")
 function(gan_want name module cost)
@@ -33,6 +34,8 @@ function(gan_late target name)
     if(NOT described MATCHES "SONAME +([^\n ]+)")
         message(FATAL_ERROR "${file}: no shared library with a name")
     endif()
+    get_property(needed GLOBAL PROPERTY gan_needs_${name} SET)
+    set_property(GLOBAL APPEND PROPERTY gan_late_files_${needed} ${file}) # for package.cmake
     target_compile_definitions(${target} PRIVATE "${name}_FILES=\"${CMAKE_MATCH_1}\",\"${file}\"")
     target_include_directories(${target} SYSTEM PUBLIC
         $<TARGET_PROPERTY:PkgConfig::${name},INTERFACE_INCLUDE_DIRECTORIES>)

@@ -5,8 +5,9 @@ if(GAN_PORTABLE)
 endif()
 include(GNUInstallDirs)
 install(TARGETS ganc ganrun RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
 if(TARGET gan_mpi)
-    install(TARGETS gan_mpi LIBRARY DESTINATION lib/gan)    # where runtime/job/ranks.c looks, from bin
+    install(TARGETS gan_mpi LIBRARY DESTINATION lib/gan COMPONENT mpi)    # where runtime/job/ranks.c looks, from bin
 endif()
 
 # written(PROGRAM KIND NAME FOLDER): what `PROGRAM completion KIND` writes, installed as FOLDER/NAME.

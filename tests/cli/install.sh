@@ -1,5 +1,5 @@
 #!/bin/sh
-# install.sh - `cmake --install`: programs that run from there, manual pages, shell completion.
+# install.sh - `cmake --install` and the Debian package: programs that run from there, manual pages, shell completion.
 . "$(dirname -- "$0")/lib.sh"
 command -v cmake >/dev/null || { echo 'SKIPPED: no cmake'; exit 0; }
 cmake --install "$(dirname -- "$ganrun")" --prefix "$work/there" >out 2>err || fail 'cmake --install'
@@ -25,6 +25,19 @@ done
 [ ! -e "$(dirname -- "$ganrun")/libgan_mpi.so" ] || exists there/lib/gan/libgan_mpi.so
 "$ganrun" doctor | grep '  MPI' >want || :
 there/bin/ganrun doctor | grep '  MPI' | cmp - want || fail 'MPI is not found from there'
+
+# The Debian package has the same files, and asks for the libraries that are loaded when first called.
+if command -v cpack >/dev/null && command -v dpkg-shlibdeps >/dev/null; then
+    cpack --config "$(dirname -- "$ganrun")/CPackConfig.cmake" -B "$work/package" >out 2>err || fail 'cpack'
+    for package in package/gan*.deb; do
+        dpkg-deb -x "$package" root
+        dpkg-deb -f "$package" Package Depends
+    done >fields
+    grep -q '^Depends:.* libarchive13' fields || fail "no libarchive: $(cat fields)"
+    (cd there && find . ! -type d) | sed 's/^\.//' | sort >want
+    (cd root/usr && find . ! -type d) | sed 's/^\.//' | sort | cmp - want || fail 'the package has other files'
+    root/usr/bin/ganc --version | grep -q "^ganc " || fail 'ganc of the package'
+fi
 
 # Completions of fish; zsh accepts the function.
 if command -v fish >/dev/null; then
