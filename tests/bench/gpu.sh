@@ -1,17 +1,19 @@
 #!/bin/sh
-# tests/bench/gpu.sh [STAGE...] [--only WORD] [--out FILE] [--minutes N] [--again]: measures a machine with a card, in
-# several sessions. Stages, all in this order by default:
-#   look     ganrun doctor
-#   devices  the conformance suite that ref and cpu pass
-#   verify   every reference case in f32, TF32 off; one that fails again launch by launch, which names the kernel
-#   memory   compute-sanitizer on a short run, if installed
-#   race     ganrun against PyTorch: every model at its published batch and at $LARGEST, f32 (TF32) and bf16, PyTorch eager,
-#            compiled and compiled with CUDA graphs
+# tests/bench/gpu.sh [STAGE...] [--only WORD] [--out FILE] [--minutes N] [--again]: what there is to ask of a machine with a
+# GPU, the most telling first, in several sessions. Stages, all in this order by default:
+#   doctor       ganrun doctor
+#   conformance  the conformance suite that ref and cpu pass
+#   verify       every reference case in f32, TF32 off, the smallest first; one that fails again launch by launch, which names
+#                the kernel; and a few cases without cuDNN, on our own kernels
+#   bench        ganrun and PyTorch, f32 (TF32) and bf16: every model at its published batch and at a large one, PyTorch eager,
+#                compiled with CUDA graphs, compiled, channels-last
+#   sanitizer    compute-sanitizer on a short run of our own kernels
 # Results are appended to FILE (docs/measurements/gpu.tsv), one line an item, as they come; all output goes to FILE.log.
-# Failures do not end it. An item that has a line is not repeated (--again: unless it failed), and nothing starts after N
-# minutes (9): the same command continues where the last one stopped, and ends with 0 when nothing is left. --only takes a
-# model or a case. It runs in a checkout and in the folder of the portable archive (cmake --preset portable). GANRUN,
-# DEVICE_TEST name the programs, PYTHON the python3 that has PyTorch. STEPS=20 LARGEST=256 TIMEOUT=300 (s, an item).
+# Failures do not end it. Nothing starts after N minutes (9). Of these each stage has a share, after which it starts nothing
+# more until all others have had theirs. An item that has a line is not repeated (--again: unless it failed): the same command
+# continues where the last one stopped, and ends with 0 when nothing is left. --only takes a model or a case. It runs in a
+# checkout and in the folder of the portable archive (cmake --preset portable). GANRUN, DEVICE_TEST name the programs, PYTHON
+# the python3 that has PyTorch. STEPS=20 TIMEOUT=300 (s, an item).
 set -eu
 here=$(CDPATH="" cd -- "$(dirname -- "$0")" && pwd)
 if [ -x "$here/../ganrun" ]; then # the archive
@@ -22,12 +24,12 @@ else
     programs=build suite=build/tests/device_test reference=tests/reference
 fi
 ganrun=${GANRUN:-$programs/ganrun} suite=${DEVICE_TEST:-$suite} python=${PYTHON:-python3}
-steps=${STEPS:-20} largest=${LARGEST:-256} longest=${TIMEOUT:-300}
-usage='usage: tests/bench/gpu.sh [look|devices|verify|memory|race]... [--only WORD] [--out FILE] [--minutes N] [--again]'
+steps=${STEPS:-20} longest=${TIMEOUT:-300} sanitizer=${SANITIZER:-compute-sanitizer}
+usage='usage: tests/bench/gpu.sh [doctor|conformance|verify|bench|sanitizer]... [--only WORD] [--out FILE] [--minutes N] [--again]'
 stages='' only='' out=docs/measurements/gpu.tsv minutes=9 again=
 while [ $# -gt 0 ]; do
     case $1 in
-    look | devices | verify | memory | race) stages="$stages $1" ;;
+    doctor | conformance | verify | bench | sanitizer) stages="$stages $1" ;;
     --only) only=$2; shift ;;
     --out) out=$2; shift ;;
     --minutes) minutes=$2; shift ;;
@@ -41,10 +43,12 @@ mkdir -p "$(dirname -- "$out")"
 now() { date +%s; }
 end=$(($(now) + minutes * 60))
 
-# Libraries that came with PyTorch, for machines that have no others.
+# Libraries that came with PyTorch, for machines that have no others; and the same without cuDNN.
 came=$("$python" -c 'import glob, sys; print(":".join(d for p in sys.path for d in sorted(glob.glob(p + "/nvidia/*/lib"))))' 2>/dev/null) || came=
 LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$came
-export LD_LIBRARY_PATH
+own=$(printf '%s' "$LD_LIBRARY_PATH" | tr ':' '\n' | grep -v /cudnn/ | paste -s -d : -) || own=
+PATH=$PATH:/usr/local/cuda/bin
+export LD_LIBRARY_PATH PATH
 
 "$ganrun" doctor >"$out.said" 2>&1 || :
 card=$(sed -n 's/.*NVIDIA driver *CUDA [0-9.]*, [0-9]* cards*: \(.*\), compute capability.*/\1/p' "$out.said")
@@ -54,18 +58,26 @@ if [ -z "$card" ]; then
     exit 3
 fi
 [ -s "$out" ] || printf 'date\tcard\tmodel\tbatch\tprecision\twho\tstep_ms\tdetail\n' >"$out"
+before=$(wc -l <"$out") # lines of earlier sessions
 trap 'rm -f "$out.said" "$out.err" "$out.late"' EXIT
-rm -f "$out.late"
 
 # --- items ---
 
 known() { # MODEL BATCH PRECISION WHO: done on this card already
-    awk -F '\t' -v c="$card" -v m="$1" -v b="$2" -v p="$3" -v w="$4" -v again="$again" \
-        '$2 == c && $3 == m && $4 == b && $5 == p && $6 == w && !(again && $8 ~ /^failed/) { found = 1 } END { exit !found }' "$out"
+    awk -F '\t' -v c="$card" -v m="$1" -v b="$2" -v p="$3" -v w="$4" -v again="$again" -v before="$before" \
+        '$2 == c && $3 == m && $4 == b && $5 == p && $6 == w && !(again && NR <= before && $8 ~ /^failed/) { found = 1 }
+         END { exit !found }' "$out"
+}
+failed() { # MODEL BATCH PRECISION WHO
+    awk -F '\t' -v c="$card" -v m="$1" -v b="$2" -v p="$3" -v w="$4" \
+        '$2 == c && $3 == m && $4 == b && $5 == p && $6 == w { f = $8 ~ /^failed/ } END { exit !f }' "$out"
 }
 wanted() { [ -z "$only" ] || [ "$only" = "$1" ]; }
 note() { # MODEL BATCH PRECISION WHO MS DETAIL
     printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$(date -u +%F)" "$card" "$@" | tee -a "$out"
+}
+without() { # WHAT WHY: an item of its own
+    known - 0 - "$1" || note - 0 - "$1" - "$2"
 }
 # MODEL BATCH PRECISION WHO COMMAND...: runs it once. True: it went well, and what it printed is in $out.said. Its last words are
 # the line of what fails.
@@ -73,12 +85,12 @@ item() {
     m=$1 b=$2 p=$3 w=$4; shift 4
     known "$m" "$b" "$p" "$w" && return 1
     left=$((end - $(now)))
-    if [ "$left" -lt 5 ]; then
+    if [ "$left" -lt 5 ] || [ "$(now)" -ge "$until" ]; then
         touch "$out.late"
         return 1
     fi
     code=0
-    timeout "$((left < longest ? left : longest))" "$@" >"$out.said" 2>"$out.err" </dev/null || code=$?
+    timeout -k 10 "$((left < longest ? left : longest))" "$@" >"$out.said" 2>"$out.err" </dev/null || code=$?
     { printf '==== %s %s %s %s: exit code %s: %s\n' "$m" "$b" "$p" "$w" "$code" "$*"; cat "$out.said" "$out.err"; } >>"$out.log"
     [ "$code" != 0 ] || return 0
     if [ "$code" = 124 ] && [ "$left" -lt "$longest" ]; then # it had too little time: another sitting's
@@ -92,38 +104,35 @@ field() { sed -n "s/.*\"$1\": *\\([0-9.e+-]*\\).*/\\1/p" "$out.said"; }
 
 # --- stages ---
 
-look() {
+doctor() {
     item - 0 - doctor "$ganrun" doctor || return 0
     note - 0 - doctor - "$(tr -s ' \n' ' ' <"$out.said" | cut -c1-600)"
+    { nvidia-smi && ldd "$ganrun"; } >>"$out.log" 2>&1 || :
 }
 
-devices() {
+conformance() {
     item - 0 f32 device_test "$suite" || return 0
     note - 0 f32 device_test - "$(grep -h 'PASSED' "$out.said" "$out.err" | tail -n 1)"
 }
 
-verify() {
-    for case in "$reference"/*.json; do
-        name=$(basename "$case" .json)
-        wanted "$name" || continue
-        model=$(sed -n 's/.*"model": *"\([a-z0-9_]*\)".*/\1/p' "$case" | head -n 1)
-        text=models/$model.gan
-        [ ! -e "$reference/$model.gan" ] || text=$reference/$model.gan
-        if item "$name" 0 f32 verify "$ganrun" verify "$text" "$case" --device cuda --tf32 off; then
-            note "$name" 0 f32 verify - "$(tail -n 1 "$out.said")"
-        elif awk -F '\t' -v m="$name" '$3 == m && $6 == "verify" && $8 ~ /^failed/ { f = 1 } END { exit !f }' "$out"; then
-            item "$name" 0 f32 verify-launches "$ganrun" verify "$text" "$case" --device cuda --tf32 off --no-graph || continue
-            note "$name" 0 f32 verify-launches - "$(tail -n 1 "$out.said")"
-        fi
-    done
+checked() { # CASE WHO COMMAND...: a reference case
+    name=$1 who=$2; shift 2
+    model=$(sed -n 's/.*"model": *"\([a-z0-9_]*\)".*/\1/p' "$reference/$name.json" | head -n 1)
+    text=models/$model.gan
+    [ ! -e "$reference/$model.gan" ] || text=$reference/$model.gan
+    item "$name" 0 f32 "$who" "$@" "$text" "$reference/$name.json" --device cuda --tf32 off || return 0
+    note "$name" 0 f32 "$who" - "$(tail -n 1 "$out.said")"
 }
-
-memory() {
-    command -v "${SANITIZER:-compute-sanitizer}" >/dev/null || return 0
-    for tool in memcheck racecheck synccheck; do
-        item d2gan_ring 0 f32 "$tool" "${SANITIZER:-compute-sanitizer}" --tool "$tool" --error-exitcode 9 "$ganrun" verify \
-            models/d2gan_ring.gan "$reference/d2gan_ring.json" --device cuda --no-graph || continue
-        note d2gan_ring 0 f32 "$tool" - "$(grep -h 'ERROR SUMMARY\|RACECHECK SUMMARY' "$out.said" "$out.err" | tail -n 1)"
+verify() {
+    # shellcheck disable=SC2045 # the names are ours
+    for case in $(ls -Sr "$reference"/*.json); do
+        case=$(basename "$case" .json)
+        wanted "$case" || continue
+        checked "$case" verify "$ganrun" verify
+        ! failed "$case" 0 f32 verify || checked "$case" verify-launches "$ganrun" verify --no-graph
+    done
+    for case in d2gan_ring dcgan_intended wgan_gp_published aae3d; do
+        ! wanted "$case" || checked "$case" verify-own env LD_LIBRARY_PATH="$own" "$ganrun" verify
     done
 }
 
@@ -143,38 +152,85 @@ theirs() { # WHO MODEL BATCH PRECISION FLAGS...
         --device cuda --batch "$batch" --steps "$steps" --warmup 5 $flag "$@" || return 0
     note "$model" "$batch" "$precision" "$who" "$(sed -n 's/.*median_ms=\([0-9.]*\).*/\1/p' "$out.said")" "$(tail -n 1 "$out.said")"
 }
-against() { # MODEL BATCH OPTIONS...
-    with=$1 of=$2; shift 2
-    for real in f32 bf16; do
-        ours "$with" "$of" "$real" "$@"
-        theirs eager "$with" "$of" "$real"
-        [ "$with" = cyclegan ] || theirs eager-nhwc "$with" "$of" "$real" --channels-last
-        theirs compiled "$with" "$of" "$real" --compile
-        theirs compiled-graphs "$with" "$of" "$real" --compile --cudagraphs
+measure() { # WHO PRECISION MODEL BATCH OPTIONS...
+    by=$1 real=$2 of=$3 at=$4; shift 4
+    case $by in
+    ganrun) ours "$of" "$at" "$real" "$@" ;;
+    eager) theirs eager "$of" "$at" "$real" ;;
+    eager-nhwc) [ "$of" = cyclegan ] || theirs eager-nhwc "$of" "$at" "$real" --channels-last ;;
+    compiled) theirs compiled "$of" "$at" "$real" --compile ;;
+    compiled-graphs) theirs compiled-graphs "$of" "$at" "$real" --compile --cudagraphs ;;
+    esac
+}
+bench() {
+    torch=1
+    "$python" -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("torch") is None)' 2>/dev/null || torch=
+    [ "$torch" ] || without torch "PyTorch is not found by $python"
+    while read -r which precision whos; do
+        while read -r row published large options; do
+            wanted "$row" || continue
+            for who in $whos; do
+                [ "$who" = ganrun ] || [ "$torch" ] || continue
+                # shellcheck disable=SC2086 # options are words
+                measure "$who" "$precision" "$row" "$([ "$which" = published ] && echo "$published" || echo "$large")" $options
+            done
+        done <<MODELS
+$models
+MODELS
+    done <<ORDER
+published f32 ganrun eager
+published bf16 ganrun eager
+published f32 compiled-graphs
+published bf16 compiled-graphs
+large f32 ganrun eager compiled-graphs
+large bf16 ganrun eager compiled-graphs
+published f32 compiled eager-nhwc
+published bf16 compiled eager-nhwc
+large f32 compiled eager-nhwc
+large bf16 compiled eager-nhwc
+ORDER
+}
+# model, published batch, a large one, our options (those of the PyTorch program's BENCH)
+models='dcgan      32  256  -s mode=intended
+wgan_gp    32  256  -s mode=published
+d2gan_ring 512 4096
+sngan      32  256  -s mode=intended
+cyclegan   1   8
+cosmogan   64  256  -s mode=published
+aae3d      32  256
+d3gan      32  256  -s variant=single'
+
+sanitizer() {
+    command -v "$sanitizer" >/dev/null || { without sanitizer "$sanitizer is not found"; return 0; }
+    for tool in memcheck racecheck synccheck; do
+        for case in d2gan_ring dcgan_intended; do
+            checked "$case" "$tool" env LD_LIBRARY_PATH="$own" "$sanitizer" --tool "$tool" --error-exitcode 9 "$ganrun" verify --no-graph
+        done
     done
 }
-race() {
-    # model, published batch, our options (those of the PyTorch program's BENCH)
-    while read -r row size options; do
-        wanted "$row" || continue
-        # shellcheck disable=SC2086 # options are words
-        against "$row" "$size" $options
-        # shellcheck disable=SC2086
-        [ "$size" -ge "$largest" ] || against "$row" "$largest" $options
-    done <<'TABLE'
-dcgan      32  -s mode=intended
-sngan      32  -s mode=intended
-wgan_gp    32  -s mode=published
-d3gan      32  -s variant=single
-d2gan_ring 512
-aae3d      32
-cosmogan   64  -s mode=published
-cyclegan   1
-TABLE
-}
 
-for stage in ${stages:-look devices verify memory race}; do
-    "$stage"
-done
-[ ! -e "$out.late" ] || echo "gpu.sh: $minutes minutes are over and not all is done: the same command again goes on from here" >&2
-[ ! -e "$out.late" ] || exit 4
+# --- all of them ---------------------------------------------------------------------------------
+
+share() { # STAGE: of the time, in percent
+    case $1 in
+    doctor) echo 5 ;;
+    conformance) echo 10 ;;
+    verify) echo 35 ;;
+    bench) echo 40 ;;
+    sanitizer) echo 10 ;;
+    esac
+}
+all() { # WHETHER in shares
+    rm -f "$out.late"
+    for stage in ${stages:-doctor conformance verify bench sanitizer}; do
+        until=$end
+        [ -z "$1" ] || until=$(($(now) + minutes * 60 * $(share "$stage") / 100))
+        "$stage"
+    done
+}
+all shares
+[ ! -e "$out.late" ] || all '' # the rest, in what time is left
+[ ! -e "$out.late" ] || {
+    echo "gpu.sh: $minutes minutes are over and not all is done: the same command again goes on from here" >&2
+    exit 4
+}

@@ -1,5 +1,6 @@
 #!/bin/sh
-# gpu_bench.sh - tests/bench/gpu.sh with mock programs: it continues after failures, repeats nothing, and stops in time.
+# gpu_bench.sh - tests/bench/gpu.sh with mock programs: it continues after failures, repeats nothing, stops in time, and gives
+# every stage a share of the time.
 . "$(dirname -- "$0")/lib.sh"
 cat >ganrun <<'END'
 #!/bin/sh
@@ -8,29 +9,39 @@ case $1 in
 doctor) echo '  NVIDIA driver CUDA 13.0, 1 card: Pretended 9000, compute capability 9.0, 80.0 GiB' ;;
 verify)
     case "$*" in
-    *sngan_intended*--no-graph) echo 'cuda: an error at model.gan:5' >&2; exit 1 ;;
+    *--no-graph*sngan_intended*) echo 'cuda: an error at model.gan:5' >&2; exit 1 ;;
     *sngan_intended*) echo 'cuda: an error' >&2; exit 1 ;;
     esac
     echo 'all 12 checks hold' ;;
 bench) echo '{"step_ms": 1.25, "step_ms_p90": 1.5, "launches_per_step": 150}' ;;
 esac
 END
-sed -i "s,>>calls,>>$work/calls," ganrun
+sed -i "s,>>calls,>>$work/calls; echo >>$work/ran," ganrun
 cat >python <<'END'
 #!/bin/sh
 case "$*" in
+*find_spec*) [ ! -e "$(dirname -- "$0")/no_torch" ] ;;
 *--compile*) echo 'no compiler' >&2; exit 1 ;;
 *bench.py*) echo 'case median_ms=2.5 rest' ;;
 esac
 END
 printf '#!/bin/sh\necho "[  PASSED  ] 3 test(s)."\n' >suite
 printf '#!/bin/sh\necho "========= ERROR SUMMARY: 0 errors"\n' >sanitizer
-chmod +x ganrun suite python sanitizer
+mkdir clock
+cat >clock/date <<END # every call of ganrun takes half a minute
+#!/bin/sh
+case \$1 in
++%s) echo \$((30 * \$(wc -l <$work/ran))) ;;
+*) echo 2026-01-01 ;;
+esac
+END
+chmod +x ganrun suite python sanitizer clock/date
 gpu() {
     code=0
-    GANRUN=$work/ganrun DEVICE_TEST=$work/suite PYTHON=$work/python SANITIZER=$work/sanitizer \
+    PATH=$with$PATH GANRUN=$work/ganrun DEVICE_TEST=$work/suite PYTHON=$work/python SANITIZER=$work/sanitizer \
         sh "$here/../bench/gpu.sh" --out "$work/card.tsv" "$@" >out 2>err || code=$?
 }
+with=
 line() { awk -F '\t' -v m="$1" -v p="$2" -v w="$3" '$3 == m && $5 == p && $6 == w { print $7, $8 }' card.tsv; }
 
 gpu --minutes 0                                     # nothing starts, and the output says so
@@ -44,7 +55,8 @@ gpu
 [ "$(line dcgan_intended f32 verify)" = '- all 12 checks hold' ] || fail 'line of a case that passes'
 [ "$(line sngan_intended f32 verify)" = '- failed (1): cuda: an error' ] || fail 'line of a case that fails'
 [ "$(line sngan_intended f32 verify-launches)" = '- failed (1): cuda: an error at model.gan:5' ] || fail 'launch by launch'
-[ "$(line d2gan_ring f32 memcheck)" = '- ========= ERROR SUMMARY: 0 errors' ] || fail 'memcheck'
+[ "$(line wgan_gp_published f32 verify-own)" = '- all 12 checks hold' ] || fail 'line of a case without cuDNN'
+[ "$(line dcgan_intended f32 memcheck)" = '- ========= ERROR SUMMARY: 0 errors' ] || fail 'memcheck'
 line dcgan bf16 ganrun | grep -q '^1.25 p90 1.5, launches 150' || fail 'line of ganrun'
 line wgan_gp f32 eager | grep -q '^2.5 ' || fail 'line of PyTorch'
 line cyclegan f32 compiled | grep -q 'failed (1): no compiler' || fail 'line of PyTorch that fails'
@@ -59,6 +71,26 @@ gpu
 rm calls
 gpu verify --again
 [ "$(grep -c verify calls)" = 2 ] || fail "not exactly the failed items were repeated: $(cat calls)"
+
+# At half a minute each nine minutes are too few for the cases of verify: bench has its turn in the same session.
+rm card.tsv
+with=$work/clock:
+gpu
+[ "$code" = 4 ] || fail "too little time: exit code $code"
+awk -F '\t' '$6 ~ /^verify/ { last = NR } $6 == "ganrun" && !bench { bench = NR } END { exit !(bench && bench < last) }' card.tsv ||
+    fail "bench waited for all of verify: $(cut -f 3-6 card.tsv)"
+lines=$(wc -l <card.tsv)
+gpu --again
+[ "$(wc -l <card.tsv)" -gt "$lines" ] || fail 'a second session did not go on'
+[ "$(cut -f 2-6 card.tsv | grep -v 'sngan_intended\|compiled' | sort | uniq -d | wc -l)" = 0 ] || fail 'an item was repeated'
+with=
+
+rm card.tsv
+: >no_torch
+gpu bench
+[ "$code" = 0 ] || fail "without PyTorch: exit code $code"
+line - - torch | grep -q 'PyTorch is not found' || fail 'nothing says that PyTorch is missing'
+[ -z "$(line dcgan f32 eager)" ] || fail 'PyTorch was started though it is missing'
 gpu --what
 [ "$code" = 2 ] || fail 'an unknown option'
 printf '#!/bin/sh\n' >ganrun
