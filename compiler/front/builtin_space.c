@@ -209,8 +209,11 @@ static void warn_of_pair(Elab *e, Value pad, const ConvGeom *c, const Type *w) {
         c->before[0] == c->after[0])
         return;
     long long a = c->before[0], b = c->after[0];
-    diag(e->f, DiagW0907, here(e), a, b, (long long)w->dim[2], (long long)w->dim[3]);
-    diag_help(e->f, "one for each axis is pad=[[%lld, %lld], [%lld, %lld]]", a, a, b, b);
+    diag(e->f, DiagW0907, here(e), a, b, a, b, (long long)w->dim[2], (long long)w->dim[3]);
+    diag_help(e->f,
+              "PyTorch's padding=(%lld, %lld) is pad=[[%lld, %lld], [%lld, %lld]]; if the first is "
+              "meant, write pad=[[%lld, %lld], [%lld, %lld]]",
+              a, b, a, a, b, b, a, b, a, b);
 }
 
 // in: stride, pad, dilation, groups. w is [out, in/groups, k...], of the adjoint [in, out/groups,

@@ -294,8 +294,8 @@ bool want_extents(Elab *e, Value v, const char *who, Type *out) {
 static void help_operand(Elab *e, Value v) {
     double number;
     if (v.kind == KindList)
-        diag_help(e->f, "take an element, v[0], unpack it: a, b = v, add the elements up: sum(v), "
-                        "or join lists: [...v, ...w]");
+        diag_help(e->f, "take an element, v[0], or unpack it: a, b = v; sum(v) adds the elements "
+                        "up, mean(stack(v), axis(0)) averages them, [...v, ...w] joins lists");
     else if (v.kind == KindNone)
         diag_help(
             e->f,
@@ -309,6 +309,13 @@ static void help_operand(Elab *e, Value v) {
         diag_help(e->f, "its first arguments are options: x |> f applies it, or f()(x)");
     else if (v.kind == KindFn || v.kind == KindBuiltin || v.kind == KindNet)
         diag_help(e->f, "call it with its tensor: f(x)");
+}
+
+// The function or operator that is being evaluated, as the user wrote it.
+static const char *callee(Elab *e) {
+    Str text = here(e).file ? span_text(e->f, here(e)) : STR("");
+    bool word = text.len && str_find(text, ' ') == text.len && str_find(text, '\n') == text.len;
+    return word ? str_format(e->perm, "`%.*s`", SARG(text)).ptr : "an operand";
 }
 
 bool want_tensor(Elab *e, Value v, Val *out) {
@@ -353,7 +360,7 @@ bool want_tensor(Elab *e, Value v, Val *out) {
         break;
     }
     if (!poisoned(v)) {
-        expected(e, "a tensor or a number", "an operand", v);
+        expected(e, "a tensor or a number", callee(e), v);
         help_operand(e, v);
     }
     return false;
