@@ -81,11 +81,12 @@ static const struct {
      {{3.65760355461442, 1.64993965750742}, {3.98530731424186, 1.58421518288356}},
      1e-7},
     {"sagan.gan",
-     "size=16 at=8 nz=5 wide=2 kinds=3 power=60",
+     "size=16 attn=8 nz=5 wide=2 kinds=3 n_power_iterations=60",
      {{3.75789444366817, -2.68715270177351}, {2.77738522577319, -1.55970166432784}},
      1e-5}, // u and v are constants after the power iterations
     {"biggan.gan",
-     "levels=[2,1] at=4 part=3 wide=2 kinds=3 shared=3 rounds=1 keep=0.5 power=60",
+     "levels=[2,1] attn=4 z_chunk=3 wide=2 kinds=3 shared=3 rounds=1 keep=0.5 "
+     "n_power_iterations=60",
      {{3.77558941327547, 0.431165459462225}, {2.42494339753274, 0.256728807355306}},
      1e-4}, // as sagan; power iterations converge slowly for nearly orthogonal weights
     {"infogan.gan",
@@ -101,7 +102,7 @@ static const struct {
      {{8.16120432075685, -0.000560484733687719}, {8.0775771633694, -0.000104650998751408}},
      1e-7},
     {"hifigan.gan",
-     "slice=256 window=64 ups=[4,4] bands=3 wide=8 judge=128 periods=[2,3]",
+     "slice=256 window=64 ups=[4,4] bands=3 wide=8 wide_D=128 periods=[2,3]",
      {{5.0008833523544, 124.732106651457}, {4.49246334271993, 96.0763407995228}},
      1e-5}, // as sagan
     {"munit.gan",

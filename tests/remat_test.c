@@ -30,7 +30,7 @@ static const struct {
 #ifdef ALL_MODELS // MODEL=dcgan.gan picks one
     {"aae3d.gan", "points=64 nz=8"},
     {"began.gan", "size=16 wide=3 nz=5"},
-    {"biggan.gan", "levels=[2,2,1] at=8 part=2 wide=2 kinds=3 shared=3 rounds=1"},
+    {"biggan.gan", "levels=[2,2,1] attn=8 z_chunk=2 wide=2 kinds=3 shared=3 rounds=1"},
     {"cosmogan.gan", "size=32 flip=0.5"},
     {"cyclegan.gan", "size=32 blocks=1 pool=3"},
     {"d3gan.gan", "nz=5 ngf=4 ndf=4"},
@@ -38,7 +38,7 @@ static const struct {
     {"munit.gan", "size=16 wide=2 blocks=1 scales=1"},
     {"pix2pix.gan", "size=32 wide=2"},
     {"progan.gan", "size=16 nz=5 wide=3"},
-    {"sagan.gan", "size=16 at=8 nz=5 wide=2 kinds=3"},
+    {"sagan.gan", "size=16 attn=8 nz=5 wide=2 kinds=3"},
     {"sngan.gan", NULL},
     {"stargan.gan", "size=16 depth=2 kinds=3 wide=2 blocks=1 rounds=1"},
     {"stylegan2.gan", "size=16 wide=4 nz=5"},

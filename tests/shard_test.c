@@ -30,7 +30,7 @@ static const struct {
 #ifdef ALL_MODELS // MODEL=dcgan.gan picks one
     {"aae3d.gan", "points=64 nz=8", 3},
     {"began.gan", "size=16 wide=3 nz=5", 5},
-    {"biggan.gan", "levels=[2,2,1] at=8 part=2 wide=2 kinds=3 shared=3 rounds=1", 3},
+    {"biggan.gan", "levels=[2,2,1] attn=8 z_chunk=2 wide=2 kinds=3 shared=3 rounds=1", 3},
     {"cosmogan.gan", "size=32 flip=0.5", 4},
     {"cosmogan.gan", "size=32 mode=published", 3},
     {"cyclegan.gan", "size=32 blocks=1 pool=3", 3},
@@ -42,7 +42,7 @@ static const struct {
     {"pix2pix.gan", "size=32 wide=2", 3},
     {"progan.gan", "size=8 nz=5 wide=3 fade=3", 4},
     {"r3gan.gan", "size=8 full=4 wide=4 groups=2 nz=5 blocks=1", 3},
-    {"sagan.gan", "size=16 at=8 nz=5 wide=2 kinds=3", 3},
+    {"sagan.gan", "size=16 attn=8 nz=5 wide=2 kinds=3", 3},
     {"sngan.gan", NULL, 3},
     {"wgan_gp.gan", "critic=1", 3},
 #else

@@ -24,8 +24,8 @@ aae3d      16  2.5 0   0    1500 nchw
 cosmogan   16  1.2 1.2 0.80 1500 both -s mode=published
 cyclegan   1   1.1 0   0.80 3000 nchw
 r3gan      8   1.0 0   0    1500 both -s size=32 -s wide=128 -s groups=16
-sagan      16  1.0 0   0    1500 both -s size=32 -s nz=64 -s kinds=10 -s at=16
-biggan     16  1.0 0   0    1500 both -s levels=[4,4,4,4] -s wide=16 -s kinds=10 -s shared=32 -s at=16
+sagan      16  1.0 0   0    1500 both -s size=32 -s nz=64 -s kinds=10 -s attn=16
+biggan     16  1.0 0   0    1500 both -s levels=[4,4,4,4] -s wide=16 -s kinds=10 -s shared=32 -s attn=16
 began      16  1.0 0   0    1500 both
 pix2pix    1   1.0 0   0    1500 both
 acgan      32  1.0 0   0    1500 both

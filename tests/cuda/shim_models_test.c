@@ -101,8 +101,8 @@ static const ModelCase sized[] = {
     {"pix2pix.gan", "size=32 wide=2", 3},
     {"aae3d.gan", "points=37", 3},
     {"r3gan.gan", "size=8 full=4 wide=4 groups=2 nz=5 blocks=1", 3},
-    {"sagan.gan", "size=16 at=8 nz=5 wide=2 kinds=3", 3},
-    {"biggan.gan", "levels=[2,2,1] at=8 part=2 wide=2 kinds=3 shared=3 rounds=1", 3},
+    {"sagan.gan", "size=16 attn=8 nz=5 wide=2 kinds=3", 3},
+    {"biggan.gan", "levels=[2,2,1] attn=8 z_chunk=2 wide=2 kinds=3 shared=3 rounds=1", 3},
     {"stylegan2.gan", "size=8 nz=5 depth=2 wide=3 group=3", 3},
     {"progan.gan", "size=8 nz=5 wide=3 fade=3", 4}, // 1/4 - 1/4 is 0: a bias has the drift alone
     {"cosmogan.gan", "size=32", 2},

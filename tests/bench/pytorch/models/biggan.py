@@ -16,8 +16,8 @@ from common import grads
 from models.nets import Nets
 from models.sagan import Conv, Dense, Embed, Spectral, conv
 
-CASES = {"biggan": dict(batch=3, levels=[2, 2, 1], wide=6, kinds=3, shared=4, part=3, at=8, rounds=2, keep=0.9)}
-BENCH = {"biggan": dict(batch=16, levels=[4, 4, 4, 4], wide=16, kinds=10, shared=32, part=20, at=16, rounds=2, keep=0.999)}
+CASES = {"biggan": dict(batch=3, levels=[2, 2, 1], wide=6, kinds=3, shared=4, z_chunk=3, attn=8, rounds=2, keep=0.9)}
+BENCH = {"biggan": dict(batch=16, levels=[4, 4, 4, 4], wide=16, kinds=10, shared=32, z_chunk=20, attn=16, rounds=2, keep=0.999)}
 APART = 1e-4
 
 
@@ -59,22 +59,22 @@ class Grow(nn.Module):
 
 
 class Generator(nn.Module):
-    """[n, part * len(levels)] and classes [n] to [n, 3, size, size]."""
+    """[n, z_chunk * len(levels)] and classes [n] to [n, 3, size, size]."""
 
-    def __init__(self, levels, wide, kinds, shared, part, at):
+    def __init__(self, levels, wide, kinds, shared, z_chunk, attn):
         super().__init__()
-        self.c, self.part = levels[0] * wide, part
-        self.embed, self.head, self.body = nn.Embedding(kinds, shared), Dense(part, self.c * 16), nn.ModuleList()
+        self.c, self.z_chunk = levels[0] * wide, z_chunk
+        self.embed, self.head, self.body = nn.Embedding(kinds, shared), Dense(z_chunk, self.c * 16), nn.ModuleList()
         c, s = self.c, 4
         for level in levels[1:]:
-            self.body.append(Grow(c, level * wide, shared + part))
+            self.body.append(Grow(c, level * wide, shared + z_chunk))
             c, s = level * wide, 2 * s
-            if s == at:
+            if s == attn:
                 self.body.append(Attention(c))
         self.norm, self.tail = nn.BatchNorm2d(c), conv(c, 3, 3)
 
     def forward(self, z, y):
-        z, e = z.split(self.part, 1), self.embed(y)
+        z, e = z.split(self.z_chunk, 1), self.embed(y)
         h, i = self.head(z[0]).view(-1, self.c, 4, 4), 0
         for layer in self.body:
             if isinstance(layer, Grow):
@@ -106,7 +106,7 @@ class Block(nn.Module):
 class Discriminator(nn.Module):
     """[n, 3, size, size] and classes [n] to [n]."""
 
-    def __init__(self, levels, wide, kinds, at):
+    def __init__(self, levels, wide, kinds, attn):
         super().__init__()
         c, s, layers = 3, 4 * 2 ** (len(levels) - 1), []
         for i, level in enumerate(reversed(levels)):
@@ -115,7 +115,7 @@ class Discriminator(nn.Module):
             c = level * wide
             if not last:
                 s //= 2
-                if s == at:
+                if s == attn:
                     layers.append(Attention(c))
         self.body = nn.Sequential(*layers)
         self.score, self.embed = Dense(c, 1), Embed(kinds, c)
@@ -126,10 +126,10 @@ class Discriminator(nn.Module):
 
 
 class Model(Nets):
-    def __init__(self, batch, levels, wide, kinds, shared, part, at, rounds, keep):
-        self.batch, self.size, self.nz, self.kinds = batch, 4 * 2 ** (len(levels) - 1), part * len(levels), kinds
+    def __init__(self, batch, levels, wide, kinds, shared, z_chunk, attn, rounds, keep):
+        self.batch, self.size, self.nz, self.kinds = batch, 4 * 2 ** (len(levels) - 1), z_chunk * len(levels), kinds
         self.rounds, self.keep = rounds, keep
-        self.G, self.D = Generator(levels, wide, kinds, shared, part, at), Discriminator(levels, wide, kinds, at)
+        self.G, self.D = Generator(levels, wide, kinds, shared, z_chunk, attn), Discriminator(levels, wide, kinds, attn)
         self.G_avg = copy.deepcopy(self.G)
         self.nets = {"G": self.G, "D": self.D, "G_avg": self.G_avg}
         self.opt = {k: torch.optim.Adam(self.nets[k].parameters(), lr=lr, betas=(0.0, 0.999))

@@ -18,8 +18,8 @@ from torch.nn import functional as F
 from common import count, grads
 from models.nets import Nets
 
-CASES = {"hifigan": dict(batch=2, slice=2048, bands=8, wide=32, judge=128)}
-BENCH = {"hifigan": dict(batch=4, slice=8192, bands=80, wide=512, judge=1024)}
+CASES = {"hifigan": dict(batch=2, slice=2048, bands=8, wide=32, wide_D=128)}
+BENCH = {"hifigan": dict(batch=4, slice=8192, bands=80, wide=512, wide_D=1024)}
 
 RATE, TOP, WINDOW, HOP, UPS = 22050, 8000, 1024, 256, [8, 8, 2, 2]
 
@@ -117,18 +117,18 @@ class Critic(nn.Module):
         return [*seen, self.convs[-1](x)]
 
 
-def of_period(p, judge):
-    c = [1, judge // 32, judge // 8, judge // 2, judge, judge]
+def of_period(p, wide_D):
+    c = [1, wide_D // 32, wide_D // 8, wide_D // 2, wide_D, wide_D]
     convs = [Conv(c[i], c[i + 1], [5, 1], stride=(3 if i < 4 else 1, 1), padding=(2, 0)) for i in range(5)]
-    return Critic([*convs, Conv(judge, 1, [3, 1], padding=(1, 0))], p)
+    return Critic([*convs, Conv(wide_D, 1, [3, 1], padding=(1, 0))], p)
 
 
-def of_scale(spectral, judge):
+def of_scale(spectral, wide_D):
     rows = [(8, 15, 1, 1), (8, 41, 2, 4), (4, 41, 2, 16), (2, 41, 4, 16), (1, 41, 4, 16), (1, 41, 1, 16), (1, 5, 1, 1)]
     convs, a = [], 1
     for part, k, stride, groups in rows:
-        convs.append(Conv(a, judge // part, k, spectral, stride=stride, groups=groups, padding=k // 2))
-        a = judge // part
+        convs.append(Conv(a, wide_D // part, k, spectral, stride=stride, groups=groups, padding=k // 2))
+        a = wide_D // part
     return Critic([*convs, Conv(a, 1, 3, spectral, padding=1)])
 
 
@@ -150,11 +150,11 @@ def mel_bank(bands, top, like):
 
 
 class Model(Nets):
-    def __init__(self, batch, slice, bands, wide, judge):
+    def __init__(self, batch, slice, bands, wide, wide_D):
         self.batch, self.slice, self.bands, self.banks = batch, slice, bands, {}
         self.G = Generator(bands, wide)
-        periods = [of_period(p, judge) for p in [2, 3, 5, 7, 11]]
-        scales = [of_scale(i == 0, judge) for i in range(3)]
+        periods = [of_period(p, wide_D) for p in [2, 3, 5, 7, 11]]
+        scales = [of_scale(i == 0, wide_D) for i in range(3)]
         self.critics = periods + scales
         if (bands, wide) == (80, 512):    # the paper's table 1, weights as they are used: 13.92 million
             assert count(self.G)[0] - sum(m.g.weight.numel() for m in self.G.modules() if isinstance(m, Conv)) == 13_926_017

@@ -14,8 +14,8 @@ from torch.nn import functional as F
 
 from models.nets import Nets
 
-CASES = {"sagan": dict(batch=3, size=16, nz=6, kinds=3, wide=4, at=8)}
-BENCH = {"sagan": dict(batch=16, size=32, nz=64, kinds=10, wide=64, at=16)}
+CASES = {"sagan": dict(batch=3, size=16, nz=6, kinds=3, wide=4, attn=8)}
+BENCH = {"sagan": dict(batch=16, size=32, nz=64, kinds=10, wide=64, attn=16)}
 
 
 class Spectral:
@@ -102,7 +102,7 @@ class Shrink(nn.Module):
 class Generator(nn.Module):
     """[n, nz] and classes [n] to [n, 3, size, size]."""
 
-    def __init__(self, size, nz, kinds, wide, at):
+    def __init__(self, size, nz, kinds, wide, attn):
         super().__init__()
         rises = int(math.log2(size)) - 2
         self.c = 16 * wide
@@ -112,7 +112,7 @@ class Generator(nn.Module):
             out = wide * min(16, 2 ** (rises - i))
             self.body.append(Grow(c, out, kinds))
             c = out
-            if 4 * 2**i == at:
+            if 4 * 2**i == attn:
                 self.body.append(Attention(c))
         self.norm, self.tail = nn.BatchNorm2d(c), conv(c, 3, 3)
 
@@ -126,13 +126,13 @@ class Generator(nn.Module):
 class Discriminator(nn.Module):
     """[n, 3, size, size] and classes [n] to [n]."""
 
-    def __init__(self, size, kinds, wide, at):
+    def __init__(self, size, kinds, wide, attn):
         super().__init__()
         rises, c, s, layers = int(math.log2(size)) - 2, 3, size, []
         for i in range(rises):
             layers.append(Shrink(c, wide * min(16, 2**i), i == 0))
             c, s = wide * min(16, 2**i), s // 2
-            if s == at:
+            if s == attn:
                 layers.append(Attention(c))
         self.body = nn.Sequential(*layers)
         self.conv1, self.conv2 = conv(c, c, 3), conv(c, c, 3)
@@ -145,9 +145,9 @@ class Discriminator(nn.Module):
 
 
 class Model(Nets):
-    def __init__(self, batch, size, nz, kinds, wide, at):
+    def __init__(self, batch, size, nz, kinds, wide, attn):
         self.batch, self.size, self.nz, self.kinds = batch, size, nz, kinds
-        self.G, self.D = Generator(size, nz, kinds, wide, at), Discriminator(size, kinds, wide, at)
+        self.G, self.D = Generator(size, nz, kinds, wide, attn), Discriminator(size, kinds, wide, attn)
         self.nets = {"G": self.G, "D": self.D}
         self.opt = {k: torch.optim.Adam(self.nets[k].parameters(), lr=lr, betas=(0.0, 0.9))
                     for k, lr in [("G", 1e-4), ("D", 4e-4)]}
