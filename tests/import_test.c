@@ -1,7 +1,8 @@
-// import_test.c - a node of ONNX at a time: as text of the language, evaluated by the reference
+// import_test.c - one node or a few of ONNX: as text of the language, evaluated by the reference
 // evaluator, it gives what ONNX Runtime gave for the same numbers. tests/import/nodes.txt has a
 // line for each case, and how it is read; tests/import/nodes.py fills in the numbers.
 #include "commands.h"
+#include "half.h"
 #include "import.h"
 #include "interp.h"
 #include "proto.h"
@@ -20,15 +21,20 @@ enum { Batch = 2 };
 
 // --- a line --------------------------------------------------------------------------------------
 
+typedef struct Input { // of the graph
+    char kind;
+    uint32_t seed; // its place among the operands
+} Input;
+
 typedef struct Line {
     Arena *a;
-    Str all, op;
-    int64_t opset, outputs;
-    Text nodes, attributes, initializers, inputs; // fields of the graph, and of the node
-    StrVec operand;
-    VEC(uint32_t) seed; // [graph input] its place among the operands
-    double want, size;  // the sum of the result times numbers, and of its absolute values
-    Str error;          // or what the refusal says
+    int64_t opset;
+    uint32_t seeds, results;          // operands and results so far
+    Text nodes, initializers, inputs; // fields of the graph
+    StrVec output;                    // results of the last node
+    VEC(Input) input;
+    double want, size; // the sum of the results times numbers, and of their absolute values
+    Str error;         // or what the refusal says
 } Line;
 
 static bool take(Str *rest, char end, Str *out) {
@@ -58,8 +64,9 @@ static double real(Str s) {
 }
 
 static bool is_list(Str name) {
-    static const char *const lists[] = {"axes",      "split",        "pads",          "strides",
-                                        "dilations", "kernel_shape", "output_padding"};
+    static const char *const lists[] = {
+        "axes",    "starts",    "ends",         "split",          "pads",
+        "strides", "dilations", "kernel_shape", "output_padding", "output_shape"};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         if (str_eq(name, str_c(lists[i])))
             return true;
@@ -67,12 +74,12 @@ static bool is_list(Str name) {
 }
 
 // name=2, name=1,2, name=0.5, name='word'
-static void put_attribute(Line *l, Str word) {
+static void put_attribute(Line *l, Str word, Text *node, int64_t *outputs) {
     Text t = {.arena = l->a};
     Str name, value = word, one;
     take(&value, '=', &name);
     if (str_eq(name, STR("opset")) || str_eq(name, STR("outputs"))) {
-        *(str_eq(name, STR("opset")) ? &l->opset : &l->outputs) = whole(value);
+        *(str_eq(name, STR("opset")) ? &l->opset : outputs) = whole(value);
         return;
     }
     proto_bytes(&t, 1, name);
@@ -85,79 +92,141 @@ static void put_attribute(Line *l, Str word) {
     else
         while (take(&value, ',', &one))
             proto_number(&t, 8, (uint64_t)whole(one));
-    proto_bytes(&l->attributes, 5, text_str(&t));
+    proto_bytes(node, 5, text_str(&t));
 }
+
+// Element types, and test numbers, by the letter of an operand.
+static const struct Kind {
+    char letter;
+    OnnxElement type;
+    bool input;
+} kinds[] = {
+    {'x', OnnxFloat, true},    {'n', OnnxInt64, true},     {'w', OnnxFloat, false},
+    {'p', OnnxFloat, false},   {'f', OnnxFloat, false},    {'i', OnnxInt64, false},
+    {'h', OnnxFloat16, false}, {'b', OnnxBfloat16, false}, {'d', OnnxDouble, false},
+};
 
 static double number_of(char kind, uint32_t seed, int64_t i) {
-    double angle = 1.7 * (double)i + 0.9 * seed + 0.3;
-    return kind == 'p' ? 1.5 + sin(angle) : kind == 'w' ? 0.5 * cos(angle) : sin(angle);
+    double angle = 1.7 * (double)i + 0.9 * seed + 0.3, x = sin(angle);
+    return kind == 'n'   ? floor(7 * x)
+           : kind == 'p' ? 1.5 + x
+           : kind == 'w' ? 0.5 * cos(angle)
+           : kind == 'x' ? x
+                         : floor(8 * x) / 8; // the same in every type
 }
 
-// x[3,8]: an input, N before its extents. w[4,3], p[3]: a weight, positive ones. i[2]=1,0, f[]=0.5:
-// constants. -: left out.
-static void put_operand(Line *l, Str word) {
-    uint32_t seed = l->operand.n;
-    Str name = str_format(l->a, "t%u", seed), rest = word, head, value = {0}, one;
-    Text t = {.arena = l->a}, shape = {.arena = l->a};
-    vec_push(l->a, &l->operand, str_eq(word, STR("-")) ? (Str){0} : name);
-    if (str_eq(word, STR("-")))
-        return;
-    char kind = word.ptr[0];
-    take(&rest, ']', &head);
-    head = str_sub(head, 2, head.len);
-    if (rest.len)
-        value = str_sub(rest, 1, rest.len);
-    int64_t count = 1;
-    if (kind == 'x') {
-        Text dim = {.arena = l->a}, tensor = {.arena = l->a}, type = {.arena = l->a};
+static void put_number(Text *t, OnnxElement type, double x) {
+    if (type == OnnxDouble)
+        proto_double(t, 10, x);
+    else if (type == OnnxFloat)
+        proto_float(t, 4, (float)x);
+    else
+        proto_number(t, 5,
+                     type == OnnxFloat16 ? gan_f32_to_f16((float)x) : gan_f32_to_bf16((float)x));
+}
+
+// An input of the graph: N, or a number of samples, before its extents.
+static void put_input(Line *l, const struct Kind *k, Str name, Str extents, Str samples) {
+    Text dim = {.arena = l->a}, shape = {.arena = l->a}, tensor = {.arena = l->a},
+         type = {.arena = l->a}, info = {.arena = l->a};
+    if (samples.len)
+        proto_number(&dim, 1, (uint64_t)whole(samples));
+    else
         proto_bytes(&dim, 2, STR("N"));
-        proto_bytes(&shape, 1, text_str(&dim));
-        while (take(&head, ',', &one)) {
-            Text extent = {.arena = l->a};
-            proto_number(&extent, 1, (uint64_t)whole(one));
-            proto_bytes(&shape, 1, text_str(&extent));
-        }
-        proto_number(&tensor, 1, OnnxFloat);
-        proto_bytes(&tensor, 2, text_str(&shape));
-        proto_bytes(&type, 1, text_str(&tensor));
-        proto_bytes(&t, 1, name);
-        proto_bytes(&t, 2, text_str(&type));
-        proto_bytes(&l->inputs, 11, text_str(&t));
-        vec_push(l->a, &l->seed, seed);
-        return;
+    proto_bytes(&shape, 1, text_str(&dim));
+    for (Str one; take(&extents, ',', &one);) {
+        Text extent = {.arena = l->a};
+        proto_number(&extent, 1, (uint64_t)whole(one));
+        proto_bytes(&shape, 1, text_str(&extent));
     }
-    while (take(&head, ',', &one)) {
+    proto_number(&tensor, 1, k->type);
+    proto_bytes(&tensor, 2, text_str(&shape));
+    proto_bytes(&type, 1, text_str(&tensor));
+    proto_bytes(&info, 1, name);
+    proto_bytes(&info, 2, text_str(&type));
+    proto_bytes(&l->inputs, 11, text_str(&info));
+    vec_push(l->a, &l->input, ((Input){k->letter, l->seeds}));
+}
+
+static void put_tensor(Line *l, const struct Kind *k, Str name, Str extents, Str values) {
+    Text t = {.arena = l->a};
+    int64_t count = 1;
+    Str one;
+    while (take(&extents, ',', &one)) {
         proto_number(&t, 1, (uint64_t)whole(one));
         count *= whole(one);
     }
-    proto_number(&t, 2, kind == 'i' ? OnnxInt64 : OnnxFloat);
+    proto_number(&t, 2, k->type);
     proto_bytes(&t, 8, name);
     for (int64_t i = 0; i < count; i++) {
-        if (value.len)
-            take(&value, ',', &one);
-        if (kind == 'i')
+        bool given = take(&values, ',', &one);
+        if (k->type == OnnxInt64)
             proto_number(&t, 7, (uint64_t)whole(one));
         else
-            proto_float(&t, 4, (float)(kind == 'f' ? real(one) : number_of(kind, seed, i)));
+            put_number(&t, k->type, given ? real(one) : number_of(k->letter, l->seeds, i));
     }
     proto_bytes(&l->initializers, 5, text_str(&t));
 }
 
-// "OP name=value ... : operand; operand = want size", or "... ! what the refusal says".
+// x[3,8], w[4], i[2]=1,0: a letter of `kinds`, extents, numbers (of an input the samples). t1, y0:
+// an operand or a result before. -: left out.
+static void put_operand(Line *l, Str word, Text *node) {
+    Str rest = word, extents, values = {0};
+    if (str_find(word, '[') == word.len) {
+        proto_bytes(node, 1, str_eq(word, STR("-")) ? (Str){0} : word);
+        l->seeds += str_eq(word, STR("-"));
+        return;
+    }
+    const struct Kind *k = kinds;
+    while (k->letter != word.ptr[0])
+        k++;
+    Str name = str_format(l->a, "t%u", l->seeds);
+    take(&rest, ']', &extents);
+    extents = str_sub(extents, 2, extents.len);
+    if (rest.len)
+        values = str_sub(rest, 1, rest.len);
+    if (k->input)
+        put_input(l, k, name, extents, values);
+    else
+        put_tensor(l, k, name, extents, values);
+    proto_bytes(node, 1, name);
+    l->seeds++;
+}
+
+// "OP name=value ... : operand; operand"
+static void put_node(Line *l, Str text) {
+    Text node = {.arena = l->a};
+    Str head, op, word;
+    int64_t outputs = 1;
+    take(&text, ':', &head);
+    take(&head, ' ', &op);
+    proto_bytes(&node, 4, op);
+    while (take(&head, ' ', &word))
+        put_attribute(l, word, &node, &outputs);
+    while (take(&text, ';', &word))
+        put_operand(l, word, &node);
+    l->output.n = 0;
+    for (int64_t i = 0; i < outputs; i++) {
+        Str name = str_format(l->a, "y%u", l->results++);
+        proto_bytes(&node, 2, name);
+        vec_push(l->a, &l->output, name);
+    }
+    proto_bytes(&l->nodes, 1, text_str(&node));
+}
+
+// "node | node > want size", or "... ! what the refusal says".
 static Line read_line(Arena *a, Str text) {
-    Line l = {.a = a, .all = text, .opset = 17, .outputs = 1};
-    l.attributes.arena = l.initializers.arena = l.inputs.arena = l.nodes.arena = a;
-    Str rest = text, head, operands, word;
-    bool refused = str_find(text, '!') < text.len;
-    take(&rest, ':', &head);
-    if (refused) {
-        take(&rest, '!', &operands);
+    Line l = {.a = a, .opset = 17};
+    l.nodes.arena = l.initializers.arena = l.inputs.arena = a;
+    Str nodes, rest = text, word;
+    if (str_find(text, '!') < text.len) {
+        take(&rest, '!', &nodes);
         take(&rest, '\n', &l.error);
     } else {
         size_t last = rest.len;
         while (last > 0 && rest.ptr[last - 1] != '>')
             last--;
-        operands = str_sub(rest, 0, last ? last - 1 : rest.len);
+        nodes = str_sub(rest, 0, last ? last - 1 : rest.len);
         rest = str_sub(rest, last, rest.len);
         take(&rest, ' ', &word);
         take(&rest, ' ', &word);
@@ -165,29 +234,18 @@ static Line read_line(Arena *a, Str text) {
         take(&rest, ' ', &word);
         l.size = real(word);
     }
-    take(&head, ' ', &l.op);
-    while (take(&head, ' ', &word))
-        put_attribute(&l, word);
-    while (take(&operands, ';', &word))
-        put_operand(&l, word);
+    while (take(&nodes, '|', &word))
+        put_node(&l, word);
     return l;
 }
 
 static Str onnx_bytes(Line *l) {
-    Text node = {.arena = l->a}, graph = {.arena = l->a}, model = {.arena = l->a},
-         opset = {.arena = l->a};
-    for (uint32_t i = 0; i < l->operand.n; i++)
-        proto_bytes(&node, 1, l->operand.at[i]);
-    for (int64_t i = 0; i < l->outputs; i++)
-        proto_bytes(&node, 2, str_format(l->a, "y%lld", (long long)i));
-    proto_bytes(&node, 4, l->op);
-    text_put(&node, text_str(&l->attributes));
-    proto_bytes(&graph, 1, text_str(&node));
+    Text graph = l->nodes, model = {.arena = l->a}, opset = {.arena = l->a};
     text_put(&graph, text_str(&l->initializers));
     text_put(&graph, text_str(&l->inputs));
-    for (int64_t i = 0; i < l->outputs; i++) {
+    for (uint32_t i = 0; i < l->output.n; i++) {
         Text info = {.arena = l->a};
-        proto_bytes(&info, 1, str_format(l->a, "y%lld", (long long)i));
+        proto_bytes(&info, 1, l->output.at[i]);
         proto_bytes(&graph, 12, text_str(&info));
     }
     proto_number(&opset, 2, (uint64_t)l->opset);
@@ -214,9 +272,9 @@ static void set_read(Interp *t, uint32_t id, const Line *l, const Import *import
     int64_t n = interp_count(t, id);
     if (s->kind == SlotFed || s->kind == SlotData) {
         // Inputs are read in the order of the function's parameters.
-        uint32_t seed = l->seed.at[(*inputs)++];
+        const Input *in = &l->input.at[(*inputs)++];
         for (int64_t i = 0; i < n; i++)
-            x[i] = number_of('x', seed, i);
+            x[i] = number_of(in->kind, in->seed, i);
         return;
     }
     const Stored *w = stored_find(import, weight_name(t->arena, m, s, true));
