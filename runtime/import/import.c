@@ -9,13 +9,15 @@
 
 // --- the text ------------------------------------------------------------------------------------
 
-// Tensors that no layer of the library owns; written in front of the net where it has some.
+// Functions that are written in front of the net where it calls them: tensors that no layer of the
+// library owns, and what the language has no word for.
 static const struct Helper {
     const char *name, *text;
 } helpers[] = {
     {"weight", "fn weight(size)()   { param w : size = 0; w }\n"},
     {"bias", "fn bias(size)()     { param b : size = 0; b }\n"},
     {"constant", "fn constant(size)() { state constant : size = 0; constant }\n"},
+    {"trunc", "fn trunc(x)          = sign(x)*floor(abs(x))\n"},
 };
 enum { HELPERS = sizeof helpers / sizeof *helpers };
 

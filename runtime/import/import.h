@@ -199,7 +199,8 @@ struct Row {
     const char *op;
     uint32_t least, most; // inputs
     Translate *make;
-    const char *text; // a template, or an argument of `make`
+    const char *text;       // a template, or an argument of `make`
+    const char *attributes; // those it knows, between blanks
 };
 bool import_node(Import *m); // the node at hand; false and m->error
 

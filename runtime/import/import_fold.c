@@ -453,8 +453,9 @@ static double both(double a, double b) {
 static double either(double a, double b) {
     return a != 0 || b != 0;
 }
-static double modulo(double a, double b) {
-    return a - b * floor(a / b);
+static double modulo(double a, double b) { // by the sign of b
+    double r = fmod(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 static double minus(double a) {
     return -a;
@@ -506,7 +507,9 @@ static bool put_two(Import *m, const struct Each *e, bool whole, const double x[
                     Cells *c, size_t i) {
     bool product = e->two == mul, quotient = e->two == divide;
     c->x[i] = e->two(x[0], x[1]);
-    c->x[i] = quotient && whole ? trunc(c->x[i]) : c->x[i];
+    c->x[i] = whole && !e->truth ? trunc(c->x[i]) : c->x[i];
+    if (whole && !isfinite(c->x[i]))
+        return refuse(m, "it divides whole numbers by 0");
     if (!n[0] && !n[1])
         return true;
     c->n[i] = n[0] != n[1] && !e->truth;
@@ -527,7 +530,9 @@ static bool fold_each(Import *m, const struct Each *e) {
             return false;
     if ((e->two && n != 2) || (e->one && n != 1) || !make_cells(m, rank, dim, &c))
         return refuse(m, "it has %u operands", n);
+    static const struct Each remainder = {"Mod", fmod, NULL, false}; // by that of a
     bool whole = operand(m, 0)->whole;
+    e = e->two == modulo && attr_int(m, "fmod", 0) ? &remainder : e;
     for (size_t i = 0; i < c.count; i++, next_index(&c.shape, at)) {
         double x[2] = {0};
         bool times[2] = {false, false};

@@ -531,8 +531,8 @@ bool op_layer_norm(Import *m, const Row *row) {
     (void)row;
     if (!axis_in(m, attr_int(m, "axis", -1), s.rank, &axis))
         return false;
-    if (s.batch >= (int)axis || m->node->out.n > 1)
-        return refuse(m, "it normalizes over the batch, or gives its statistics");
+    if (s.batch >= (int)axis)
+        return refuse(m, "it normalizes over the batch");
     Dims all = own(&s), d = {0}, at = all;
     for (uint32_t i = axis; i < s.rank; i++)
         d.at[d.n++] = s.dim[i];

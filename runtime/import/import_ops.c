@@ -106,12 +106,21 @@ static bool op_same(Import *m, const Row *row) {
         return true;
     }
     Str x = text_of(m, 0, BindPipe);
-    Binding binding = v->where ? BindCall : v->binding;
-    bool whole = v->whole;
-    if (!give(m, 0, v->shape, binding, x))
-        return false;
-    value_find(m, m->node->out.at[0])->whole = whole;
-    return true;
+    return give(m, 0, v->shape, v->where ? BindCall : v->binding, x);
+}
+
+static bool op_dropout(Import *m, const Row *row) {
+    const Value *training = operand(m, 2);
+    if (training &&
+        (training->kind != ValueConstant || training->count != 1 || training->number[0] != 0))
+        return refuse(m, "it is in training mode: export in evaluation mode");
+    return op_same(m, row);
+}
+
+// Towards zero, as whole numbers are divided.
+static Str truncated(Import *m, Str x) {
+    helper(m, "trunc");
+    return format(m, "trunc(%.*s)", SARG(x));
 }
 
 static bool op_cast(Import *m, const Row *row) {
@@ -120,18 +129,9 @@ static bool op_cast(Import *m, const Row *row) {
     if (to == OnnxBool)
         return give(m, 0, v->shape, BindCompare,
                     format(m, "%.*s != 0", SARG(text_of(m, 0, BindSum))));
-    if (onnx_is_real(to) || v->whole) {
-        bool fine = op_same(m, row);
-        if (fine)
-            value_find(m, m->node->out.at[0])->whole = !onnx_is_real(to);
-        return fine;
-    }
-    Str x = name_of(m, 0);
-    if (!give(m, 0, v->shape, BindProduct,
-              format(m, "sign(%.*s)*floor(abs(%.*s))", SARG(x), SARG(x))))
-        return false;
-    value_find(m, m->node->out.at[0])->whole = true;
-    return true;
+    if (onnx_is_real(to) || v->whole)
+        return op_same(m, row);
+    return give(m, 0, v->shape, BindCall, truncated(m, text_of(m, 0, BindOr)));
 }
 
 static const struct Infix {
@@ -155,7 +155,7 @@ static bool op_infix(Import *m, const Row *row) {
         f++;
     if (!spread(m, 2, &s))
         return false;
-    bool whole = operand(m, 0)->whole && operand(m, 1)->whole;
+    bool quotient = operand(m, 0)->whole && f->word[0] == '/';
     Str a = aligned(m, 0, &s, f->left), b = aligned(m, 1, &s, f->right);
     const char *word = f->word;
     if (f->binding == BindSum && b.len && b.ptr[0] == '-' && strcmp(word, "+") == 0) {
@@ -163,19 +163,30 @@ static bool op_infix(Import *m, const Row *row) {
         b = str_sub(b, 1, b.len);
     }
     Str text = format(m, "%.*s%s%s%s%.*s", SARG(a), f->space, word, f->space, SARG(b));
-    if (whole && f->word[0] == '/')
-        text = format(m, "floor(%.*s)", SARG(text));
-    if (!give(m, 0, s, whole && f->word[0] == '/' ? BindCall : f->binding, text))
-        return false;
-    value_find(m, m->node->out.at[0])->whole = whole || f->binding <= BindCompare;
-    return true;
+    return quotient ? give(m, 0, s, BindCall, truncated(m, text)) : give(m, 0, s, f->binding, text);
 }
 
-// By the sign of the divisor, as Python's.
+// By the sign of the divisor, as Python's, or with fmod that of the dividend, as C's.
 static bool op_mod(Import *m, const Row *row) {
-    if (attr_int(m, "fmod", 0))
-        return refuse(m, "it is a remainder with the sign of the dividend");
-    return op_infix(m, row);
+    Shape s;
+    if (!attr_int(m, "fmod", 0))
+        return op_infix(m, row);
+    if (!spread(m, 2, &s))
+        return false;
+    (void)name_of(m, 0);
+    Str a = aligned(m, 0, &s, BindCall), b = aligned(m, 1, &s, BindOr);
+    return give(m, 0, s, BindProduct,
+                format(m, "sign(%.*s)*(abs(%.*s) %% abs(%.*s))", SARG(a), SARG(a), SARG(b)));
+}
+
+// Of whole numbers to exponents that leave them whole.
+static bool op_pow(Import *m, const Row *row) {
+    const Value *e = operand(m, 1);
+    bool fine = !operand(m, 0)->whole || (e->kind == ValueConstant && e->whole);
+    for (size_t i = 0; fine && operand(m, 0)->whole && i < e->count; i++)
+        fine = e->number[i] >= 0;
+    return fine ? op_infix(m, row)
+                : refuse(m, "it takes whole numbers to a power that may leave them so or not");
 }
 
 // max, min, sum, mean of any number of operands.
@@ -329,6 +340,8 @@ static bool op_reduce(Import *m, const Row *row) {
             text_char(&t, *c);
     Dims all = own(&to);
     Str y = text_str(&t);
+    if (operand(m, 0)->whole && str_starts(y, STR("mean")))
+        y = truncated(m, y);
     if (batch && keep) // an axis of one where the samples were
         y = format(m, "reshape(%.*s, %.*s)", SARG(y), SARG(dims_text(m->a, &all)));
     return give(m, 0, to, BindCall, y);
@@ -342,13 +355,10 @@ static bool op_arg_max(Import *m, const Row *row) {
         return false;
     if (own_axis(&s, axis) < 0 || (int)axis == s.batch || attr_int(m, "select_last_index", 0))
         return refuse(m, "it looks along the batch, or for the last maximum");
-    Str x = text_of(m, 0, BindSum), how = axes_text(m, &s, 1u << axis);
-    if (!give(m, 0, reduced(&s, 1u << axis, keep), BindCall,
-              format(m, "argmax(%s%.*s, %.*s%s)", row->text, SARG(x), SARG(how),
-                     keep ? ", keep=true" : "")))
-        return false;
-    value_find(m, m->node->out.at[0])->whole = true;
-    return true;
+    Str x = text_of(m, 0, BindCall), how = axes_text(m, &s, 1u << axis);
+    return give(m, 0, reduced(&s, 1u << axis, keep), BindCall,
+                format(m, "argmax(%s%.*s, %.*s%s)", row->text, SARG(x), SARG(how),
+                       keep ? ", keep=true" : ""));
 }
 
 // Until opset 13 over all axes from the one it names on.
@@ -383,112 +393,119 @@ static bool op_lp_norm(Import *m, const Row *row) {
 
 enum { Any = 32 };
 
+#define CONV "auto_pad dilations group kernel_shape pads strides"
+#define POOL "auto_pad ceil_mode dilations kernel_shape pads strides"
+#define REDUCE "axes keepdims noop_with_empty_axes"
+#define FOUND "axis keepdims select_last_index"
+
 static const Row rows[] = {
     // known at import (import_fold.c), or refused
-    {"Shape", 1, 1, NULL, ""},
-    {"Size", 1, 1, NULL, ""},
-    {"Constant", 0, 0, NULL, ""},
-    {"ConstantOfShape", 1, 1, NULL, ""},
-    {"Range", 3, 3, NULL, ""},
-    {"ReduceProd", 1, 2, NULL, ""},
-    {"Identity", 1, 1, op_same, ""},
-    {"Dropout", 1, 3, op_same, ""},
-    {"Cast", 1, 1, op_cast, ""},
+    {"Shape", 1, 1, NULL, "", "start end"},
+    {"Size", 1, 1, NULL, "", ""},
+    {"Constant", 0, 0, NULL, "", "value value_float value_floats value_int value_ints"},
+    {"ConstantOfShape", 1, 1, NULL, "", "value"},
+    {"Range", 3, 3, NULL, "", ""},
+    {"ReduceProd", 1, 2, NULL, "", REDUCE},
+    {"Identity", 1, 1, op_same, "", ""},
+    {"Dropout", 1, 3, op_dropout, "", "ratio seed"},
+    {"Cast", 1, 1, op_cast, "", "to saturate"},
     // elementwise
-    {"Relu", 1, 1, op_call, "relu"},
-    {"Sigmoid", 1, 1, op_call, "sigmoid"},
-    {"Tanh", 1, 1, op_call, "tanh"},
-    {"Exp", 1, 1, op_call, "exp"},
-    {"Log", 1, 1, op_call, "log"},
-    {"Sqrt", 1, 1, op_call, "sqrt"},
-    {"Abs", 1, 1, op_call, "abs"},
-    {"Sign", 1, 1, op_call, "sign"},
-    {"Floor", 1, 1, op_call, "floor"},
-    {"Sin", 1, 1, op_call, "sin"},
-    {"Cos", 1, 1, op_call, "cos"},
-    {"Erf", 1, 1, op_call, "erf"},
-    {"Softplus", 1, 1, op_call, "softplus"},
-    {"Mish", 1, 1, op_call, "mish"},
-    {"Selu", 1, 1, op_selu, "selu"},
-    {"Gelu", 1, 1, op_gelu, "gelu"},
-    {"Elu", 1, 1, op_slope, "elu"},
-    {"LeakyRelu", 1, 1, op_slope, "leaky_relu"},
-    {"Celu", 1, 1, op_with_alpha, "max($, 0) + min(@*(exp(min($, 0)/@) - 1), 0)"},
-    {"ThresholdedRelu", 1, 1, op_with_alpha, "where($ > @, $, 0)"},
-    {"HardSigmoid", 1, 1, op_hard_sigmoid, ""},
-    {"HardSwish", 1, 1, op_template, "$*clamp($/6 + 0.5, 0, 1)"},
-    {"Swish", 1, 1, op_template, "$*sigmoid($)"},
-    {"Softsign", 1, 1, op_template, "$/(1 + abs($))"},
-    {"Reciprocal", 1, 1, op_template, "1/$"},
-    {"Neg", 1, 1, op_template, "-$"},
-    {"Ceil", 1, 1, op_template, "-floor(-$)"},
-    {"Not", 1, 1, op_template, "$ == 0"},
-    {"Clip", 1, 3, op_clip, ""},
-    {"PRelu", 2, 2, op_prelu, ""},
-    {"Add", 2, 2, op_infix, "+"},
-    {"Sub", 2, 2, op_infix, "-"},
-    {"Mul", 2, 2, op_infix, "*"},
-    {"Div", 2, 2, op_infix, "/"},
-    {"Mod", 2, 2, op_mod, "%"},
-    {"Pow", 2, 2, op_infix, "^"},
-    {"Less", 2, 2, op_infix, "<"},
-    {"Greater", 2, 2, op_infix, ">"},
-    {"LessOrEqual", 2, 2, op_infix, "<="},
-    {"GreaterOrEqual", 2, 2, op_infix, ">="},
-    {"Equal", 2, 2, op_infix, "=="},
-    {"And", 2, 2, op_infix, "and"},
-    {"Or", 2, 2, op_infix, "or"},
-    {"Max", 1, Any, op_of_all, "max"},
-    {"Min", 1, Any, op_of_all, "min"},
-    {"Sum", 1, Any, op_of_all, "sum"},
-    {"Mean", 1, Any, op_of_all, "mean"},
-    {"Where", 3, 3, op_where, ""},
+    {"Relu", 1, 1, op_call, "relu", ""},
+    {"Sigmoid", 1, 1, op_call, "sigmoid", ""},
+    {"Tanh", 1, 1, op_call, "tanh", ""},
+    {"Exp", 1, 1, op_call, "exp", ""},
+    {"Log", 1, 1, op_call, "log", ""},
+    {"Sqrt", 1, 1, op_call, "sqrt", ""},
+    {"Abs", 1, 1, op_call, "abs", ""},
+    {"Sign", 1, 1, op_call, "sign", ""},
+    {"Floor", 1, 1, op_call, "floor", ""},
+    {"Sin", 1, 1, op_call, "sin", ""},
+    {"Cos", 1, 1, op_call, "cos", ""},
+    {"Erf", 1, 1, op_call, "erf", ""},
+    {"Softplus", 1, 1, op_call, "softplus", ""},
+    {"Mish", 1, 1, op_call, "mish", ""},
+    {"Selu", 1, 1, op_selu, "selu", "alpha gamma"},
+    {"Gelu", 1, 1, op_gelu, "gelu", "approximate"},
+    {"Elu", 1, 1, op_slope, "elu", "alpha"},
+    {"LeakyRelu", 1, 1, op_slope, "leaky_relu", "alpha"},
+    {"Celu", 1, 1, op_with_alpha, "max($, 0) + min(@*(exp(min($, 0)/@) - 1), 0)", "alpha"},
+    {"ThresholdedRelu", 1, 1, op_with_alpha, "where($ > @, $, 0)", "alpha"},
+    {"HardSigmoid", 1, 1, op_hard_sigmoid, "", "alpha beta"},
+    {"HardSwish", 1, 1, op_template, "$*clamp($/6 + 0.5, 0, 1)", ""},
+    {"Swish", 1, 1, op_template, "$*sigmoid($)", ""},
+    {"Softsign", 1, 1, op_template, "$/(1 + abs($))", ""},
+    {"Reciprocal", 1, 1, op_template, "1/$", ""},
+    {"Neg", 1, 1, op_template, "-$", ""},
+    {"Ceil", 1, 1, op_template, "-floor(-$)", ""},
+    {"Not", 1, 1, op_template, "$ == 0", ""},
+    {"Clip", 1, 3, op_clip, "", "min max"},
+    {"PRelu", 2, 2, op_prelu, "", ""},
+    {"Add", 2, 2, op_infix, "+", ""},
+    {"Sub", 2, 2, op_infix, "-", ""},
+    {"Mul", 2, 2, op_infix, "*", ""},
+    {"Div", 2, 2, op_infix, "/", ""},
+    {"Mod", 2, 2, op_mod, "%", "fmod"},
+    {"Pow", 2, 2, op_pow, "^", ""},
+    {"Less", 2, 2, op_infix, "<", ""},
+    {"Greater", 2, 2, op_infix, ">", ""},
+    {"LessOrEqual", 2, 2, op_infix, "<=", ""},
+    {"GreaterOrEqual", 2, 2, op_infix, ">=", ""},
+    {"Equal", 2, 2, op_infix, "==", ""},
+    {"And", 2, 2, op_infix, "and", ""},
+    {"Or", 2, 2, op_infix, "or", ""},
+    {"Max", 1, Any, op_of_all, "max", ""},
+    {"Min", 1, Any, op_of_all, "min", ""},
+    {"Sum", 1, Any, op_of_all, "sum", ""},
+    {"Mean", 1, Any, op_of_all, "mean", ""},
+    {"Where", 3, 3, op_where, "", ""},
     // reductions
-    {"ReduceMean", 1, 2, op_reduce, "mean($, @)"},
-    {"ReduceSum", 1, 2, op_reduce, "sum($, @)"},
-    {"ReduceMax", 1, 2, op_reduce, "max($, @)"},
-    {"ReduceMin", 1, 2, op_reduce, "min($, @)"},
-    {"ReduceSumSquare", 1, 2, op_reduce, "sum($^2, @)"},
-    {"ReduceL1", 1, 2, op_reduce, "sum(abs($), @)"},
-    {"ReduceL2", 1, 2, op_reduce, "sqrt(sum($^2, @))"},
-    {"ReduceLogSum", 1, 2, op_reduce, "log(sum($, @))"},
-    {"ArgMax", 1, 1, op_arg_max, ""},
-    {"ArgMin", 1, 1, op_arg_max, "-"},
-    {"Softmax", 1, 1, op_softmax, "softmax"},
-    {"LogSoftmax", 1, 1, op_softmax, "log_softmax"},
-    {"LpNormalization", 1, 1, op_lp_norm, ""},
+    {"ReduceMean", 1, 2, op_reduce, "mean($, @)", REDUCE},
+    {"ReduceSum", 1, 2, op_reduce, "sum($, @)", REDUCE},
+    {"ReduceMax", 1, 2, op_reduce, "max($, @)", REDUCE},
+    {"ReduceMin", 1, 2, op_reduce, "min($, @)", REDUCE},
+    {"ReduceSumSquare", 1, 2, op_reduce, "sum($^2, @)", REDUCE},
+    {"ReduceL1", 1, 2, op_reduce, "sum(abs($), @)", REDUCE},
+    {"ReduceL2", 1, 2, op_reduce, "sqrt(sum($^2, @))", REDUCE},
+    {"ReduceLogSum", 1, 2, op_reduce, "log(sum($, @))", REDUCE},
+    {"ArgMax", 1, 1, op_arg_max, "", FOUND},
+    {"ArgMin", 1, 1, op_arg_max, "-", FOUND},
+    {"Softmax", 1, 1, op_softmax, "softmax", "axis"},
+    {"LogSoftmax", 1, 1, op_softmax, "log_softmax", "axis"},
+    {"LpNormalization", 1, 1, op_lp_norm, "", "axis p"},
     // layers
-    {"Conv", 2, 3, op_conv, ""},
-    {"ConvTranspose", 2, 3, op_conv_transpose, ""},
-    {"Gemm", 2, 3, op_gemm, ""},
-    {"MatMul", 2, 2, op_matmul, ""},
-    {"Einsum", 1, 2, op_einsum, ""},
-    {"BatchNormalization", 5, 5, op_batch_norm, ""},
-    {"LayerNormalization", 2, 3, op_layer_norm, ""},
-    {"InstanceNormalization", 3, 3, op_instance_norm, ""},
-    {"GroupNormalization", 3, 3, op_group_norm, ""},
+    {"Conv", 2, 3, op_conv, "", CONV},
+    {"ConvTranspose", 2, 3, op_conv_transpose, "", CONV " output_padding output_shape"},
+    {"Gemm", 2, 3, op_gemm, "", "alpha beta transA transB"},
+    {"MatMul", 2, 2, op_matmul, "", ""},
+    {"Einsum", 1, 2, op_einsum, "", "equation"},
+    {"BatchNormalization", 5, 5, op_batch_norm, "", "epsilon momentum training_mode"},
+    {"LayerNormalization", 2, 3, op_layer_norm, "", "axis epsilon stash_type"},
+    {"InstanceNormalization", 3, 3, op_instance_norm, "", "epsilon"},
+    {"GroupNormalization", 3, 3, op_group_norm, "", "epsilon num_groups stash_type"},
     // shapes
-    {"Reshape", 2, 2, op_reshape, ""},
-    {"Flatten", 1, 1, op_flatten, ""},
-    {"Squeeze", 1, 2, op_squeeze, ""},
-    {"Unsqueeze", 1, 2, op_unsqueeze, ""},
-    {"Transpose", 1, 1, op_transpose, ""},
-    {"Concat", 1, Any, op_concat, ""},
-    {"Split", 1, 2, op_split, ""},
-    {"Slice", 1, 5, op_slice, ""},
-    {"Gather", 2, 2, op_gather, ""},
-    {"Expand", 2, 2, op_expand, ""},
-    {"Tile", 2, 2, op_tile, ""},
-    {"DepthToSpace", 1, 1, op_depth_to_space, ""},
-    {"SpaceToDepth", 1, 1, op_space_to_depth, ""},
+    {"Reshape", 2, 2, op_reshape, "", "allowzero"},
+    {"Flatten", 1, 1, op_flatten, "", "axis"},
+    {"Squeeze", 1, 2, op_squeeze, "", "axes"},
+    {"Unsqueeze", 1, 2, op_unsqueeze, "", "axes"},
+    {"Transpose", 1, 1, op_transpose, "", "perm"},
+    {"Concat", 1, Any, op_concat, "", "axis"},
+    {"Split", 1, 2, op_split, "", "axis num_outputs split"},
+    {"Slice", 1, 5, op_slice, "", "axes ends starts"},
+    {"Gather", 2, 2, op_gather, "", "axis"},
+    {"Expand", 2, 2, op_expand, "", ""},
+    {"Tile", 2, 2, op_tile, "", ""},
+    {"DepthToSpace", 1, 1, op_depth_to_space, "", "blocksize mode"},
+    {"SpaceToDepth", 1, 1, op_space_to_depth, "", "blocksize"},
     // space
-    {"MaxPool", 1, 1, op_pool, "max"},
-    {"AveragePool", 1, 1, op_pool, "mean"},
-    {"GlobalMaxPool", 1, 1, op_global_pool, "max"},
-    {"GlobalAveragePool", 1, 1, op_global_pool, "mean"},
-    {"Pad", 1, 4, op_pad, ""},
-    {"Resize", 1, 4, op_resize, ""},
-    {"Upsample", 1, 2, op_resize, ""},
+    {"MaxPool", 1, 1, op_pool, "max_pool", POOL " storage_order"},
+    {"AveragePool", 1, 1, op_pool, "avg_pool", POOL " count_include_pad"},
+    {"GlobalMaxPool", 1, 1, op_global_pool, "max", ""},
+    {"GlobalAveragePool", 1, 1, op_global_pool, "mean", ""},
+    {"Pad", 1, 4, op_pad, "", "mode pads value"},
+    {"Resize", 1, 4, op_resize, "",
+     "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside "
+     "extrapolation_value keep_aspect_ratio_policy mode nearest_mode"},
+    {"Upsample", 1, 2, op_resize, "", "mode scales"},
 };
 
 static const Row *row_of(Str op) {
@@ -496,6 +513,43 @@ static const Row *row_of(Str op) {
         if (str_eq(op, str_c(rows[i].op)))
             return &rows[i];
     return NULL;
+}
+
+// What is not known may change what the operation means.
+static bool knows_attributes(Import *m, const Row *row) {
+    for (uint32_t i = 0; i < m->node->attribute.n; i++) {
+        Str name = m->node->attribute.at[i].name, rest = str_c(row->attributes), word = {0};
+        while (rest.len && !str_eq(word, name)) {
+            word = str_sub(rest, 0, str_find(rest, ' '));
+            rest = str_sub(rest, word.len + (word.len < rest.len), rest.len);
+        }
+        if (!str_eq(word, name))
+            return refuse(m, "its attribute `%.*s` is not known here", SARG(name));
+    }
+    return true;
+}
+
+// Whether the results are whole numbers: as operand 0, with exceptions.
+static bool gives_whole(const Import *m, const Row *row) {
+    static const char *const truths[] = {"<", ">", "<=", ">=", "==", "and", "or"};
+    if (row->make == op_cast)
+        return !onnx_is_real((OnnxElement)attr_int(m, "to", OnnxFloat));
+    for (size_t i = 0; row->make == op_infix && i < sizeof truths / sizeof *truths; i++)
+        if (strcmp(row->text, truths[i]) == 0)
+            return true;
+    const Value *v = operand(m, row->make == op_where ? 1 : 0);
+    return row->make == op_arg_max || (v && v->whole);
+}
+
+static bool finish_results(Import *m, const Row *row) {
+    for (uint32_t k = 0; k < m->node->out.n; k++) {
+        Value *v = value_find(m, m->node->out.at[k]);
+        if (k > 0 && v && v->wanted && v->kind == ValueText && !v->text.len)
+            return refuse(m, "its result %u has no translation here", k + 1);
+        if (v)
+            v->whole = gives_whole(m, row);
+    }
+    return true;
 }
 
 bool import_node(Import *m) {
@@ -518,9 +572,11 @@ bool import_node(Import *m) {
         if (v && v->kind == ValueText && !v->text.len)
             return refuse(m, "the node that gives its operand %u comes later", k + 1);
     }
-    if (!import_fold(m, &made))
+    if (!knows_attributes(m, row) || !import_fold(m, &made))
         return false;
     if (made)
         return true;
-    return row->make ? row->make(m, row) : refuse(m, "its result is not known at import");
+    if (!row->make)
+        return refuse(m, "its result is not known at import");
+    return row->make(m, row) && finish_results(m, row);
 }
