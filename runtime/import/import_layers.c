@@ -110,6 +110,7 @@ static void same_pads(const Shape *x, bool upper, Geometry *g) {
 static bool geometry(Import *m, bool adjoint, Geometry *g) {
     const Shape *x = &operand(m, 0)->shape, *w = &operand(m, 1)->shape;
     Str pad = attr_word(m, "auto_pad", "NOTSET");
+    int64_t said[3];
     Ints pads;
     *g = (Geometry){.n = x->rank - 2, .groups = attr_int(m, "group", 1)};
     if (x->rank < 3 || x->rank > 5 || w->rank != x->rank || w->batch >= 0)
@@ -118,24 +119,27 @@ static bool geometry(Import *m, bool adjoint, Geometry *g) {
     for (uint32_t i = 0; i < g->n; i++)
         g->kernel[i] = w->dim[2 + i];
     if (!plain_batch(m, 0) || !each_of(m, "strides", g->n, 1, g->stride) ||
-        !each_of(m, "dilations", g->n, 1, g->dilation) || !ints_of(m, "pads", -1, &pads))
+        !each_of(m, "dilations", g->n, 1, g->dilation) || !ints_of(m, "pads", -1, &pads) ||
+        !each_of(m, "kernel_shape", g->n, 0, said))
         return false;
+    for (uint32_t i = 0; i < g->n; i++)
+        if (said[i] && said[i] != g->kernel[i])
+            return refuse(m, "its weight has another kernel than its `kernel_shape`");
     for (uint32_t i = 0; i < g->n; i++)
         if (g->stride[i] < 1 || g->dilation[i] < 1 || g->kernel[i] < 1 || g->groups < 1 ||
             g->stride[i] > 1 << 20 || g->dilation[i] > 1 << 20 || g->kernel[i] > 1 << 20)
             return refuse(m, "its strides, dilations or kernel are not from 1 on");
-    for (uint32_t i = 0; i < g->n && pads.n == 2 * g->n; i++) {
+    if (pads.n && pads.n != 2 * g->n)
+        return refuse(m, "its `pads` are not two for each of %u axes", g->n);
+    for (uint32_t i = 0; i < g->n && pads.n; i++) {
         g->before[i] = pads.at[i];
         g->after[i] = pads.at[g->n + i];
     }
     for (uint32_t i = 0; i < g->n; i++)
         if (g->before[i] < 0 || g->after[i] < 0)
             return refuse(m, "its `pads` are below 0");
-    if (str_eq(pad, STR("SAME_UPPER")) || str_eq(pad, STR("SAME_LOWER"))) {
-        if (adjoint)
-            return refuse(m, "its padding is SAME: export it with `pads`");
+    if (!adjoint && (str_eq(pad, STR("SAME_UPPER")) || str_eq(pad, STR("SAME_LOWER"))))
         same_pads(x, str_eq(pad, STR("SAME_UPPER")), g);
-    }
     return true;
 }
 
@@ -215,17 +219,21 @@ bool op_conv(Import *m, const Row *row) {
     if (to.dim[1] != w->dim[1] * g.groups || w->dim[0] % g.groups)
         return refuse(m, "its weight is not for %lld channels", (long long)to.dim[1]);
     to.dim[1] = w->dim[0];
-    for (uint32_t i = 0; i < g.n; i++)
-        to.dim[2 + i] =
-            (to.dim[2 + i] + g.before[i] + g.after[i] - (g.kernel[i] - 1) * g.dilation[i] - 1) /
-                g.stride[i] +
-            1;
+    for (uint32_t i = 0; i < g.n; i++) {
+        int64_t all = to.dim[2 + i] + g.before[i] + g.after[i],
+                kernel = (g.kernel[i] - 1) * g.dilation[i] + 1;
+        if (kernel > all)
+            return refuse(m, "its kernel is larger than its operand");
+        to.dim[2 + i] = (all - kernel) / g.stride[i] + 1;
+    }
     return convolve(m, "conv", "convolve", to.dim[1], &g, &to);
 }
 
 bool op_conv_transpose(Import *m, const Row *row) {
     Geometry g;
     int64_t more[3], want[3];
+    Str pad = attr_word(m, "auto_pad", "NOTSET");
+    bool upper = str_eq(pad, STR("SAME_UPPER")), same = upper || str_eq(pad, STR("SAME_LOWER"));
     (void)row;
     if (!geometry(m, true, &g) || !each_of(m, "output_padding", g.n, 0, more) ||
         !each_of(m, "output_shape", g.n, 0, want))
@@ -237,10 +245,14 @@ bool op_conv_transpose(Import *m, const Row *row) {
     to.dim[1] = w->dim[1] * g.groups;
     for (uint32_t i = 0; i < g.n; i++) {
         int64_t all = (to.dim[2 + i] - 1) * g.stride[i] + (g.kernel[i] - 1) * g.dilation[i] + 1;
+        if (same && !want[i])
+            want[i] = to.dim[2 + i] * g.stride[i];
         if (want[i]) {
-            int64_t pad = all + more[i] - want[i];
-            g.before[i] = pad / 2;
-            g.after[i] = pad - pad / 2;
+            int64_t less = all + more[i] - want[i];
+            if (less < 0)
+                return refuse(m, "its result is larger than what its kernel reaches");
+            g.after[i] = upper ? less - less / 2 : less / 2;
+            g.before[i] = less - g.after[i];
         }
         g.after[i] -= more[i];
         to.dim[2 + i] = all - g.before[i] - g.after[i];
