@@ -47,9 +47,11 @@ typedef struct Value {
     Str name, label; // in the graph; of the tensor it is, for the file of weights
     ValueKind kind;
     Shape shape;
-    bool whole;    // whole numbers: division rounds
-    bool wanted;   // a needed node reads it, or its shape
-    uint32_t uses; // operands, and results of the graph, that it is still to become
+    bool whole;      // whole numbers: division rounds
+    bool wanted;     // a needed node reads it, or its shape
+    uint32_t uses;   // operands, and results of the graph, that it is still to become
+    uint32_t reader; // 1 + the first node that counts among them; 0: none
+    bool sized;      // a needed node reads its shape
     // ValueText
     Str text;
     Binding binding;

@@ -237,6 +237,8 @@ static bool *count_uses(Import *m) {
             if (!v)
                 continue;
             v->uses += !reads_shape(n);
+            v->reader = reads_shape(n) ? v->reader : i + 1;
+            v->sized |= reads_shape(n);
             v->wanted = true;
         }
     }

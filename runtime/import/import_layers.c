@@ -51,30 +51,30 @@ static Value *reshaped_weight(Import *m, Str name) {
     return v && v->kind == ValueWeight ? v : NULL;
 }
 
-// c numbers along the axis that has `behind` axes after it.
-static bool fits_bias(const Value *v, int64_t c, uint32_t behind) {
-    if (!is_own(v) || v->shape.rank <= behind || v->tensor->count != (size_t)c)
+// c numbers along the axis of `to` that has `behind` axes after it.
+static bool fits_bias(const Value *v, int64_t c, uint32_t behind, const Shape *to) {
+    if (!is_own(v) || v->shape.rank <= behind || v->shape.rank > to->rank ||
+        v->tensor->count != (size_t)c)
         return false;
     return v->shape.dim[v->shape.rank - 1 - behind] == c;
 }
 
-// The node that adds a bias to the result, the only one that reads it; its bias in *bias.
-static const OnnxNode *bias_of(Import *m, int64_t c, uint32_t behind, Value **bias) {
+// The node that adds a bias to the result, of the shape `to`, as the only one that reads it; its
+// bias in *bias.
+static const OnnxNode *bias_of(Import *m, int64_t c, uint32_t behind, const Shape *to,
+                               Value **bias) {
     const Value *y = value_find(m, m->node->out.at[0]);
-    for (uint32_t i = m->at + 1; y && y->uses == 1 && i < m->f->node.n; i++) {
-        const OnnxNode *n = &m->f->node.at[i];
-        for (uint32_t k = 0; k < n->in.n; k++) {
-            if (!str_eq(n->in.at[k], y->name))
-                continue;
-            Value *other = n->in.n == 2 ? reshaped_weight(m, n->in.at[1 - k]) : NULL;
-            bool adds = str_eq(n->op, STR("Add")) && !n->domain.len && n->out.n == 1 &&
-                        fits_bias(other, c, behind);
-            *bias = adds ? other : NULL;
-            m->done[i] = adds;
-            return adds ? n : NULL;
-        }
-    }
-    return NULL;
+    if (!y || y->uses != 1 || y->sized || y->reader <= m->at + 1)
+        return NULL;
+    const OnnxNode *n = &m->f->node.at[y->reader - 1];
+    if (!str_eq(n->op, STR("Add")) || n->domain.len || n->in.n != 2 || n->out.n != 1)
+        return NULL;
+    Value *other = reshaped_weight(m, n->in.at[str_eq(n->in.at[0], y->name)]);
+    if (!fits_bias(other, c, behind, to))
+        return NULL;
+    *bias = other;
+    m->done[y->reader - 1] = true;
+    return n;
 }
 
 // --- convolutions --------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ static bool convolve(Import *m, const char *layer, const char *call, int64_t c, 
     if (is_own(operand(m, 1)) && shared_or_own(m, 2) && !beyond) {
         put_each(&k, "k", g->n, g->kernel, 0);
         Role role[] = {role_of(m, 1, "weight", 0, NULL), role_of(m, 2, "bias", 1, &c)};
-        const OnnxNode *as = bias ? NULL : bias_of(m, c, g->n, &role[1].value);
+        const OnnxNode *as = bias ? NULL : bias_of(m, c, g->n, to, &role[1].value);
         return give_layer(m,
                           format(m, "%s(%lld%.*s%.*s%s)", layer, (long long)c, SARG(text_str(&k)),
                                  SARG(how), bias || as ? "" : ", bias=none"),
@@ -381,7 +381,8 @@ bool op_matmul(Import *m, const Row *row) {
     Value *bias = NULL;
     (void)row;
     if (is_linear(m)) {
-        const OnnxNode *as = bias_of(m, operand(m, 1)->shape.dim[1], 0, &bias);
+        const OnnxNode *as =
+            bias_of(m, operand(m, 1)->shape.dim[1], 0, &operand(m, 0)->shape, &bias);
         return give_linear(m, false, bias, as);
     }
     return product(m, 0, 1, false, &to, &y) && give(m, 0, to, BindCall, y);
@@ -400,7 +401,9 @@ bool op_gemm(Import *m, const Row *row) {
     bool vector = !c || (is_own(c) && c->shape.rank == 1 &&
                          c->shape.dim[0] == operand(m, 1)->shape.dim[flip ? 0 : 1]);
     if (is_linear(m) && alpha == 1 && (beta == 1 || !c) && vector) {
-        const OnnxNode *as = c ? NULL : bias_of(m, operand(m, 1)->shape.dim[flip ? 0 : 1], 0, &c);
+        const OnnxNode *as =
+            c ? NULL
+              : bias_of(m, operand(m, 1)->shape.dim[flip ? 0 : 1], 0, &operand(m, 0)->shape, &c);
         return give_linear(m, flip, c, as);
     }
     if (!product(m, 0, 1, flip, &to, &y))
