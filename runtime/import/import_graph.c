@@ -171,6 +171,9 @@ static bool add_input(Import *m, const OnnxInput *in, NetText *out) {
                           "axis %u of input %.*s has no fixed extent: export with dynamic extents "
                           "for the batch only (%.*s is axis 0)",
                           i, SARG(in->name), 5, "batch");
+    if (in->dim[0] > 0 && m->samples > 0 && m->samples != in->dim[0])
+        return refuse(m, "axis 0 of its inputs has %lld and %lld elements, but it is the batch",
+                      (long long)m->samples, (long long)in->dim[0]);
     if (in->dim[0] > 0)
         m->samples = in->dim[0];
     Value *v = value_find(m, in->name);
@@ -340,6 +343,9 @@ bool import_net(Import *m, Str name, NetText *out) {
     m->samples = -1;
     m->opset = m->f->opset;
     m->declared.arena = m->body.arena = m->a;
+    if (m->opset < 7) // operations broadcast by attributes, and remember what they overwrote
+        return refuse(m, "it is of opset %lld, and 7 is the oldest that is read: export it again",
+                      (long long)m->opset);
     add_initializers(m);
     if (!add_inputs(m, out) || !add_results(m))
         return false;
