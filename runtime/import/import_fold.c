@@ -199,10 +199,11 @@ static bool fold_reshape(Import *m) {
     int64_t dim[ONNX_RANK], known = 1;
     uint32_t rank;
     int open = -1;
+    bool keeps = !attr_int(m, "allowzero", 0); // an extent of 0 is the operand's
     if (!dims_of(m, 1, &rank, dim))
         return false;
     for (uint32_t i = 0; i < rank; i++) {
-        dim[i] = dim[i] == 0 && i < v->shape.rank ? v->shape.dim[i] : dim[i];
+        dim[i] = dim[i] == 0 && keeps && i < v->shape.rank ? v->shape.dim[i] : dim[i];
         if (dim[i] == -1)
             open = (int)i;
         else

@@ -146,7 +146,7 @@ bool op_squeeze(Import *m, const Row *row) {
         mask |= 1u << axis;
     }
     for (uint32_t i = 0; i < s.rank; i++) {
-        if (!axes.n && s.dim[i] == 1 && (int)i != s.batch)
+        if (!axes.n && s.dim[i] == 1 && ((int)i != s.batch || m->samples == 1))
             mask |= 1u << i;
         if (mask >> i & 1 && (s.dim[i] != 1 || (int)i == s.batch))
             return refuse(m, "it squeezes the batch, or an axis of more than one element");
@@ -282,8 +282,10 @@ bool op_split(Import *m, const Row *row) {
     (void)row;
     if (!axis_in(m, attr_int(m, "axis", 0), s.rank, &axis) || !ints_of(m, "split", 1, &sizes))
         return false;
-    if ((int)axis == s.batch)
-        return refuse(m, "it splits the batch");
+    bool even = sizes.n || m->opset >= 18 || s.dim[axis] % n == 0;
+    if ((int)axis == s.batch || (sizes.n && sizes.n != n) || !even ||
+        attr_int(m, "num_outputs", n) != (int64_t)n)
+        return refuse(m, "it splits the batch, or has other parts than results");
     int64_t each = (s.dim[axis] + n - 1) / n;
     Str x = name_of(m, 0);
     Refs refs = m->refs;
@@ -291,7 +293,7 @@ bool op_split(Import *m, const Row *row) {
         m->variable.at[refs.at[i]].refs += n - 1;
     for (uint32_t k = 0; k < n; k++) {
         Shape to = s;
-        to.dim[axis] = sizes.n == n                ? sizes.at[k]
+        to.dim[axis] = sizes.n                     ? sizes.at[k]
                        : each < s.dim[axis] - from ? each
                                                    : s.dim[axis] - from;
         if (to.dim[axis] < 1 || to.dim[axis] > s.dim[axis] - from)
@@ -382,24 +384,24 @@ bool op_gather(Import *m, const Row *row) {
     }
     to.rank = rank;
     int at = own_axis(&s, axis);
-    if (index->kind == ValueConstant) {
-        double *x = arena_array(m->a, double, index->count + 1);
-        for (size_t i = 0; i < index->count; i++) {
-            x[i] = index->number[i] + (index->number[i] < 0 ? (double)s.dim[axis] : 0);
-            if (!(x[i] >= 0 && x[i] < (double)s.dim[axis]))
-                return refuse(m, "an index is outside its axis");
-        }
-        if (index->count == 1 && index->shape.rank == 0) {
-            Text t = {.arena = m->a};
-            for (int i = 0; i < at; i++)
-                text_fmt(&t, ":, ");
-            text_fmt(&t, "%.0f", x[0]);
-            return give(m, 0, to, BindCall,
-                        format(m, "%.*s[%.*s]", SARG(name_of(m, 0)), SARG(text_str(&t))));
-        }
-        index->number = x; // without negative ones
+    bool back = !index->number; // it may count from the end
+    for (size_t i = 0; i < index->count; i++) {
+        double x = index->number[i], n = (double)s.dim[axis];
+        back = back || x < 0;
+        if (!(x >= -n && x < n))
+            return refuse(m, "an index is outside its axis");
     }
-    Str table = text_of(m, 0, BindOr), which = text_of(m, 1, BindOr);
+    if (index->kind == ValueConstant && index->shape.rank == 0) {
+        Text t = {.arena = m->a};
+        for (int i = 0; i < at; i++)
+            text_fmt(&t, ":, ");
+        text_fmt(&t, "%.0f", index->number[0]);
+        return give(m, 0, to, BindCall,
+                    format(m, "%.*s[%.*s]", SARG(name_of(m, 0)), SARG(text_str(&t))));
+    }
+    Str table = text_of(m, 0, BindOr), which = text_of(m, 1, back ? BindProduct : BindOr);
+    if (back)
+        which = format(m, "%.*s %% %lld", SARG(which), (long long)s.dim[axis]);
     return give(m, 0, to, BindCall,
                 at ? taken(m, table, which, at)
                    : format(m, "gather(%.*s, %.*s)", SARG(table), SARG(which)));
