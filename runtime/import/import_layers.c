@@ -429,12 +429,15 @@ bool op_einsum(Import *m, const Row *row) {
     (void)row;
     for (size_t i = 0; i < rule.len; i++) {
         char c = rule.ptr[i];
-        if (c == ',' || c == '>')
+        bool ends = c == ',' || c == '>';
+        if ((ends && p == 2) || c == '.' || (c >= 'A' && c <= 'Z'))
+            return refuse(m, "its equation is not of one or two operands with axes a to z");
+        if (ends)
             part[++p] = text_str(&letters), letters = (Text){.arena = m->a};
-        if (p > 2 || c == '.')
-            return refuse(m, "its equation is not of one or two operands with named axes");
-        if ((c | 32) >= 'a' && (c | 32) <= 'z')
-            text_char(&letters, (char)(c | 32));
+        if (str_find(text_str(&letters), c) < letters.n)
+            return refuse(m, "its equation has an axis twice in an operand");
+        if (c >= 'a' && c <= 'z')
+            text_char(&letters, c);
     }
     if (p != n)
         return refuse(m, "its equation has no result, or not one part for each operand");
