@@ -301,12 +301,13 @@ static bool sizes_of(Import *m, Resize *r) {
             return false;
         double x = a ? a->floats.at[i] : t ? onnx_at(t, i) : by->number[i];
         bool size = by == sizes && !a && sizes,
-             same = size ? (axis == 0 || x == (double)s->dim[axis]) : x == 1;
+             batch = axis == 0 && (m->samples < 1 || x == (double)m->samples),
+             same = size ? batch || (axis && x == (double)s->dim[axis]) : x == 1;
         if (axis < 2 && !same)
             return refuse(m, "it resizes batch or channels");
         if (axis < 2)
             continue;
-        double n = (double)s->dim[axis], to = size ? x : floor(n * x + 1e-4);
+        double n = (double)s->dim[axis], to = size ? x : floor((double)((float)n * (float)x));
         if (!(to >= 1 && to < 1 << 20))
             return refuse(m, "it resizes to %g elements", to);
         r->to[axis - 2] = (int64_t)to;
@@ -316,36 +317,57 @@ static bool sizes_of(Import *m, Resize *r) {
     return true;
 }
 
-// Where element i of the result lies among the operand's.
-static double place_of(Str mode, const Resize *r, uint32_t axis, int64_t i) {
-    double s = r->scale[axis];
-    if (str_eq(mode, STR("asymmetric")))
-        return (double)i / s;
-    if (str_eq(mode, STR("align_corners")))
-        return r->to[axis] > 1 ? (double)i * (double)(r->from[axis] - 1) / (double)(r->to[axis] - 1)
-                               : 0;
-    if (str_eq(mode, STR("pytorch_half_pixel")) && r->to[axis] == 1)
-        return 0;
-    return ((double)i + 0.5) / s - 0.5;
+// Where element i of the result lies among the operand's, in floats as in ONNX Runtime.
+static float asymmetric(const Resize *r, uint32_t axis, int64_t i) {
+    return (float)i / (float)r->scale[axis];
+}
+static float half_pixel(const Resize *r, uint32_t axis, int64_t i) {
+    return ((float)i + 0.5F) / (float)r->scale[axis] - 0.5F;
+}
+static float pytorch_half_pixel(const Resize *r, uint32_t axis, int64_t i) {
+    return r->to[axis] > 1 ? half_pixel(r, axis, i) : 0;
+}
+static float align_corners(const Resize *r, uint32_t axis, int64_t i) {
+    int64_t last = r->to[axis] - 1;
+    return last ? (float)(i * (r->from[axis] - 1)) / (float)last : 0;
 }
 
-static double nearest_of(Str how, double x) {
+typedef float Place(const Resize *r, uint32_t axis, int64_t i);
+static const struct {
+    const char *mode;
+    Place *place;
+} places[] = {
+    {"asymmetric", asymmetric},
+    {"half_pixel", half_pixel},
+    {"pytorch_half_pixel", pytorch_half_pixel},
+    {"align_corners", align_corners},
+};
+
+static Place *place_of(Str mode) { // NULL: it has no form here
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (str_eq(mode, str_c(places[i].mode)))
+            return places[i].place;
+    return NULL;
+}
+
+static float nearest_of(Str how, float x) {
     if (str_eq(how, STR("floor")))
-        return floor(x);
+        return floorf(x);
     if (str_eq(how, STR("ceil")))
-        return ceil(x);
-    return str_eq(how, STR("round_prefer_ceil")) ? floor(x + 0.5) : ceil(x - 0.5);
+        return ceilf(x);
+    return str_eq(how, STR("round_prefer_ceil")) ? floorf(x + 0.5F) : ceilf(x - 0.5F);
 }
 
 static bool give_nearest(Import *m, Str mode, Str how, const Resize *r, const Shape *to) {
-    bool times = true, floors = true;
-    int64_t factor[3];
-    for (uint32_t k = 0; k < r->n; k++) {
+    Place *place = place_of(mode);
+    bool times = place != NULL, floors = times;
+    int64_t factor[3] = {0};
+    for (uint32_t k = 0; place && k < r->n; k++) {
         factor[k] = r->to[k] / r->from[k];
         times = times && r->to[k] % r->from[k] == 0;
         for (int64_t i = 0; i < r->to[k]; i++) {
-            double at = nearest_of(how, place_of(mode, r, k, i));
-            int64_t x = (int64_t)fmax(0, fmin(at, (double)r->from[k] - 1));
+            float at = nearest_of(how, place(r, k, i));
+            int64_t x = (int64_t)fmaxf(0, fminf(at, (float)(r->from[k] - 1)));
             times = times && x == i / factor[k];
             floors = floors && x == i * r->from[k] / r->to[k];
         }
@@ -369,6 +391,8 @@ bool op_resize(Import *m, const Row *row) {
             old ? STR("asymmetric") : attr_word(m, "coordinate_transformation_mode", "half_pixel");
     Resize r = {0};
     (void)row;
+    if (!str_eq(attr_word(m, "keep_aspect_ratio_policy", "stretch"), STR("stretch")))
+        return refuse(m, "it keeps the aspect ratio: export it with the extents that come out");
     if (!sizes_of(m, &r))
         return false;
     Shape to = operand(m, 0)->shape;
@@ -377,9 +401,11 @@ bool op_resize(Import *m, const Row *row) {
         return give_nearest(m, mode,
                             old ? STR("floor") : attr_word(m, "nearest_mode", "round_prefer_floor"),
                             &r, &to);
-    bool half = str_eq(mode, STR("half_pixel")), corners = str_eq(mode, STR("align_corners"));
-    for (uint32_t i = 0; i < r.n; i++)
-        half = half || (str_eq(mode, STR("pytorch_half_pixel")) && r.to[i] > 1);
+    Place *place = place_of(mode);
+    bool half = place == half_pixel || place == pytorch_half_pixel,
+         corners = place == align_corners;
+    for (uint32_t i = 0; i < r.n && place == pytorch_half_pixel; i++)
+        half = half && (r.to[i] > 1 || r.from[i] == 1);
     bool filters = attr_int(m, "antialias", 0);
     for (uint32_t i = 0; i < r.n && filters; i++)
         filters = r.to[i] < r.from[i];
