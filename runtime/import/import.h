@@ -213,6 +213,7 @@ Translate op_conv, op_conv_transpose, op_gemm, op_matmul, op_einsum, op_batch_no
 Translate op_reshape, op_flatten, op_squeeze, op_unsqueeze, op_transpose, op_concat, op_split,
     op_slice, op_gather, op_expand, op_tile, op_depth_to_space, op_space_to_depth;
 // import_space.c
+Str pads_text(Import *m, uint32_t n, const int64_t *before, const int64_t *after); // as of `pad`
 Translate op_pool, op_global_pool, op_pad, op_resize;
 
 // --- import_fold.c -------------------------------------------------------------------------------

@@ -155,25 +155,12 @@ static void put_each(Text *t, const char *word, uint32_t n, const int64_t *x, in
     text_fmt(t, "%s", equal ? "" : "]");
 }
 
-static void put_pads(Text *t, const Geometry *g) {
-    bool alike = true;
-    for (uint32_t i = 0; i < g->n; i++)
-        alike = alike && g->before[i] == g->before[0] && g->after[i] == g->before[0];
-    if (alike) {
-        put_each(t, "pad", 1, g->before, 0);
-        return;
-    }
-    text_fmt(t, ", pad=[");
-    for (uint32_t i = 0; i < g->n; i++)
-        text_fmt(t, "%s[%lld, %lld]", i ? ", " : "", (long long)g->before[i],
-                 (long long)g->after[i]);
-    text_char(t, ']');
-}
-
 static Str options(Import *m, const Geometry *g) {
     Text t = {.arena = m->a};
+    Str pad = pads_text(m, g->n, g->before, g->after);
     put_each(&t, "stride", g->n, g->stride, 1);
-    put_pads(&t, g);
+    if (!str_eq(pad, STR("0")))
+        text_fmt(&t, ", pad=%.*s", SARG(pad));
     put_each(&t, "dilation", g->n, g->dilation, 1);
     put_each(&t, "groups", 1, &g->groups, 1);
     return t.n ? text_str(&t) : (Str){0};

@@ -20,14 +20,15 @@ static Str each_text(Import *m, uint32_t n, const int64_t *x) {
     return text_str(&t);
 }
 
-// "[[0, 0], [1, 2]]" for constant_pad: of channels none.
-static Str pads_text(Import *m, uint32_t n, const int64_t *before, const int64_t *after,
-                     bool channel) {
+Str pads_text(Import *m, uint32_t n, const int64_t *before, const int64_t *after) {
     Text t = {.arena = m->a};
-    text_fmt(&t, channel ? "[[0, 0]" : "[");
+    bool alike = true;
     for (uint32_t i = 0; i < n; i++)
-        text_fmt(&t, "%s[%lld, %lld]", i || channel ? ", " : "", (long long)before[i],
-                 (long long)after[i]);
+        alike = alike && before[i] == before[0] && after[i] == before[0];
+    if (alike)
+        return format(m, "%lld", (long long)before[0]);
+    for (uint32_t i = 0; i < n; i++)
+        text_fmt(&t, "%s[%lld, %lld]", i ? ", " : "[", (long long)before[i], (long long)after[i]);
     text_char(&t, ']');
     return text_str(&t);
 }
@@ -37,11 +38,9 @@ static Str pads_text(Import *m, uint32_t n, const int64_t *before, const int64_t
 typedef struct Windows {
     uint32_t n;
     int64_t size[3], stride[3], before[3], after[3], count[3];
-    bool given;  // padding, by `pads`
-    bool padded; // anything
-    bool over;   // a window goes past the padding: ceil_mode
-    bool uneven; // not the same number of elements around on every axis
-    bool crops;  // windows side by side leave elements over
+    int64_t over[3]; // elements that the last reaches past the padding: ceil_mode
+    bool padded;
+    bool blocks; // side by side on all axes
 } Windows;
 
 static bool ints_each(Import *m, const char *name, uint32_t n, int64_t otherwise, int64_t *out) {
@@ -77,14 +76,13 @@ static bool windows_of(Import *m, Windows *w) {
         !ints_each(m, "strides", w->n, 1, w->stride) || !ints_each(m, "pads", 2 * w->n, 0, pads) ||
         !ints_each(m, "dilations", w->n, 1, dilation))
         return false;
-    bool side_by_side = true; // on all axes: max_blocks and avg_blocks of the library
+    w->blocks = true;
     for (uint32_t i = 0; i < w->n; i++) {
-        side_by_side = side_by_side && w->size[i] == w->stride[i];
+        w->blocks = w->blocks && w->size[i] == w->stride[i];
         if (!w->size[i] || !w->stride[i] || dilation[i] != 1)
             return refuse(m, "its windows have no size or stride, or a dilation");
         w->before[i] = pads[i];
         w->after[i] = pads[w->n + i];
-        w->given = w->given || pads[i] || pads[w->n + i];
     }
     if (str_starts(pad, STR("SAME")))
         pool_same(s, str_eq(pad, STR("SAME_UPPER")), w);
@@ -96,71 +94,58 @@ static bool windows_of(Import *m, Windows *w) {
         w->count[i] = (ceil_mode ? (all + by - 1) / by : all / by) + 1;
         if (ceil_mode && (w->count[i] - 1) * by >= n + w->before[i])
             w->count[i]--; // PyTorch: a window begins in the image, or in the padding before it
-        int64_t over = (w->count[i] - 1) * by + k - n - w->before[i] - w->after[i];
-        w->over = w->over || over > 0;
-        if (side_by_side && over < 0) { // what no window reaches is not padded in the first place
-            int64_t less = -over < w->after[i] ? -over : w->after[i];
-            w->after[i] -= less;
-            w->crops = w->crops || over + less < 0;
-        }
-        w->after[i] += over > 0 ? over : 0;
+        int64_t past = (w->count[i] - 1) * by - all;
+        w->over[i] = past > 0 ? past : 0;
         w->padded = w->padded || w->before[i] || w->after[i];
     }
-    for (uint32_t i = 0; i < w->n; i++)
-        w->uneven = w->uneven || w->before[i] != w->after[i] || w->before[i] != w->before[0];
     return true;
 }
 
-static Str cropped(Import *m, Str x, const Shape *s, const Windows *w) {
+// Operand 0 without what no window reaches, of the padding too; empty: all of it is reached.
+static Str reached(Import *m, Windows *w) {
+    const Shape *s = &operand(m, 0)->shape;
     Text t = {.arena = m->a};
-    text_fmt(&t, "%.*s[:", SARG(x));
+    bool all = true;
     for (uint32_t i = 0; i < w->n; i++) {
         int64_t n = w->count[i] * w->stride[i] - w->before[i];
-        bool crops = w->stride[i] == w->size[i] && n < s->dim[2 + i] + w->after[i];
+        bool fewer = n < s->dim[2 + i];
         text_fmt(&t, ", :");
-        if (crops)
+        if (fewer)
             text_fmt(&t, "%lld", (long long)n);
+        w->after[i] = fewer ? 0 : n - s->dim[2 + i];
+        all = all && !fewer;
     }
-    text_char(&t, ']');
-    return text_str(&t);
+    return all ? (Str){0} : format(m, "%.*s[:%.*s]", SARG(name_of(m, 0)), SARG(text_str(&t)));
 }
 
+// By the library, which counts no padding: padding that is counted are zeros in front of it.
 bool op_pool(Import *m, const Row *row) {
     Windows w;
-    bool most = strcmp(row->text, "max") == 0, whole = attr_int(m, "count_include_pad", 0);
+    const int64_t none[3] = {0};
+    Text t = {.arena = m->a};
     if (!windows_of(m, &w))
         return false;
-    if (m->node->out.n > 1 && m->node->out.at[1].len)
-        return refuse(m, "it gives the places of the maxima");
-    const Shape s = operand(m, 0)->shape;
-    Shape to = s;
-    whole = whole && w.given; // padding that there is none of is not counted
+    bool counted = attr_int(m, "count_include_pad", 0) && w.padded,
+         over = w.over[0] || w.over[1] || w.over[2];
+    Shape to = operand(m, 0)->shape;
     memcpy(to.dim + 2, w.count, w.n * sizeof *w.count);
+    Str part = w.blocks && !over && (counted || !w.padded) ? reached(m, &w) : (Str){0};
+    if (counted)
+        text_fmt(&t, "zero_pad(%.*s) |> ", SARG(pads_text(m, w.n, w.before, w.after)));
+    for (uint32_t i = 0; i < w.n; i++)
+        w.over[i] += counted ? 0 : w.after[i];
     Str size = each_text(m, w.n, w.size), by = each_text(m, w.n, w.stride),
-        call = format(m, "%s(%.*s", most ? "max_pool" : "avg_pool", SARG(size));
+        pad = pads_text(m, w.n, counted ? none : w.before, w.over);
+    text_fmt(&t, "%s(%.*s", row->text, SARG(size));
     if (!str_eq(size, by))
-        call = format(m, "%.*s, stride=%.*s", SARG(call), SARG(by));
-    if (!w.padded && w.crops)
-        return give(
-            m, 0, to, BindPipe,
-            format(m, "%.*s |> %.*s)", SARG(cropped(m, name_of(m, 0), &s, &w)), SARG(call)));
-    if (!w.padded || (!w.uneven && !w.over && !w.crops && (most || !whole))) {
-        Str pad = w.padded ? format(m, ", pad=%lld", (long long)w.before[0]) : (Str){0};
-        return give(m, 0, to, BindPipe, piped(m, 0, "%.*s%.*s)", SARG(call), SARG(pad)));
-    }
-    if (w.crops || (!most && whole && w.over))
-        return refuse(m, "its windows, with ceil_mode and padding, have no form here");
-    Str pads = pads_text(m, w.n, w.before, w.after, true);
-    if (most || whole)
-        return give(m, 0, to, BindPipe,
-                    piped(m, 0, "constant_pad(%.*s%s) |> %.*s)", SARG(pads), most ? ", -3e38" : "",
-                          SARG(call)));
-    Dims ones = own(&s);
-    ones.at[0] = 1;
-    Str sum = piped(m, 0, "constant_pad(%.*s) |> %.*s)", SARG(pads), SARG(call)),
-        all = format(m, "expand(1, %.*s) |> constant_pad(%.*s) |> %.*s)",
-                     SARG(dims_text(m->a, &ones)), SARG(pads), SARG(call));
-    return give(m, 0, to, BindProduct, format(m, "(%.*s)/(%.*s)", SARG(sum), SARG(all)));
+        text_fmt(&t, ", stride=%.*s", SARG(by));
+    if (!str_eq(pad, STR("0")))
+        text_fmt(&t, ", pad=%.*s", SARG(pad));
+    text_char(&t, ')');
+    Str call = text_str(&t);
+    return give(m, 0, to, BindPipe,
+                part.len ? format(m, "%.*s |> %.*s", SARG(part), SARG(call))
+                         : piped(m, 0, "%.*s", SARG(call)));
 }
 
 bool op_global_pool(Import *m, const Row *row) {
@@ -220,6 +205,17 @@ static Str cut(Import *m, Str x, const Shape *s, int64_t *before, int64_t *after
     return any ? text_str(&t) : x;
 }
 
+// Elements around spatial axes, fewer than there are: zero_pad, reflect_pad.
+static bool is_border(const Shape *s, const int64_t *before, const int64_t *after) {
+    bool fine = s->rank > 2 && s->batch == 0 && s->dim[0] == 1 && !before[1] && !after[1],
+         any = false;
+    for (uint32_t i = 2; fine && i < s->rank; i++) {
+        fine = before[i] >= 0 && after[i] >= 0 && before[i] < s->dim[i] && after[i] < s->dim[i];
+        any = any || before[i] || after[i];
+    }
+    return fine && any;
+}
+
 bool op_pad(Import *m, const Row *row) {
     const Shape s = operand(m, 0)->shape;
     Shape to, mid = s;
@@ -232,10 +228,14 @@ bool op_pad(Import *m, const Row *row) {
         return false;
     for (uint32_t i = 0; i < s.rank; i++)
         mid.dim[i] += (before[i] < 0 ? before[i] : 0) + (after[i] < 0 ? after[i] : 0);
-    Str x = cut(m, name_of(m, 0), &s, before, after);
     bool constant = str_eq(mode, STR("constant")), edge = str_eq(mode, STR("edge")), any = false;
     if (!constant && !edge && !str_eq(mode, STR("reflect")))
         return refuse(m, "its mode is %.*s: constant, reflect and edge are known", SARG(mode));
+    if (is_border(&s, before, after) && !edge && (!constant || value == 0))
+        return give(m, 0, to, BindPipe,
+                    piped(m, 0, "%s(%.*s)", constant ? "zero_pad" : "reflect_pad",
+                          SARG(pads_text(m, s.rank - 2, before + 2, after + 2))));
+    Str x = cut(m, name_of(m, 0), &s, before, after);
     text_put(&t, x);
     if (constant)
         text_fmt(&t, " |> constant_pad([");
