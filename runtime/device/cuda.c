@@ -341,7 +341,9 @@ static GanStatus device_room(Device *d, size_t *bytes) {
     Cuda *c = (Cuda *)d;
     size_t all;
     TRY(cuda_enter(c));
-    return cuda_check(c, c->cu->MemGetInfo(bytes, &all), "querying free memory");
+    CUDA_TRY(c, MemGetInfo(bytes, &all), "querying free memory");
+    *bytes -= *bytes < CUDA_BESIDE ? *bytes : CUDA_BESIDE;
+    return GAN_OK;
 }
 
 const DeviceApi device_cuda = {

@@ -84,7 +84,7 @@ typedef struct DeviceApi {
     // NULL: not supported.
     double (*inside)(Device *d, bool count);
     bool (*supports)(Dtype real);
-    GanStatus (*room)(Device *d, size_t *bytes); // free memory; NULL: not known
+    GanStatus (*room)(Device *d, size_t *bytes); // free memory that plans may take; NULL: not known
     // Peak rates, measured now, best of several; NULL: not supported.
     GanStatus (*roofline)(Device *d, Roofline *out);
 } DeviceApi;

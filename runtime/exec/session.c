@@ -50,7 +50,7 @@ static GanStatus check_room(Session *s, const CompileOptions *o) {
     if (!ganx_is(o->path) && !o->memory && compile_try(&again, fits_card, &card))
         text_fmt(&advice, "; so does --memory %zuM, which recomputes values", again.memory >> 20);
     return fail(GAN_ERR_MEMORY,
-                "batch %lld needs %s on the card, which has %s free: %s are missing%.*s",
+                "batch %lld needs %s on the card, which has %s free for it: %s are missing%.*s",
                 (long long)s->compiled.module.share.total, size_text(need).z,
                 size_text(card.room).z, size_text(need - card.room).z, SARG(text_str(&advice)));
 }

@@ -21,6 +21,9 @@
 //   (recorder_live)
 //   timing runs of a library's engines that overwrite weights or state
 //
+// Modules, captured graphs and engines that have run take memory of the card that nobody asked for,
+// as they do on a real one.
+//
 // One recorder at a time, one thread at a time.
 #ifndef GAN_RECORD_H
 #define GAN_RECORD_H
@@ -123,6 +126,10 @@ void complain(const char *format, ...);
 CUresult record_call(void);
 // Complains of `call` if a stream is being captured, which forbids it.
 bool in_capture(const char *call);
+// Memory that the driver takes by itself, for code and graphs. False: there is none left.
+enum { RECORD_CODE = 2 << 20, RECORD_ENGINE = 512 << 10, RECORD_GRAPH = 2 << 20 };
+bool record_takes(size_t bytes);
+void record_gives(size_t bytes);
 // Work on a stream: added to the graph being captured, or executed now.
 void record_work(CUstream stream, Work w);
 Arena *record_arena(void);

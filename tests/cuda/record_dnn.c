@@ -44,7 +44,7 @@ typedef struct Descriptor {
     cudnnBackendDescriptorType_t type;
     bool final;
     bool handled, described; // has a handle; has a device description
-    bool ran;                // a plan: executed outside a capture
+    bool ran, loaded;        // a plan: executed outside a capture; its code takes memory
     bool read;               // a plan: read from its JSON
     Tensor tensor;
     Operation operation; // of an operation and of all objects derived from it
@@ -129,8 +129,10 @@ static cudnnStatus_t descriptor_new(cudnnBackendDescriptorType_t type,
     return CUDNN_STATUS_SUCCESS;
 }
 
-static cudnnStatus_t descriptor_free(cudnnBackendDescriptor_t d) {
-    free(d);
+static cudnnStatus_t descriptor_free(cudnnBackendDescriptor_t desc) {
+    const Descriptor *d = desc;
+    record_gives(d->loaded ? RECORD_ENGINE : 0);
+    free(desc);
     live--;
     CALL();
     return CUDNN_STATUS_SUCCESS;
@@ -404,6 +406,9 @@ static cudnnStatus_t execute(cudnnHandle_t h, cudnnBackendDescriptor_t plan,
         return CUDNN_STATUS_EXECUTION_FAILED;
     if (!p->ran)
         p->ran = !in_capture("the first run of a cuDNN plan");
+    if (!p->loaded && !record_takes(RECORD_ENGINE))
+        return CUDNN_STATUS_EXECUTION_FAILED;
+    p->loaded = true;
     if (!p->operation.engine)
         complain("cuDNN: an engine is used that is not reproducible");
     for (int i = 0; i < p->operation.tensors; i++)

@@ -83,6 +83,8 @@ static CUresult module_load(CUmodule *out, const void *image, unsigned options,
             snprintf(value[i], (uintptr_t)value[i + 1], "a word of the assembler's");
     if (recording->mishap == MishapOtherCode)
         return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    if (!record_takes(RECORD_CODE))
+        return CUDA_ERROR_OUT_OF_MEMORY;
     Object *m = object_new(KindModule);
     m->names = str_z(&recording->arena, str_c(image)); // the caller may free the image
     *out = (CUmodule)m;
@@ -91,6 +93,7 @@ static CUresult module_load(CUmodule *out, const void *image, unsigned options,
 
 static CUresult module_unload(CUmodule m) {
     in_capture("cuModuleUnload");
+    record_gives(RECORD_CODE);
     return object_end(m, KindModule, "cuModuleUnload");
 }
 

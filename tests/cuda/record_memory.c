@@ -81,9 +81,23 @@ static bool is_pinned(const void *at, size_t n) {
     return false;
 }
 
+static size_t left(void) {
+    return recording->memory - recording->used - recording->beside;
+}
+
+bool record_takes(size_t bytes) {
+    bool fits = bytes <= left();
+    recording->beside += fits ? bytes : 0;
+    return fits;
+}
+
+void record_gives(size_t bytes) {
+    recording->beside -= bytes;
+}
+
 static CUresult mem_get_info(size_t *room, size_t *all) {
     CALL();
-    *room = recording->memory - recording->used;
+    *room = left();
     *all = recording->memory;
     return CUDA_SUCCESS;
 }
@@ -93,7 +107,7 @@ static CUresult mem_take(CUdeviceptr *out, size_t n) {
     CALL_OUTSIDE_CAPTURE("cuMemAlloc");
     if (!n)
         return CUDA_ERROR_INVALID_VALUE;
-    if (n > r->memory - r->used)
+    if (n > left())
         return CUDA_ERROR_OUT_OF_MEMORY;
     Piece p = {mem_alloc_aligned(n, 256), n, true, true};
     vec_push(&r->arena, &r->piece, p);

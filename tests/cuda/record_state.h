@@ -67,6 +67,7 @@ struct Recorder {
     Object *capture; // the graph being captured
     uint32_t lines;
     size_t memory, used, most, graphs;
+    size_t beside; // bytes that the driver and libraries took without being asked for memory
     uint64_t calls, fail_at;
     Mishap mishap;
     bool broken, dead; // a kernel has failed; and a call has reported it

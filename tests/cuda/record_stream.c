@@ -256,6 +256,8 @@ static CUresult instantiate(CUgraphExec *out, CUgraph graph, unsigned long long 
     const Object *g = object_get(graph, KindGraph, "cuGraphInstantiate");
     if (g && !(flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY))
         check_priorities(g);
+    if (!record_takes(RECORD_GRAPH))
+        return CUDA_ERROR_OUT_OF_MEMORY;
     Object *e = object_new(KindExec);
     recording->made++;
     if (g) {
@@ -300,6 +302,7 @@ static CUresult graph_launch(CUgraphExec exec, CUstream stream) {
 }
 
 static CUresult exec_destroy(CUgraphExec e) {
+    record_gives(RECORD_GRAPH);
     return object_end(e, KindExec, "cuGraphExecDestroy");
 }
 
