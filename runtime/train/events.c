@@ -183,20 +183,29 @@ static GanStatus walk_log(Arena *a, Events *e, Text *out) {
 }
 
 GanStatus events_open(Arena *perm, Str dir, uint32_t step, Events *out) {
-    *out = (Events){.dir = dir};
+    *out = (Events){.dir = dir, .step = step};
     Arena scratch = *perm;
     TRY(walk_log(&scratch, out, NULL));
     out->path = path_join(perm, dir, str_format(perm, "events.out.tfevents.%08u.gan", step));
-    scratch = *perm;
-    Text t = {.arena = &scratch}, start = {.arena = &scratch};
+    return GAN_OK;
+}
+
+static void put_head(Arena *a, const Events *e, Text *out) {
+    Text start = {.arena = a};
     proto_number(&start, 1, 1);
-    put_event(&scratch, &t, out->seconds, step, 3, STR("brain.Event:2"));
-    put_event(&scratch, &t, out->seconds, step + 1, 7, text_str(&start));
-    return file_write_atomic(out->path, t.at, t.n);
+    put_event(a, out, e->seconds, e->step, 3, STR("brain.Event:2"));
+    put_event(a, out, e->seconds, e->step + 1, 7, text_str(&start));
 }
 
 GanStatus events_save(Events *e, Arena scratch) {
     Text t = {.arena = &scratch};
+    if (!e->begun)
+        put_head(&scratch, e, &t);
+    size_t head = t.n;
     TRY(walk_log(&scratch, e, &t));
-    return t.n ? file_append(e->path, text_str(&t)) : GAN_OK;
+    if (t.n == head)
+        return GAN_OK;
+    TRY(e->begun ? file_append(e->path, text_str(&t)) : file_write_atomic(e->path, t.at, t.n));
+    e->begun = true;
+    return GAN_OK;
 }

@@ -10,13 +10,15 @@
 
 typedef struct Events {
     Str dir, path;  // the run's folder, the file
+    uint32_t step;  // that it follows
+    bool begun;     // the file is there
     size_t log;     // bytes of log.jsonl that are written already
     double seconds; // of training up to there: what events give as their time
 } Events;
 // A file for what follows `step`; earlier files' events from there on are void. The log has been
-// cut at `step`.
+// cut at `step`. Nothing is written yet: a run that has nothing left to do leaves no file.
 GanStatus events_open(Arena *perm, Str dir, uint32_t step, Events *out);
-// Appends what the log has gained, and the image of a save.
+// Writes what the log has gained, and the image of a save.
 GanStatus events_save(Events *e, Arena scratch);
 
 uint32_t events_crc32c(Str data);

@@ -72,9 +72,10 @@ grep -qE '(src|href)="?(http|//|samples)' run/index.html && fail "the page asks 
 # A finished run stays finished; more --steps resume it. Options that would change the run are rejected.
 expect 0 train run
 says 'has done its 10 steps'
+absent run/events.out.tfevents.00000010.gan                           # there is nothing to write
 expect 0 train run --steps 12
 says 'resumed from step 10'
-exists run/samples/00000012.png
+exists run/samples/00000012.png run/events.out.tfevents.00000010.gan
 [ "$(losses run | wc -l)" = 12 ] || fail "the log did not go on"
 expect 2 train run --batch 4
 says 'fixed once a run has begun: .*ganrun train .* --from run`'

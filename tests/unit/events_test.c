@@ -94,20 +94,28 @@ static void health_is_a_scalar_once_there_is_a_verdict(void **state) {
     assert_int_equal(next_record(file, &at).len, 0);
 }
 
-// A run that goes on: its time, too, and a file of its own.
+// A run that goes on: its time, too, and a file of its own, once there is something to write.
 static void a_resumed_run_starts_another_file(void **state) {
+    static const char first_step[] = "{\"step\": 1, \"losses\": {}, \"step_ms\": 500}\n",
+                      two_steps[] = "{\"step\": 1, \"losses\": {}, \"step_ms\": 500}\n"
+                                    "{\"step\": 2, \"losses\": {}, \"step_ms\": 250}\n";
     Fixture *p = *state;
     Events e;
     Str file;
     size_t at = 0;
-    write_text(p, "log.jsonl", "{\"step\": 1, \"losses\": {}, \"step_ms\": 500}\n");
+    write_text(p, "log.jsonl", first_step);
     assert_ok(events_open(&p->arena, str_c(p->root), 1, &e));
     assert_ok(events_save(&e, p->arena));
+    assert_false(file_exists(under(p, "events.out.tfevents.00000001.gan")));
+    write_text(p, "log.jsonl", two_steps);
+    assert_ok(events_save(&e, p->arena));
     assert_ok(file_read(&p->arena, under(p, "events.out.tfevents.00000001.gan"), &file));
-    Str first = next_record(file, &at);
+    Str first = next_record(file, &at), session = next_record(file, &at);
     assert_memory_equal(first.ptr, "\x09\0\0\0\0\0\0\xe0\x3f\x10\x01", 11); // 0.5 s, step 1
-    next_record(file, &at);
-    assert_int_equal(next_record(file, &at).len, 0); // the log's line is in the earlier file
+    assert_memory_equal(session.ptr + 9, "\x10\x02", 2); // events of step 2 on are void
+    Str step = next_record(file, &at);
+    assert_memory_equal(step.ptr, "\x09\0\0\0\0\0\0\xe8\x3f\x10\x02", 11); // 0.75 s, step 2
+    assert_int_equal(next_record(file, &at).len, 0); // step 1 is in the earlier file
 }
 
 static void an_image_event_has_its_size(void **state) {
