@@ -162,7 +162,7 @@ static GanStatus join_ranks(Arena *perm, const Options *o, const Launcher *l,
     TRY(ranks_agree(*perm, *out, "command line", ',', ranks_options_text(perm, o)));
     char gpu[128] = "";
     const DeviceApi *device = device_find(option_text(o, OptDevice, STR("cpu")));
-    if (device && device->card)
+    if (device->card)
         TRY(device->card(&h->device, gpu, sizeof gpu));
     return ranks_preflight(*perm, *out, &h->console, option_number(o, OptThreads, 0), gpu,
                            h->device.route == RouteStaged, &h->device);

@@ -145,14 +145,8 @@ static GanStatus precision_of(const Options *o, const DeviceApi *api, Str unless
     return GAN_OK;
 }
 
-static GanStatus device_named(Str name, const DeviceApi **out) {
-    *out = device_find(name);
-    return *out ? GAN_OK
-                : fail(GAN_ERR_USAGE, "there is no device `%.*s`: cpu, cuda or ref", SARG(name));
-}
-
 GanStatus device_of(const Options *o, const DeviceApi **api, Dtype *real) {
-    TRY(device_named(option_text(o, OptDevice, STR("cpu")), api));
+    *api = device_find(option_text(o, OptDevice, STR("cpu")));
     return precision_of(o, *api, STR("f32"), real);
 }
 
@@ -238,9 +232,8 @@ GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
 // A run may go on elsewhere: on another device, and in another precision that has its weights in
 // f32.
 static GanStatus change_device(Job *job, const Options *o) {
-    const DeviceApi *api;
+    const DeviceApi *api = device_find(option_text(o, OptDevice, job->device));
     Dtype was = job->real;
-    TRY(device_named(option_text(o, OptDevice, job->device), &api));
     TRY(precision_of(o, api, str_c(dtype_name[was]), &job->real));
     job->device = str_c(api->name);
     return stored_alike(was, job->real)

@@ -70,6 +70,7 @@ offers 'pack preview'                   ganrun data p
 offers '--size --split --skip-bad'              ganrun data pack faces --s
 offers '--fps'                          ganrun film run1 --f
 offers bf16                             ganrun train mine.gan --precision b
+offers 'cpu cuda'                       ganrun train mine.gan --device c
 offers 'text json'                      ganc check --error-format ''
 offers '--batch --bucket-mb'            ganc plan mine.gan --b
 offers ''                               ganrun train mine

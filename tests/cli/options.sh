@@ -39,7 +39,7 @@ refuse 2 'the first and the last step' $train --trace 3
 refuse 2 'trace 90000:90005: no such step is taken: .* ends with step 10000' $train --trace 90000:90005
 refuse 2 'for --device cuda' $train --comm nccl
 refuse 2 'nccl, staged or null' $train --comm mpi --device cuda
-refuse 2 'no device `cpuu`' $train --device cpuu
+refuse 2 '--device needs cpu|cuda|ref, not `cpuu`' $train --device cpuu
 refuse 2 'does not compute in f64' $train --precision f64
 refuse 2 '--precision needs' $train --precision f8
 refuse 2 '--tf32 needs on|off' $train --tf32 yes

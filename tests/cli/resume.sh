@@ -115,7 +115,7 @@ says '; cpu, '
 expect 0 train part --steps 8
 says '; cpu, '
 expect 2 train part --steps 9 --device gpu
-says 'there is no device `gpu`'
+says '--device needs cpu|cuda|ref, not `gpu`'
 expect 2 train part --steps 9 --device cpu --precision f64
 says 'device cpu does not compute in f64'
 expect 0 train tiny.gan $options --device ref --precision f64 --steps 2 --out double
