@@ -155,7 +155,7 @@ static GanStatus need(Str given, const char *what) {
 }
 
 static GanStatus run_pack(Arena *arena, DataArgs *a) {
-    TRY(need(a->out, "where to? ganrun data pack SRC -o x.pack --size N"));
+    TRY(need(a->out, "where to? ganrun data pack SRC -o x.pack"));
     a->pack.bad = tell_bad;
     a->pack.user = a->err;
     PackSummary sum = {0};

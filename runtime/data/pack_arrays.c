@@ -173,7 +173,7 @@ static GanStatus add_sample(Build *b, ArrayPlan *p, size_t i, uint8_t *record, d
                  : isinf(v) ? "infinity"
                             : "a number beyond f32",
                  bad);
-        return build_refuse(b, label, reason);
+        return build_refuse(b, label, GAN_ERR_INPUT, reason);
     }
     if (b->labels.on)
         build_put_label_at(b, i, record);

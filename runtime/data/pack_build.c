@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-GanStatus build_refuse(Build *b, Str name, const char *reason) {
+GanStatus build_refuse(Build *b, Str name, GanStatus st, const char *reason) {
+    if (st == GAN_ERR_MEMORY || st == GAN_ERR_USAGE)
+        return fail(st, "%.*s: %.*s: %s", SARG(b->path), SARG(name), reason);
     b->sum.bad++;
     if (b->o->bad)
         b->o->bad(b->o->user, name, reason);
@@ -28,11 +30,23 @@ GanStatus build_check_options(const Build *b, const char *source, size_t n,
 
 // --- images --------------------------------------------------------------------------------------
 
+// Without --size all have the size of the first.
+static GanStatus check_size(const Build *b, const Image *m) {
+    const FitRule *r = &b->rule;
+    return b->o->w || (m->w == r->w && m->h == r->h)
+               ? GAN_OK
+               : fail(GAN_ERR_USAGE,
+                      "it is %ux%u, the first %ux%u: give all one size with --size N or --size WxH",
+                      m->w, m->h, r->w, r->h);
+}
+
 static GanStatus work_image(void *user, const Item *item, void *result) {
     const Build *b = user;
     Image m = {0};
     TRY(image_decode(item->bytes, item->n, &m));
-    GanStatus st = image_fit(&m, &b->rule, result);
+    GanStatus st = check_size(b, &m);
+    if (st == GAN_OK)
+        st = image_fit(&m, &b->rule, result);
     image_release(&m);
     return st == GAN_OK ? build_put_label_of(b, item->name, result) : st;
 }
@@ -40,10 +54,8 @@ static GanStatus work_image(void *user, const Item *item, void *result) {
 static GanStatus done_image(void *user, const Item *item, GanStatus st, const char *reason,
                             void *result) {
     Build *b = user;
-    if (st == GAN_ERR_MEMORY)
-        return fail(st, "%.*s: %s", SARG(item->name), reason);
     if (st != GAN_OK)
-        return build_refuse(b, item->name, reason);
+        return build_refuse(b, item->name, st, reason);
     b->sum.good++;
     return pack_writer_add(b->writer, result, item->name);
 }
@@ -139,13 +151,8 @@ static GanStatus build_images(Build *b, const Image *first) {
         return fail(GAN_ERR_INPUT, "%.*s: these are images; sounds or arrays are needed",
                     SARG(b->path));
     TRY(build_check_options(b, "images", sizeof useless / sizeof *useless, useless));
-    if (!o->w && first->w) {
-        return fail(GAN_ERR_USAGE,
-                    "%.*s: the first image is %ux%u; give all one size with --size N or --size WxH",
-                    SARG(b->path), first->w, first->h);
-    }
     // If nothing is readable, the same walk with any size reports every file with its reason.
-    build_rule(b, 1, 1, 3, first->bits == 16 ? 16 : 8);
+    build_rule(b, first->w ? first->w : 1, first->h ? first->h : 1, 3, first->bits == 16 ? 16 : 8);
     return build_members(b, work_image, done_image, 0);
 }
 

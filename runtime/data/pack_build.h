@@ -61,7 +61,9 @@ typedef struct Build {
 
 // --- pack_build.c --------------------------------------------------------------------------------
 
-GanStatus build_refuse(Build *b, Str name, const char *reason); // a sample that cannot be used
+// A sample that cannot be used: counted and reported, or where it is not the sample's fault
+// (GAN_ERR_MEMORY, GAN_ERR_USAGE) the end of the build.
+GanStatus build_refuse(Build *b, Str name, GanStatus st, const char *reason);
 typedef struct OptionCheck {
     bool given;
     const char *option, *of; // its word, and what it is for

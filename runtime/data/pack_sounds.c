@@ -12,7 +12,13 @@ static GanStatus work_sound(void *user, const Item *item, void *result) {
     Sound is;
     if (!sound_is(item->bytes, item->n))
         return fail(GAN_ERR_INPUT, "not a WAV sound, as the others are");
-    TRY(sound_read(item->bytes, item->n, &b->sound, (size_t)b->field[0].dim[1], result, &is));
+    uint64_t length = (uint64_t)b->field[0].dim[1];
+    TRY(sound_read(item->bytes, item->n, &b->sound, (size_t)length, result, &is));
+    if (!b->o->length && is.frames != length)
+        return fail(GAN_ERR_USAGE,
+                    "it has %" PRIu64 " samples at %u Hz, the first %" PRIu64
+                    ": give all one length with --length N",
+                    is.frames, is.rate, length);
     memcpy((uint8_t *)result + pack_writer_stride(b->writer), &is.frames, sizeof is.frames);
     return build_put_label_of(b, item->name, result);
 }
@@ -21,10 +27,8 @@ static GanStatus done_sound(void *user, const Item *item, GanStatus st, const ch
                             void *result) {
     Build *b = user;
     uint64_t frames, length = (uint64_t)b->field[0].dim[1];
-    if (st == GAN_ERR_MEMORY)
-        return fail(st, "%.*s: %s", SARG(item->name), reason);
     if (st != GAN_OK)
-        return build_refuse(b, item->name, reason);
+        return build_refuse(b, item->name, st, reason);
     memcpy(&frames, (uint8_t *)result + pack_writer_stride(b->writer), sizeof frames);
     b->sum.shorter += frames < length;
     b->sum.longer += frames > length;
@@ -42,11 +46,6 @@ static GanStatus check_options(const Build *b) {
     if (o->implied && o->w)
         return fail(GAN_ERR_INPUT, "%.*s: these are sounds; images are needed", SARG(b->path));
     TRY(build_check_options(b, "sounds", sizeof useless / sizeof *useless, useless));
-    if (!o->length && b->sound.frames)
-        return fail(GAN_ERR_USAGE,
-                    "%.*s: the first sound has %" PRIu64 " samples, at %u Hz; give all one length "
-                    "with --length N",
-                    SARG(b->path), b->sound.frames, b->sound.rate);
     if (o->channels && b->sound.channels && o->channels != b->sound.channels)
         return fail(o->implied ? GAN_ERR_INPUT : GAN_ERR_USAGE,
                     "%.*s: the sounds have %u channel%s, not %u", SARG(b->path), b->sound.channels,
@@ -55,7 +54,7 @@ static GanStatus check_options(const Build *b) {
 }
 
 GanStatus build_sounds(Build *b) {
-    uint64_t length = b->o->length;
+    uint64_t length = b->o->length ? b->o->length : b->sound.frames;
     TRY(check_options(b));
     // If nothing is readable, the same walk with any size reports every file with its reason.
     b->field[b->fields++] = (PackField){

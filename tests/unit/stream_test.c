@@ -716,7 +716,10 @@ static const struct {
     {"inspect %s/m.pack", 0, "data x : float(1, 16, 16)", ""},
     {"pack %s/set -o %s/b.pack --sise 8", 2, "", "did you mean `--size`?"},
     {"pack %s/set -o %s/b.pack --size big", 2, "", "'big' is not a whole number"},
-    {"pack %s/set -o %s/b.pack", 2, "", "--size"},
+    {"pack %s/even -o %s/even.pack", 0, "2 samples", ""},
+    {"inspect %s/even.pack", 0, "data x : image(3, 8, 9) scale(-1, 1)", ""},
+    {"pack %s/sizes -o %s/b.pack --skip-bad", 2, "",
+     "sizes: 1.png: it is 12x8, the first 13x8: give all one size with --size N"},
     {"pack %s/absent -o %s/b.pack --size 8", 1, "", "no such file"},
     {"verify %s/absent", 1, "", "no such file"},
     {"frobnicate", 2, "", "unknown command `frobnicate`: `ganrun data --help` lists them"},
@@ -727,6 +730,8 @@ static void the_command_line_has_the_documented_exit_codes(void **state) {
     make_folder(p, 5);
     write_text(p, "set/odd/z.png", "text");
     make_sizes(p);
+    write_image(p, "even/0.png", 9, 8, 1);
+    write_image(p, "even/1.png", 9, 8, 2);
     for (size_t i = 0; i < sizeof command_lines / sizeof *command_lines; i++) {
         Text line = {.arena = &p->arena};
         for (const char *c = command_lines[i].format; *c; c++)
