@@ -29,12 +29,22 @@ typedef struct Survey { // what was found, whatever the source
     VEC(SizeCount) size; // in order of appearance; told by frequency
     Map size_of;         // hash of a kind of image or sound to its number in `size`, from 1
     double lo, hi;       // values of the samples
-    const Pack *pack;    // or NULL
+    PackField field[PACK_MAX_FIELDS]; // of a pack of it, as far as the source says
+    uint32_t fields;
+    const Pack *pack;                    // or NULL
     uint64_t *of_class[PACK_MAX_FIELDS]; // of a pack's labels: [classes] samples; or NULL
     const Array *array;                  // or NULL
 } Survey;
 
 // --- gathering -----------------------------------------------------------------------------------
+
+static bool is_channels(int64_t extent) {
+    return extent == 1 || extent == 3 || extent == 4;
+}
+
+static bool seems_channels_last(const Array *a) {
+    return a->rank == 4 && is_channels(a->dim[3]) && !is_channels(a->dim[1]);
+}
 
 typedef struct Seen {
     uint32_t w, h, channels, bits;
@@ -117,6 +127,18 @@ static GanStatus done_look(void *user, const Item *item, GanStatus st, const cha
     return GAN_OK;
 }
 
+// Samples that are all alike need no --size or --length.
+static void add_field(Survey *s, const SizeCount *all) {
+    if (!all->rate)
+        s->field[s->fields++] =
+            (PackField){.name = STR("x"), .kind = DataImage, .rank = 3, .dim = {3, all->h, all->w}};
+    else if (all->shortest == all->longest)
+        s->field[s->fields++] = (PackField){.name = STR("x"),
+                                            .kind = DataFloat,
+                                            .rank = 2,
+                                            .dim = {all->channels, (int64_t)all->longest}};
+}
+
 static GanStatus look_at_images(Survey *s, Str path) {
     Source *source = NULL;
     TRY(source_open(path, s->kind, &source));
@@ -129,11 +151,14 @@ static GanStatus look_at_images(Survey *s, Str path) {
     source_close(source);
     if (s->size.n)
         qsort(s->size.at, s->size.n, sizeof *s->size.at, by_frequency);
+    if (s->size.n == 1)
+        add_field(s, &s->size.at[0]);
     return st;
 }
 
-static GanStatus look_at_array(Survey *s, ArrayFile *f) {
+static GanStatus look_at_array(Survey *s, Str path, ArrayFile *f) {
     s->array = &f->all;
+    s->fields = array_fields(s->arena, path, s->kind, f, seems_channels_last(&f->all), s->field);
     s->count = f->all.rank ? (uint64_t)f->all.dim[0] : 1;
     for (size_t row = 0; f->all.rank && row < s->count; row++) {
         Array a;
@@ -151,6 +176,8 @@ static GanStatus look_at_array(Survey *s, ArrayFile *f) {
 
 static void look_at_pack(Survey *s, const Pack *p) {
     s->pack = p;
+    s->fields = p->fields;
+    memcpy(s->field, p->field, p->fields * sizeof *s->field);
     s->count = p->count;
     for (uint64_t i = 0; i < p->count && i < FirstNames; i++)
         vec_push(s->arena, &s->first, pack_name(p, i));
@@ -193,11 +220,12 @@ static Str shape_list(Arena *a, uint32_t rank, const int64_t *dim) {
     return text_str(&t);
 }
 
-// The `data` statement of a model that reads this pack.
-static Str data_line(Arena *a, const Pack *p) {
+// The `data` statement of a model that reads this.
+static Str data_line(const Survey *s) {
+    Arena *a = s->arena;
     Text t = {.arena = a};
-    for (uint32_t i = 0; i < p->fields; i++) {
-        const PackField *f = &p->field[i];
+    for (uint32_t i = 0; i < s->fields; i++) {
+        const PackField *f = &s->field[i];
         text_fmt(&t, "%s%.*s : ", i ? ", " : "data ", SARG(f->name));
         if (f->kind == DataLabel) {
             text_fmt(&t, "label(%u)", f->classes);
@@ -249,23 +277,17 @@ static void tell_pack(const Survey *s, FILE *out) {
         if (f->kind == DataLabel)
             tell_classes(f, s->of_class[i], out);
     }
-    Str line = data_line(s->arena, p);
-    fprintf(out, "model      %.*s\n", SARG(line));
     fprintf(out, "made from  %.*s\n", SARG(p->source));
     if (p->fit.len)
         fprintf(out, "fitted     %.*s\n", SARG(p->fit));
     fprintf(out, "content    %.*s\n", SARG(p->content));
 }
 
-static bool is_channels(int64_t extent) {
-    return extent == 1 || extent == 3 || extent == 4;
-}
-
 static void tell_array(const Survey *s, FILE *out) {
     const Array *a = s->array;
     Str shape = shape_list(s->arena, a->rank, a->dim);
     fprintf(out, "array      %c%u [%.*s]\n", a->kind, a->size, SARG(shape));
-    if (a->rank == 4 && is_channels(a->dim[3]) && !is_channels(a->dim[1]))
+    if (seems_channels_last(a))
         fprintf(out, "           channels are its last axis? pack it with --channels-last\n");
 }
 
@@ -310,6 +332,8 @@ static void tell(const Survey *s, Str path, FILE *out) {
         tell_size(&s->size.at[i], out);
     if (s->size.n > SizesShown)
         tell_other_sizes(s, out);
+    if (s->fields)
+        fprintf(out, "model      %.*s\n", SARG(data_line(s)));
     if (s->lo <= s->hi)
         fprintf(out, "values     %g to %g\n", s->lo, s->hi);
     for (uint32_t i = 0; i < s->first.n; i++)
@@ -360,8 +384,6 @@ static void put_pack(const Survey *s, JsonOut *j) {
         json_close(j, '}');
     }
     json_close(j, ']');
-    json_name(j, "model");
-    json_put_str(j, data_line(s->arena, s->pack));
     json_name(j, "source");
     json_put_str(j, s->pack->source);
     json_name(j, "fit");
@@ -387,7 +409,7 @@ static void put_sound_size(JsonOut *j, const SizeCount *z) {
 static void put_sizes(const Survey *s, JsonOut *j) {
     int64_t others = 0; // samples of sizes that are not listed
     for (int sounds = 0; sounds < 2; sounds++) {
-        json_name(j, sounds ? "sounds" : "pictures"), json_open(j, '[');
+        json_name(j, sounds ? "sounds" : "images"), json_open(j, '[');
         for (uint32_t i = 0; i < s->size.n && i < SizesInJson; i++) {
             const SizeCount *z = &s->size.at[i];
             if ((z->rate > 0) != sounds)
@@ -420,6 +442,8 @@ static void tell_json(const Survey *s, Str path, FILE *out) {
         put_shape(&j, s->array->rank, s->array->dim);
     if (s->size.n)
         put_sizes(s, &j);
+    if (s->fields)
+        json_name(&j, "model"), json_put_str(&j, data_line(s));
     if (s->lo <= s->hi) {
         json_name(&j, "range");
         json_open(&j, '[');
@@ -452,7 +476,7 @@ static GanStatus look(Survey *s, Str path, Str dataset, Pack *pack, ArrayFile *a
     case SourceTable:
     case SourceHdf5:
         TRY(array_open(path, s->kind, dataset, array));
-        return look_at_array(s, array);
+        return look_at_array(s, path, array);
     case SourceFolder:
     case SourceArchive:
     case SourceLmdb:

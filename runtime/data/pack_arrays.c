@@ -194,6 +194,21 @@ static GanStatus add_samples(Build *b, ArrayPlan *p) {
     return st;
 }
 
+uint32_t array_fields(Arena *perm, Str path, SourceKind kind, const ArrayFile *f,
+                      bool channels_last, PackField out[2]) {
+    PackOptions o = {.channels_last = channels_last};
+    Build b = {.o = &o, .path = path, .perm = perm, .kind = kind};
+    ArrayPlan p = {.a = f->all};
+    if (plan_array(&b, &p) != GAN_OK)
+        return 0;
+    if (f->head)
+        build_labels_of_records(&b, f);
+    set_array_field(&b, &p);
+    build_label_field(&b);
+    memcpy(out, b.field, b.fields * sizeof *out);
+    return b.fields;
+}
+
 GanStatus build_array(Build *b) {
     ArrayPlan p = {0};
     TRY(array_open(b->path, b->kind, b->o->dataset, &p.file));

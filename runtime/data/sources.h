@@ -169,6 +169,10 @@ typedef struct ArrayFile { // one thread at a time
 GanStatus array_open(Str path, SourceKind kind, Str dataset, ArrayFile *out);
 GanStatus array_row(ArrayFile *f, size_t row, Array *out); // borrowed until the next call
 void array_close(ArrayFile *f);                            // accepts an empty one
+// pack_arrays.c: the fields of a pack of it without options but --channels-last, their ranges not
+// set; labels where the records have them. 0: it cannot be packed so.
+uint32_t array_fields(Arena *perm, Str path, SourceKind kind, const ArrayFile *f,
+                      bool channels_last, PackField out[2]);
 
 // --- sound.c or sound_none.c: WAV files ----------------------------------------------------------
 

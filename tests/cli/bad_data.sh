@@ -102,6 +102,7 @@ says 'none.npy: an array without samples'
                                                         bad 'last.npy: samples of 9 channels .*data pack --channels-last' last.npy
 expect 0 data inspect last.npy
 prints 'pack it with --channels-last'
+prints 'data x : image(3, 9, 9) scale(-1, 1)'
 expect 0 data pack last.npy --channels-last --size 8 -o last.pack
 expect 0 train tiny.gan --data x=last.pack --batch 4 --steps 1 --out run; rm -r run
 # As many streams as a checkpoint has positions for.
@@ -119,6 +120,8 @@ refused 1 'python: CIFAR.s Python version, of pickles' ganrun data inspect pytho
 printf '\200\002}.' >p.pickle;                          bad 'p.pickle: a pickle, which is a program for Python' p.pickle
 printf 'a,b\n1,2\n3,x\n' >t.csv;                       bad 't.csv: line 3: `x` in column b is not a number' t.csv
 sed 's/x/4/' t.csv >numbers.csv
+expect 0 data inspect numbers.csv
+prints 'data x : float(2)'
 expect 0 data pack numbers.csv -o numbers.pack
 expect 0 data inspect numbers.pack
 prints 'data x : float(2)'
