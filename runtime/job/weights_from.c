@@ -2,10 +2,14 @@
 //
 // In: files of tensors. Out: the slots of the same name and shape. A file none of whose names fit
 // is read as what it may be instead: of a net in DataParallel or torch.compile, whose names begin
-// with a word of theirs, or of a single net, without that net's name.
+// with a word of theirs; of nets under other names, as {"netG": ..., "netD": ...}; or of a single
+// net, without that net's name.
 #include "checkpoint.h"
 #include "torch.h"
 #include "weights.h"
+
+#include <string.h>
+#include <strings.h>
 
 // --- a slot's tensor -----------------------------------------------------------------------------
 
@@ -41,6 +45,12 @@ static const SafeTensor *begins_with(Arena scratch, const SafeFile *f, const Mod
 
 // --- files with other names ----------------------------------------------------------------------
 
+// A weight's name without its net's: ours, or PyTorch's.
+static Str weight_within(Arena *a, const Module *m, const Slot *s, bool torch) {
+    return torch ? weight_name(a, m, s, true)
+                 : str_sub(s->name, m->net.at[s->net].name.len + 1, s->name.len);
+}
+
 static bool any_fits(Arena scratch, const Module *m, const SafeFile *f) {
     for (uint32_t i = 0; i < m->slot.n; i++)
         if (is_weight(m, &m->slot.at[i]) &&
@@ -69,43 +79,89 @@ static void drop_wrappers(Arena *a, SafeFile *f) {
     }
 }
 
-// Does the file have every weight of a net, under names without the net's?
-static bool holds_net(Arena scratch, const Module *m, uint32_t net, const SafeFile *f) {
+// Does the file have every weight of a net, with `prefix` where the net's name is?
+static bool holds_net(Arena scratch, const Module *m, uint32_t net, const SafeFile *f, Str prefix) {
     uint32_t weights = 0;
     for (uint32_t i = 0; i < m->slot.n; i++) {
         const Slot *s = &m->slot.at[i];
         if (s->net != net || !is_weight(m, s))
             continue;
-        Str own = str_sub(s->name, m->net.at[net].name.len + 1, s->name.len);
-        const SafeTensor *t = safe_find(f, weight_name(&scratch, m, s, true));
-        if (!tensor_same_shape(t, s) && !tensor_same_shape(safe_find(f, own), s))
+        Arena a = scratch;
+        const SafeTensor *t = NULL;
+        for (int torch = 0; torch < 2 && !tensor_same_shape(t, s); torch++)
+            t = safe_find(
+                f, str_format(&a, "%.*s%.*s", SARG(prefix), SARG(weight_within(&a, m, s, torch))));
+        if (!tensor_same_shape(t, s))
             return false;
         weights++;
     }
     return weights > 0;
 }
 
-// The only net whose weights, without its name, the file has; copies begin with their original's.
-static uint32_t net_held(Arena scratch, const Module *m, const SafeFile *f) {
-    uint32_t found = NONE;
-    for (uint32_t i = 0; i < m->net.n; i++)
-        if (m->net.at[i].copy_of == NONE && holds_net(scratch, m, i, f)) {
-            if (found != NONE)
-                return NONE;
-            found = i;
-        }
-    return found;
+// Whether that is how programs write a net's name: "G.", "g." or "netG.".
+static bool is_called(Str prefix, Str net) {
+    Str word = str_sub(prefix, 0, prefix.len ? prefix.len - 1 : 0);
+    if (word.len == net.len + 3 && strncasecmp(word.ptr, "net", 3) == 0)
+        word = str_sub(word, 3, word.len);
+    return word.len == net.len && word.len && strncasecmp(word.ptr, net.ptr, net.len) == 0;
 }
 
-// Renames the tensors of a file that has no weight of the model's names.
-static void adapt_names(Arena *perm, const Module *m, SafeFile *f) {
+// What the names of a net's weights begin with in the file, instead of the net's own: where several
+// would do, as for an average beside the net, the one that is called like it. A copy without one
+// begins with its original's.
+static bool find_prefix(Arena *perm, const Module *m, uint32_t net, const SafeFile *f, Str *out) {
+    uint32_t slot = 0, found = 0;
+    while (slot < m->slot.n && (m->slot.at[slot].net != net || !is_weight(m, &m->slot.at[slot])))
+        slot++;
+    for (int torch = 0; slot < m->slot.n && torch < 2; torch++) {
+        Str own = weight_within(perm, m, &m->slot.at[slot], torch);
+        for (uint32_t i = 0; i < f->tensor.n; i++) {
+            Str name = f->tensor.at[i].name;
+            if (!str_ends(name, own))
+                continue;
+            Str prefix = str_sub(name, 0, name.len - own.len);
+            bool whole = !prefix.len || prefix.ptr[prefix.len - 1] == '.';
+            if (!whole || (found && str_eq(prefix, *out)) || !holds_net(*perm, m, net, f, prefix))
+                continue;
+            *out = prefix;
+            found++;
+            if (is_called(prefix, m->net.at[net].name))
+                return true;
+        }
+    }
+    return found == 1 && m->net.at[net].copy_of == NONE;
+}
+
+// Gives the tensors of a file that has no weight of the model's names those names. The result says
+// which net is which: "netG as G, netD as D".
+static Str adapt_names(Arena *perm, const Module *m, SafeFile *f) {
+    Text says = {.arena = perm};
     if (any_fits(*perm, m, f))
-        return;
+        return (Str){0};
     drop_wrappers(perm, f);
-    uint32_t net = any_fits(*perm, m, f) ? NONE : net_held(*perm, m, f);
-    for (uint32_t i = 0; net != NONE && i < f->tensor.n; i++)
-        f->tensor.at[i].name =
-            str_format(perm, "%.*s.%.*s", SARG(m->net.at[net].name), SARG(f->tensor.at[i].name));
+    if (any_fits(*perm, m, f))
+        return (Str){0};
+    SafeFile was = {.tensor = f->tensor};
+    was.tensor.at = arena_array(perm, SafeTensor, f->tensor.n);
+    memcpy(was.tensor.at, f->tensor.at, f->tensor.n * sizeof *f->tensor.at);
+    Str *prefix = arena_array(perm, Str, m->net.n);
+    bool *held = arena_array(perm, bool, m->net.n);
+    for (uint32_t i = 0; i < m->net.n; i++)
+        held[i] = find_prefix(perm, m, i, &was, &prefix[i]);
+    for (uint32_t i = 0; i < m->net.n; i++) {
+        bool alone = held[i];
+        for (uint32_t k = 0; k < m->net.n; k++)
+            alone = alone && (k == i || !held[k] || !str_eq(prefix[k], prefix[i]));
+        for (uint32_t t = 0; alone && t < was.tensor.n; t++)
+            if (str_starts(was.tensor.at[t].name, prefix[i]))
+                f->tensor.at[t].name =
+                    str_format(perm, "%.*s.%.*s", SARG(m->net.at[i].name),
+                               SARG(str_sub(was.tensor.at[t].name, prefix[i].len, SIZE_MAX)));
+        if (alone && prefix[i].len)
+            text_fmt(&says, "%s%.*s as %.*s", says.n ? ", " : "", (int)prefix[i].len - 1,
+                     prefix[i].ptr, SARG(m->net.at[i].name));
+    }
+    return text_str(&says);
 }
 
 // --- all weights ---------------------------------------------------------------------------------
@@ -167,13 +223,16 @@ GanStatus weights_take(Arena *perm, const Str *path, uint32_t files, Exec *e,
     SafeFile *f = arena_array(perm, SafeFile, files);
     GanStatus st = GAN_OK;
     uint32_t open = 0;
+    Str from = path[files - 1], nets = {0};
     while (st == GAN_OK && open < files) {
         st = weights_open(perm, path[open], &f[open]);
         if (st == GAN_OK)
-            adapt_names(perm, exec_module(e), &f[open++]);
+            nets = adapt_names(perm, exec_module(e), &f[open++]);
     }
+    if (st == GAN_OK && nets.len)
+        from = str_format(perm, "%.*s, %.*s", SARG(from), SARG(nets));
     if (st == GAN_OK)
-        st = take_tensors(perm, f, files, path[files - 1], e, console, taken);
+        st = take_tensors(perm, f, files, from, e, console, taken);
     while (open-- > 0)
         safe_close(&f[open]);
     return st;

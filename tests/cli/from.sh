@@ -53,6 +53,25 @@ go wrapped.gan --data x=s.pack --batch 4 --steps 1 --out wrapped
 expect 0 export wrapped -o wrapped.safetensors
 go tiny.gan --data x=s.pack --batch 4 --steps 1 --out unwrapped --from wrapped.safetensors
 says ': 6 of 14 weights and states; initialized: D.conv.0.w, '
+# Nets under other names, as {"netG": ..., "netD": ...}; an average beside the net, whose shapes are the same.
+sed -e 's/\<G\>/netG/g' -e 's/\<D\>/netD/g' tiny.gan >named.gan
+go named.gan --data x=s.pack --batch 4 --steps 1 --out named
+expect 0 export named -o named.safetensors
+go tiny.gan --data x=s.pack --batch 4 --steps 1 --out renamed --from named.safetensors
+says 'named.safetensors, netG as G, netD as D: 14 of 14 weights and states$'
+expect 0 sample named -o named.png
+expect 0 sample renamed --step 0 -o renamed.png
+same named.png renamed.png
+sed -e 's/\<G\>/g/g' -e 's/\<D\>/d/g' -e 's/\<G_avg\>/g_avg/g' average.gan >lower.gan
+go lower.gan --data x=s.pack --batch 4 --steps 1 --out lower
+expect 0 export lower -o lower.safetensors
+go average.gan --data x=s.pack --batch 4 --steps 1 --out upper --from lower.safetensors
+says 'lower.safetensors, g as G, d as D, g_avg as G_avg: 20 of 20 weights and states$'
+sed -e 's/\<G\>/gen/g' -e 's/\<D\>/critic/g' -e 's/\<G_avg\>/slow/g' average.gan >unlike.gan    # gen or slow: nothing says which
+go unlike.gan --data x=s.pack --batch 4 --steps 1 --out unlike
+expect 0 export unlike -o unlike.safetensors
+go tiny.gan --data x=s.pack --batch 4 --steps 1 --out unclear --from unlike.safetensors
+says 'unlike.safetensors, critic as D: 8 of 14 weights and states; initialized: G.dense.0.w, '
 # With another learning rate, and the optimizers' state.
 sed 's/lr=1e-3/lr=1e-4/' tiny.gan >slower.gan
 go slower.gan --data x=s.pack --batch 4 --steps 1 --out slow --from a --from-optimizer on
