@@ -4,4 +4,4 @@
 . "$(dirname -- "$0")/../lib.sh"
 synth x chains 2048 --size 512
 train 4000 --batch 16 -s points=512
-evaluate --count 256 --lot 64
+evaluate --count 256 --subset 64

@@ -6,4 +6,4 @@
 synth x lognormal 4096 --size 64
 every=50
 train 3000 --batch 16 --keep 20 -s size=64 -s half=1 -s wide=32 -s lr=1e-4 -s decay="${STEPS:-3000}"
-evaluate --count 256 --lot 16 --best
+evaluate --count 256 --subset 16 --best

@@ -21,5 +21,5 @@ if [ ! -x "$build/emoji_extract" ]; then
 fi
 rm -rf "$here/images"
 "$build/emoji_extract" "$font" "$here/images"
-"$build/ganrun" data pack "$here/images" -o "$pack" --size 64 --ground white
+"$build/ganrun" data pack "$here/images" -o "$pack" --size 64 --background white
 "$build/ganrun" data preview "$pack" -o "$here/preview.png" --count 256 --columns 16

@@ -74,7 +74,7 @@ typedef struct FitRule {
     uint32_t w, h, channels; // of the result; channels 1 or 3
     uint32_t bits;           // of the result: 8 or 16
     FitMode mode;
-    uint8_t ground[3]; // RGB under alpha and beside a contained image
+    uint8_t background[3]; // RGB under alpha and beside a contained image
 } FitRule;
 
 const char *fit_name(FitMode mode);
@@ -163,8 +163,8 @@ typedef struct PackOptions {
     uint64_t length;   // sounds: samples per channel; 0: not given
     uint32_t bits;     // 8 or 16; 0: those of the first image
     FitMode fit;
-    uint8_t ground[3];
-    bool ground_set; // false: white
+    uint8_t background[3];
+    bool background_set; // false: white
     bool skip_bad;
     bool channels_last; // an array's samples are [..., c]: store them channels first
     Str dataset;        // of an HDF5 or npz file; "": the only one (HDF5: of two axes or more)

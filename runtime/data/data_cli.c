@@ -90,21 +90,21 @@ static int hex_digit(char c) {
     return -1;
 }
 
-static GanStatus read_ground(Str value, DataArgs *a) {
+static GanStatus read_background(Str value, DataArgs *a) {
     static const struct {
         const char *name;
         uint8_t grey;
     } named[] = {{"white", 255}, {"black", 0}, {"grey", 128}, {"gray", 128}};
-    a->pack.ground_set = true;
+    a->pack.background_set = true;
     for (size_t i = 0; i < sizeof named / sizeof *named; i++)
         if (str_eq(value, str_c(named[i].name)))
-            return memset(a->pack.ground, named[i].grey, 3), GAN_OK;
+            return memset(a->pack.background, named[i].grey, 3), GAN_OK;
     bool ok = value.len == 7 && value.ptr[0] == '#';
     for (size_t i = 0; ok && i < 3; i++) {
         int hi = hex_digit(value.ptr[1 + 2 * i]), lo = hex_digit(value.ptr[2 + 2 * i]);
         ok = hi >= 0 && lo >= 0;
         if (ok)
-            a->pack.ground[i] = (uint8_t)(16 * hi + lo);
+            a->pack.background[i] = (uint8_t)(16 * hi + lo);
     }
     return ok ? GAN_OK
               : fail(GAN_ERR_USAGE, "'%.*s' is not a colour: white, black, grey or #rrggbb",
@@ -118,8 +118,8 @@ static GanStatus read_values(const ArgValue *v, DataArgs *a) {
     a->out = v[OptOut].given ? v[OptOut].text : v[OptFile].text;
     if (v[OptSize].given)
         TRY(in(options[OptSize].word, read_size(v[OptSize].text, a)));
-    if (v[OptGround].given)
-        TRY(in(options[OptGround].word, read_ground(v[OptGround].text, a)));
+    if (v[OptBackground].given)
+        TRY(in(options[OptBackground].word, read_background(v[OptBackground].text, a)));
     if (v[OptFit].given && !fit_find(v[OptFit].text, &a->pack.fit))
         bug("data: unknown --fit");
     a->pack.channels = str_eq(v[OptChannels].text, STR("3"))   ? 3
@@ -253,10 +253,10 @@ static GanStatus run_preview(Arena *arena, DataArgs *a) {
     TRY(source_guess(a->path, &kind));
     const PackOptions *p = &a->pack;
     if (kind == SourcePack &&
-        (p->w || p->channels || p->channels_last || p->fit != FitAuto || p->ground_set))
+        (p->w || p->channels || p->channels_last || p->fit != FitAuto || p->background_set))
         return fail(GAN_ERR_USAGE,
                     "%.*s: a pack is shown as it is; --size, --channels, --channels-last, --fit "
-                    "and --ground are for `ganrun data pack`",
+                    "and --background are for `ganrun data pack`",
                     SARG(a->path));
     if (!a->pack.w && source_has_members(kind))
         a->pack.implied = true, a->pack.w = a->pack.h = 64;

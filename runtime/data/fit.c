@@ -168,9 +168,9 @@ static float luma(const float rgb[3]) {
 }
 
 // Background colour in the image's own units, for `c` working channels.
-static void ground_of(const FitRule *r, uint32_t c, float unit, float out[Lanes]) {
+static void background_of(const FitRule *r, uint32_t c, float unit, float out[Lanes]) {
     for (uint32_t k = 0; k < Lanes; k++)
-        out[k] = k < 3 ? r->ground[k] * unit : 0;
+        out[k] = k < 3 ? r->background[k] * unit : 0;
     if (c == 1)
         out[0] = luma(out);
 }
@@ -188,31 +188,31 @@ static void widen(const Image *m, size_t at, size_t n, float *out) {
             out[i] = p16[i];
 }
 
-// Puts alpha over the ground and brings [n, from] to grey [n].
-static void flatten_grey(const float *row, size_t n, uint32_t from, float *out, float ground,
+// Puts alpha over the background and brings [n, from] to grey [n].
+static void flatten_grey(const float *row, size_t n, uint32_t from, float *out, float background,
                          float most) {
     float unit = 1 / most;
     for (size_t i = 0; i < n; i++, row += from) {
         float v = from >= 3 ? luma(row) : row[0], a = from % 2 == 0 ? row[from - 1] * unit : 1;
-        out[i] = v * a + ground * (1 - a);
+        out[i] = v * a + background * (1 - a);
     }
 }
 
 // The same to colour [n, Lanes], a loop for each way there.
 static void flatten_colour(const float *row, size_t n, uint32_t from, float *out,
-                           const float ground[Lanes], float most) {
+                           const float background[Lanes], float most) {
     float unit = 1 / most;
     for (size_t i = 0; from == 4 && i < n; i++, row += 4, out += Lanes) {
         float a = row[3] * unit, b = 1 - a;
         for (uint32_t l = 0; l < Lanes; l++)
-            out[l] = row[l] * a + ground[l] * b;
+            out[l] = row[l] * a + background[l] * b;
     }
     for (size_t i = 0; from == 3 && i < n; i++, row += 3, out += Lanes)
         out[0] = row[0], out[1] = row[1], out[2] = row[2], out[3] = 0;
     for (size_t i = 0; from == 2 && i < n; i++, row += 2, out += Lanes) {
         float a = row[1] * unit, b = 1 - a;
         for (uint32_t l = 0; l < Lanes; l++)
-            out[l] = row[0] * a + ground[l] * b;
+            out[l] = row[0] * a + background[l] * b;
     }
 }
 
@@ -242,12 +242,12 @@ static void store(const float *from, size_t n, float scale, uint32_t bits, void 
     }
 }
 
-static void fill_ground(const FitRule *r, void *out) {
-    float ground[Lanes];
-    ground_of(r, r->channels == 1 ? 1 : Lanes, r->bits == 8 ? 1 : 257, ground);
+static void fill_background(const FitRule *r, void *out) {
+    float background[Lanes];
+    background_of(r, r->channels == 1 ? 1 : Lanes, r->bits == 8 ? 1 : 257, background);
     size_t plane = (size_t)r->w * r->h;
     for (uint32_t k = 0; k < r->channels; k++) {
-        uint16_t v = (uint16_t)(ground[k] + 0.5f), *to = (uint16_t *)out + k * plane;
+        uint16_t v = (uint16_t)(background[k] + 0.5f), *to = (uint16_t *)out + k * plane;
         if (r->bits == 8)
             memset((uint8_t *)out + k * plane, v, plane);
         else
@@ -259,16 +259,16 @@ static void fill_ground(const FitRule *r, void *out) {
 // Adds each source row to the result rows that it contributes to: a large image is never converted
 // to floats as a whole.
 static void sum_rows(const Image *m, const FitRule *r, const Box *from, uint32_t c, FitWork *t) {
-    float most = m->bits == 8 ? 255 : 65535, ground[Lanes];
+    float most = m->bits == 8 ? 255 : 65535, background[Lanes];
     size_t width = (size_t)from->w * c;
     uint32_t oldest = 0; // first result row not yet complete
-    ground_of(r, c, most / 255, ground);
+    background_of(r, c, most / 255, background);
     for (uint32_t y = 0; y < from->h; y++) {
         widen(m, (size_t)(from->y + y) * m->w + from->x, from->w, t->row);
         if (c == 1)
-            flatten_grey(t->row, from->w, m->channels, t->flat, ground[0], most);
+            flatten_grey(t->row, from->w, m->channels, t->flat, background[0], most);
         else
-            flatten_colour(t->row, from->w, m->channels, t->flat, ground, most);
+            flatten_colour(t->row, from->w, m->channels, t->flat, background, most);
         while (oldest < t->ty.n && t->ty.first[oldest] + t->ty.count[oldest] <= y)
             oldest++;
         for (uint32_t i = oldest; i < t->ty.n && t->ty.first[i] <= y; i++) {
@@ -296,12 +296,13 @@ static void fit_rows(const Image *m, const FitRule *r, const Place *p, uint32_t 
 GanStatus image_fit(const Image *m, const FitRule *r, void *out) {
     assert((r->channels == 1 || r->channels == 3) && (r->bits == 8 || r->bits == 16));
     Place p = place_image(m, r);
-    bool grey_ground = r->ground[0] == r->ground[1] && r->ground[1] == r->ground[2];
-    bool grey = m->channels == 1 || (m->channels == 2 && grey_ground);
+    bool grey_background =
+        r->background[0] == r->background[1] && r->background[1] == r->background[2];
+    bool grey = m->channels == 1 || (m->channels == 2 && grey_background);
     // Grey images are processed as grey and copied at the end.
     uint32_t c = r->channels == 1 || grey ? 1 : Lanes;
     if (p.to.w != r->w || p.to.h != r->h)
-        fill_ground(r, out);
+        fill_background(r, out);
     FitWork t = {0};
     t.row = mem_alloc((size_t)p.from.w * m->channels * sizeof *t.row);
     t.flat = mem_alloc((size_t)p.from.w * c * sizeof *t.flat);

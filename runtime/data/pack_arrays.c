@@ -48,7 +48,7 @@ static GanStatus check_options(const Build *b, const ArrayPlan *p) {
         {o->channels_last && p->image && p->a.rank == 3, "--channels-last",
          "samples with an axis of channels"},
         {o->fit != FitAuto && !p->fit, "--fit", "images that are resized"},
-        {o->ground_set && !p->fit, "--ground", "images that are resized"}};
+        {o->background_set && !p->fit, "--background", "images that are resized"}};
     return build_check_options(b, "arrays", sizeof useless / sizeof *useless, useless);
 }
 

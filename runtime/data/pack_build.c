@@ -112,7 +112,7 @@ void build_rule(Build *b, uint32_t w, uint32_t h, uint32_t channels, uint32_t bi
                         .bits = o->bits ? o->bits : bits,
                         .mode = o->fit};
     for (uint32_t i = 0; i < 3; i++)
-        b->rule.ground[i] = o->ground_set ? o->ground[i] : 255;
+        b->rule.background[i] = o->background_set ? o->background[i] : 255;
     b->field[b->fields++] = (PackField){.name = STR("x"),
                                         .kind = DataImage,
                                         .dtype = b->rule.bits == 16 ? PackU16 : PackU8,
@@ -184,9 +184,9 @@ static GanStatus finish(Build *b) {
                             SARG(b->split.words)),
         fit = {0};
     if (r->w) {
-        fit = str_format(b->perm, "%s to %ux%u, %u channel%s of %u bits, ground #%02x%02x%02x",
+        fit = str_format(b->perm, "%s to %ux%u, %u channel%s of %u bits, background #%02x%02x%02x",
                          fit_name(r->mode), r->w, r->h, r->channels, r->channels == 1 ? "" : "s",
-                         r->bits, r->ground[0], r->ground[1], r->ground[2]);
+                         r->bits, r->background[0], r->background[1], r->background[2]);
     }
     if (b->sound.channels)
         fit = str_format(b->perm, "%u Hz, cut or padded to %lld samples", b->sound.rate,

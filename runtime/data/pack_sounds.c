@@ -41,7 +41,7 @@ static GanStatus check_options(const Build *b) {
     const OptionCheck useless[] = {{o->w > 0, "--size", "images"},
                                    {o->bits > 0, "--bits", "images"},
                                    {o->fit != FitAuto, "--fit", "images"},
-                                   {o->ground_set, "--ground", "images"},
+                                   {o->background_set, "--background", "images"},
                                    {o->channels_last, "--channels-last", "arrays"}};
     if (o->implied && o->w)
         return fail(GAN_ERR_INPUT, "%.*s: these are sounds; images are needed", SARG(b->path));

@@ -1,9 +1,9 @@
 // synth.c - procedural data sets, so that a first run needs no files: the list of kinds, and those
 // of images or single points.
 //
-//   shapes     a circle, square or triangle in a strong colour on a light ground; a labelled pack
-//   outlines   the same drawings, only their edges drawn: with the same seed pairs, else unpaired
-//   ring       points around eight centres on a circle of radius 2, variance 0.02; [2]
+//   shapes     a circle, square or triangle in a strong colour on a light background; a labelled
+//   pack outlines   the same drawings, only their edges drawn: with the same seed pairs, else
+//   unpaired ring       points around eight centres on a circle of radius 2, variance 0.02; [2]
 //
 // A name that ends in .pack is a pack, whatever the kind. Else shapes, outlines and chains are
 // packs, as they have labels or images, ring and lognormal npy files, and tones a folder.
@@ -47,10 +47,11 @@ static double within(double lo, double hi, double u) {
 // --- shapes --------------------------------------------------------------------------------------
 
 typedef struct Shape {
-    uint32_t kind;                       // 0 circle, 1 square, 2 triangle
-    double x, y, radius;                 // in units of the image's side
-    double sine, cosine;                 // of its turn
-    double colour[3], top[3], bottom[3]; // RGB 0..1: of the shape, of the ground above and below
+    uint32_t kind;       // 0 circle, 1 square, 2 triangle
+    double x, y, radius; // in units of the image's side
+    double sine, cosine; // of its turn
+    double colour[3], top[3],
+        bottom[3]; // RGB 0..1: of the shape, of the background above and below
 } Shape;
 
 // Hue in 0..1 to RGB by three overlapping ramps.
@@ -103,9 +104,9 @@ static void draw_shape(const Shape *s, uint32_t size, double outline, uint8_t *o
                    inside = outline > 0 ? fabs(edge) - outline : edge;
             double cover = fmin(1, fmax(0, 0.5 - inside * size)); // of this pixel, to first order
             for (uint32_t k = 0; k < 3; k++) {
-                double ground = within(s->top[k], s->bottom[k], py);
+                double background = within(s->top[k], s->bottom[k], py);
                 out[((size_t)k * size + y) * size + x] =
-                    (uint8_t)(255 * within(ground, s->colour[k], cover) + 0.5);
+                    (uint8_t)(255 * within(background, s->colour[k], cover) + 0.5);
             }
         }
     }

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { Near = 5, Lot = 256, Subsets = 100, SubsetMost = 1000 };
+enum { Near = 5, Block = 256, Subsets = 100, SubsetMost = 1000 };
 
 typedef struct Side {
     const float *x; // [n, d], borrowed
@@ -21,13 +21,13 @@ typedef struct Side {
 } Side;
 
 typedef struct Compare {
-    Side side[2];                               // made, real
+    Side side[2];                               // generated, real
     size_t size;                                // of a subset
-    float *dot;                                 // owned; [Lot, most]
+    float *dot;                                 // owned; [Block, most]
     float *row;                                 // owned; [most]
     double within[2][Subsets], across[Subsets]; // sums of the kernel over pairs of a subset
     size_t precise, dense;
-    uint8_t *recalled, *covered; // owned; [reals]
+    uint8_t *recalled, *covered; // owned; [n_real]
 } Compare;
 
 // --- a row of products ---------------------------------------------------------------------------
@@ -84,25 +84,25 @@ static void row_within(Compare *c, uint32_t which, size_t i, const float *dot) {
 }
 
 static void row_across(Compare *c, size_t i, const float *dot) {
-    const Side *made = &c->side[0], *real = &c->side[1];
+    const Side *generated = &c->side[0], *real = &c->side[1];
     size_t reached = 0;
-    distances(made, i, real, dot, c->row);
+    distances(generated, i, real, dot, c->row);
     for (size_t j = 0; j < real->n; j++) {
         bool in = c->row[j] < real->radius[j];
         reached += in;
         c->covered[j] |= in;
-        c->recalled[j] |= c->row[j] < made->radius[i];
+        c->recalled[j] |= c->row[j] < generated->radius[i];
     }
     c->precise += reached > 0;
     c->dense += reached;
     kernels(dot, real->n, real->d, c->row);
-    add_kernels(c, made, i, real, c->row, c->across);
+    add_kernels(c, generated, i, real, c->row, c->across);
 }
 
 static GanStatus all_pairs(Compare *c, uint32_t a, uint32_t b) {
     const Side *x = &c->side[a], *y = &c->side[b];
-    for (size_t first = 0; first < x->n; first += Lot) {
-        size_t n = x->n - first < Lot ? x->n - first : Lot;
+    for (size_t first = 0; first < x->n; first += Block) {
+        size_t n = x->n - first < Block ? x->n - first : Block;
         TRY(dnn_product(x->x + first * x->d, y->x, n, y->n, x->d, c->dot));
         for (size_t i = 0; i < n; i++) {
             const float *dot = c->dot + i * y->n;
@@ -160,29 +160,29 @@ static void put_kid(const Compare *c, FeatureScores *out) {
 }
 
 static void put_near(const Compare *c, FeatureScores *out) {
-    double made = (double)c->side[0].n, real = (double)c->side[1].n;
+    double generated = (double)c->side[0].n, real = (double)c->side[1].n;
     size_t covered = 0, recalled = 0;
     for (size_t j = 0; j < c->side[1].n; j++)
         covered += c->covered[j], recalled += c->recalled[j];
-    out->precision = (double)c->precise / made;
+    out->precision = (double)c->precise / generated;
     out->recall = (double)recalled / real;
-    out->density = (double)c->dense / (Near * made);
+    out->density = (double)c->dense / (Near * generated);
     out->coverage = (double)covered / real;
 }
 
 static GanStatus compare_init(Compare *c, const FeatureSets *f) {
-    size_t least = f->mades < f->reals ? f->mades : f->reals,
-           most = f->mades > f->reals ? f->mades : f->reals;
+    size_t least = f->n_generated < f->n_real ? f->n_generated : f->n_real,
+           most = f->n_generated > f->n_real ? f->n_generated : f->n_real;
     c->size = least < SubsetMost ? least : SubsetMost;
-    c->dot = mem_alloc(Lot * most * sizeof *c->dot);
+    c->dot = mem_alloc(Block * most * sizeof *c->dot);
     c->row = mem_alloc(most * sizeof *c->row);
-    c->recalled = mem_alloc(f->reals);
-    c->covered = mem_alloc(f->reals);
+    c->recalled = mem_alloc(f->n_real);
+    c->covered = mem_alloc(f->n_real);
     if (!c->dot || !c->row || !c->recalled || !c->covered ||
-        !side_init(&c->side[0], f->made, f->mades, f->d, c->size) ||
-        !side_init(&c->side[1], f->real, f->reals, f->d, c->size))
-        return fail(GAN_ERR_MEMORY, "no memory to compare %zu samples with %zu", f->mades,
-                    f->reals);
+        !side_init(&c->side[0], f->generated, f->n_generated, f->d, c->size) ||
+        !side_init(&c->side[1], f->real, f->n_real, f->d, c->size))
+        return fail(GAN_ERR_MEMORY, "no memory to compare %zu samples with %zu", f->n_generated,
+                    f->n_real);
     side_fill(&c->side[0], c->size, f->seed);
     side_fill(&c->side[1], c->size, f->seed + 1);
     return GAN_OK;
@@ -209,22 +209,22 @@ static GanStatus compare(Compare *c, const FeatureSets *f, FeatureScores *out) {
 
 GanStatus features_compare(const FeatureSets *f, FeatureScores *out) {
     *out = (FeatureScores){0};
-    if (f->mades < FEATURES_LEAST || f->reals < FEATURES_LEAST || f->mades > UINT32_MAX ||
-        f->reals > UINT32_MAX || !f->d || f->d > UINT32_MAX)
+    if (f->n_generated < FEATURES_LEAST || f->n_real < FEATURES_LEAST ||
+        f->n_generated > UINT32_MAX || f->n_real > UINT32_MAX || !f->d || f->d > UINT32_MAX)
         return fail(GAN_ERR_INPUT,
                     "%zu samples and %zu of data, of %zu numbers each: %d of each "
                     "are needed at least",
-                    f->mades, f->reals, f->d, FEATURES_LEAST);
-    for (size_t i = 0; i < f->mades * f->d; i++)
-        if (!isfinite(f->made[i]))
+                    f->n_generated, f->n_real, f->d, FEATURES_LEAST);
+    for (size_t i = 0; i < f->n_generated * f->d; i++)
+        if (!isfinite(f->generated[i]))
             return fail(GAN_ERR_INPUT, "feature %zu of the samples is not finite", i);
-    for (size_t i = 0; i < f->reals * f->d; i++)
+    for (size_t i = 0; i < f->n_real * f->d; i++)
         if (!isfinite(f->real[i]))
             return fail(GAN_ERR_INPUT, "feature %zu of the data is not finite", i);
     SwdOptions o = {.product = dnn_product, .seed = f->seed};
     SwdResult swd;
-    TRY(swd_measure(f->made, f->mades, f->real, f->reals, (uint32_t[3]){1, 1, (uint32_t)f->d}, &o,
-                    &swd));
+    TRY(swd_measure(f->generated, f->n_generated, f->real, f->n_real,
+                    (uint32_t[3]){1, 1, (uint32_t)f->d}, &o, &swd));
     out->swd = swd.pixels;
     Compare c = {0};
     GanStatus st = compare(&c, f, out);
@@ -307,14 +307,14 @@ static GanStatus read_set(Arena *perm, Str path, float **x, size_t *n, size_t *d
 
 GanStatus cmd_distance(Arena *perm, const Host *h, const Options *o) {
     FeatureSets f = {.seed = (uint64_t)option_number(o, OptSeed, 0)};
-    float *made, *real;
+    float *generated, *real;
     size_t d = 0;
-    TRY(read_set(perm, o->file.at[0], &made, &f.mades, &f.d));
-    TRY(read_set(perm, o->file.at[1], &real, &f.reals, &d));
+    TRY(read_set(perm, o->file.at[0], &generated, &f.n_generated, &f.d));
+    TRY(read_set(perm, o->file.at[1], &real, &f.n_real, &d));
     if (d != f.d)
         return fail(GAN_ERR_INPUT, "%.*s has %zu features per sample, %.*s has %zu",
                     SARG(o->file.at[0]), f.d, SARG(o->file.at[1]), d);
-    f.made = made, f.real = real;
+    f.generated = generated, f.real = real;
     FeatureScores r;
     TRY(features_compare(&f, &r));
     const struct {

@@ -6,8 +6,8 @@
 #include "base.h"
 
 typedef struct FeatureSets {
-    const float *made, *real; // [mades, d], [reals, d], borrowed
-    size_t mades, reals, d;
+    const float *generated, *real; // [n_generated, d], [n_real, d], borrowed
+    size_t n_generated, n_real, d;
     uint64_t seed; // of directions and subsets
 } FeatureSets;
 

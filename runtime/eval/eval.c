@@ -22,7 +22,7 @@ typedef struct Eval {
     FeaturesAsked features;
     FeatureNet net; // owned; empty without --features
     SetSource from;
-    size_t lot;        // compared at a time, 0: all
+    size_t subset;     // compared at a time, 0: all
     double worst;      // while choosing: the largest distance in units of data to data
     Text text, scores; // scores: lines of scores.jsonl
     JsonOut json;
@@ -35,24 +35,24 @@ static const Module *module_of(const Eval *v) {
 
 // --- what is said --------------------------------------------------------------------------------
 
-static void put_json(JsonOut *j, const Sets *s, const char *name, double made, double real) {
+static void put_json(JsonOut *j, const Sets *s, const char *name, double generated, double real) {
     json_open(j, '{');
     json_name(j, "sample"), json_put_str(j, s->name);
     json_name(j, "against"), json_put_str(j, s->against);
     json_name(j, "samples"), json_put_int(j, (int64_t)s->n);
     json_name(j, "metric"), json_put_str(j, str_c(name));
-    json_name(j, "generated"), json_put_double(j, made);
+    json_name(j, "generated"), json_put_double(j, generated);
     json_name(j, "data"), json_put_double(j, real);
     json_close(j, '}');
 }
 
-static void put_line(Text *t, const Sets *s, const char *name, double made, double real,
+static void put_line(Text *t, const Sets *s, const char *name, double generated, double real,
                      bool unit) {
     char ratio[32] = "-";
     if (unit && real > 0)
-        snprintf(ratio, sizeof ratio, "%.2f", made / real);
+        snprintf(ratio, sizeof ratio, "%.2f", generated / real);
     text_fmt(t, "%-12.*s %-10.*s %8zu  %-18s %12.6g", SARG(s->name),
-             SARG(s->against.len ? s->against : STR("-")), s->n, name, made);
+             SARG(s->against.len ? s->against : STR("-")), s->n, name, generated);
     if (s->other)
         text_fmt(t, " %12.6g %10s\n", real, ratio);
     else
@@ -60,7 +60,7 @@ static void put_line(Text *t, const Sets *s, const char *name, double made, doub
 }
 
 // A line of scores.jsonl. Its name holds all that numbers must share to be compared.
-static void keep_score(Eval *v, const Sets *s, const char *metric, size_t n, double made,
+static void keep_score(Eval *v, const Sets *s, const char *metric, size_t n, double generated,
                        double real) {
     const Options *o = v->options;
     Arena *a = v->perm;
@@ -74,64 +74,64 @@ static void keep_score(Eval *v, const Sets *s, const char *metric, size_t n, dou
     json_name(&j, "step"), json_put_int(&j, v->run.step);
     json_name(&j, "seed"), json_put_int(&j, (int64_t)v->from.seed);
     json_name(&j, "name"), json_put_str(&j, text_str(&name));
-    json_name(&j, "generated"), json_put_double(&j, made);
+    json_name(&j, "generated"), json_put_double(&j, generated);
     json_name(&j, "data"), json_put_double(&j, real);
     json_close(&j, '}');
     text_char(&v->scores, '\n');
 }
 
 // Samples first, first + 1, ... of s, n of them.
-static Sets lot_of(const Sets *s, size_t first, size_t n) {
+static Sets subset_of(const Sets *s, size_t first, size_t n) {
     size_t at = first * (size_t)type_sample(&s->type);
-    Sets lot = *s;
-    lot.n = n;
-    lot.made += at;
-    lot.real += s->real ? at : 0;
-    lot.other += s->other ? at : 0;
-    lot.label += s->label ? first : 0;
-    return lot;
+    Sets subset = *s;
+    subset.n = n;
+    subset.generated += at;
+    subset.real += s->real ? at : 0;
+    subset.other += s->other ? at : 0;
+    subset.label += s->label ? first : 0;
+    return subset;
 }
 
-// Adds the numbers of x, which is lot->made or lot->other, to `sum`.
-static GanStatus add_readings(Arena scratch, const Metric *metric, const Sets *lot, const float *x,
-                              Readings *sum) {
-    Readings before = *sum;
+// Adds the numbers of x, which is subset->generated or subset->other, to `sum`.
+static GanStatus add_values(Arena scratch, const Metric *metric, const Sets *subset, const float *x,
+                            MetricValues *sum) {
+    MetricValues before = *sum;
     sum->n = 0;
-    TRY(metric->measure(scratch, lot, x, sum));
+    TRY(metric->measure(scratch, subset, x, sum));
     for (uint32_t i = 0; i < before.n; i++)
         sum->value[i] += before.value[i];
     return GAN_OK;
 }
 
-// Means over whole lots, for what was made and for real samples in its place. How far two sets are
-// apart depends on how many they are, so both columns are of lots of the same size.
+// Means over whole subsets, for what was generated and for real samples in its place. How far two
+// sets are apart depends on how many they are, so both columns are of subsets of the same size.
 static GanStatus measure(Eval *v, const Metric *metric, const Sets *s) {
-    Readings made = {0}, real = {0};
-    size_t size = v->lot && v->lot < s->n ? v->lot : s->n, lots = 0;
-    for (; (lots + 1) * size <= s->n; lots++) {
-        Sets lot = lot_of(s, lots * size, size);
+    MetricValues generated = {0}, real = {0};
+    size_t size = v->subset && v->subset < s->n ? v->subset : s->n, subsets = 0;
+    for (; (subsets + 1) * size <= s->n; subsets++) {
+        Sets subset = subset_of(s, subsets * size, size);
         if (v->from.choosing && s->other) { // by the other half of the data
-            float *first = lot.real;
-            lot.real = lot.other;
-            lot.other = first;
+            float *first = subset.real;
+            subset.real = subset.other;
+            subset.other = first;
         }
-        TRY(add_readings(v->sets, metric, &lot, lot.made, &made));
-        if (lot.other)
-            TRY(add_readings(v->sets, metric, &lot, lot.other, &real));
+        TRY(add_values(v->sets, metric, &subset, subset.generated, &generated));
+        if (subset.other)
+            TRY(add_values(v->sets, metric, &subset, subset.other, &real));
     }
-    for (uint32_t i = 0; i < made.n; i++, v->rows++) {
-        double one = made.value[i] / (double)lots;
-        double reference = s->other ? real.value[i] / (double)lots : NAN;
-        bool unit = !made.absolute[i];
+    for (uint32_t i = 0; i < generated.n; i++, v->rows++) {
+        double one = generated.value[i] / (double)subsets;
+        double reference = s->other ? real.value[i] / (double)subsets : NAN;
+        bool unit = !generated.absolute[i];
         if (!v->from.choosing)
-            keep_score(v, s, made.name[i], size, one, unit ? reference : NAN);
+            keep_score(v, s, generated.name[i], size, one, unit ? reference : NAN);
         if (v->from.choosing)
             v->worst =
-                made.distance[i] && reference > 0 ? fmax(v->worst, one / reference) : v->worst;
+                generated.distance[i] && reference > 0 ? fmax(v->worst, one / reference) : v->worst;
         else if (v->options->at[OptJson].given)
-            put_json(&v->json, s, made.name[i], one, reference);
+            put_json(&v->json, s, generated.name[i], one, reference);
         else
-            put_line(&v->text, s, made.name[i], one, reference, unit);
+            put_line(&v->text, s, generated.name[i], one, reference, unit);
     }
     return GAN_OK;
 }
@@ -149,7 +149,7 @@ static GanStatus eval_entry(Eval *v, uint32_t entry, const Metric *only) {
             "the other half",
             v->from.count, SARG(s.against), s.n);
     TRY(sets_data(&v->from, &v->sets, &s));
-    TRY(sets_made(&v->from, &v->sets, &s));
+    TRY(sets_generated(&v->from, &v->sets, &s));
     for (uint32_t i = 0; i < eval_metric_count; i++) {
         const Metric *metric = &eval_metrics[i];
         if ((only ? only != metric : metric->named) || !metric->applies(&s))
@@ -175,8 +175,8 @@ static GanStatus find_metric(const Options *o, const Metric **out) {
     if (o->at[OptBest].given && o->at[OptStep].given)
         return fail(GAN_ERR_USAGE,
                     "--best chooses among all steps and --step names one: give one of them");
-    if (o->at[OptLot].given && o->at[OptFeatures].given)
-        return fail(GAN_ERR_USAGE, "--lot is not for --features: FID is of all samples");
+    if (o->at[OptSubset].given && o->at[OptFeatures].given)
+        return fail(GAN_ERR_USAGE, "--subset is not for --features: FID is of all samples");
     return name.len ? metric_named(name, o->at[OptFeatures].given, out) : GAN_OK;
 }
 
@@ -269,10 +269,10 @@ static GanStatus run_eval(Eval *v) {
                           .net = v->net.d ? &v->net : NULL,
                           .seed = (uint64_t)option_number(o, OptSeed, (int64_t)job->seed),
                           .batch = (size_t)module_of(v)->batch,
-                          .count = (size_t)option_number(o, OptSamples, GAUGE_SAMPLES),
+                          .count = (size_t)option_number(o, OptSamples, METRIC_SAMPLES),
                           .rate = (uint32_t)option_number(o, OptRate, 0),
                           .threads = device_threads_for(job->threads)};
-    v->lot = (size_t)option_number(o, OptLot, 0);
+    v->subset = (size_t)option_number(o, OptSubset, 0);
     const Module *m = module_of(v);
     uint32_t named = NONE;
     if (o->at[OptEntry].given)

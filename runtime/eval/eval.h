@@ -3,7 +3,7 @@
 #ifndef GAN_EVAL_H
 #define GAN_EVAL_H
 
-#include "gauge.h"
+#include "monitor.h"
 #include "comm.h"
 #include "distance.h"
 #include "measure.h"
@@ -26,14 +26,14 @@ typedef struct Sets {
     bool reads;         // the entry reads data
     bool copy;          // sample i is the model's reconstruction of real[i]
     size_t n;           // number of samples in each of these:
-    float *made;        // [n, ...] generated
+    float *generated;   // [n, ...] generated
     float *real;        // [n, ...] reference, or NULL
     float *other;       // [n, ...] other reference samples: the score of a perfect model
     uint32_t rate;      // of sounds: sample rate in Hz; 0: no sounds
     double lo, hi;      // of sounds: full scale
     bool features;      // features of a trained net (--features); real may have another number
     size_t n_real;      // features: samples in real
-    Compared *compared; // features: [2], of made and of other
+    Compared *compared; // features: [2], of generated and of other
     int threads;        // for the computation
 
     uint32_t *label; // [n] class stored with the data that sample i was computed from; NULL: none
@@ -42,8 +42,8 @@ typedef struct Sets {
 typedef struct Metric {
     const char *name; // --metric
     bool (*applies)(const Sets *s);
-    // Compares x [n, ...], which is s->made or s->other, with s->real.
-    GanStatus (*measure)(Arena scratch, const Sets *s, const float *x, Readings *out);
+    // Compares x [n, ...], which is s->generated or s->other, with s->real.
+    GanStatus (*measure)(Arena scratch, const Sets *s, const float *x, MetricValues *out);
     bool features; // needs --features
     bool named;    // computed only when it is requested by name
     int better;    // its first value: -1 lower is better, 1 higher is better; 0: neither
@@ -101,8 +101,8 @@ typedef struct SetSource {    // where sets come from
 // Finds the reference of an entry's samples, and whether the metric `only` (NULL: any that is not
 // `named`) applies: *fits. Reads no data. GAN_ERR_INPUT: too few data.
 GanStatus sets_find(SetSource *v, uint32_t entry, const Metric *only, Sets *out, bool *fits);
-GanStatus sets_data(const SetSource *v, Arena *a, Sets *s); // reads them. GAN_STOPPED
-GanStatus sets_made(const SetSource *v, Arena *a, Sets *s); // draws the samples. GAN_STOPPED
+GanStatus sets_data(const SetSource *v, Arena *a, Sets *s);      // reads them. GAN_STOPPED
+GanStatus sets_generated(const SetSource *v, Arena *a, Sets *s); // draws the samples. GAN_STOPPED
 // The name under which values of metric `name` of n samples are logged: values of equal names may
 // be compared.
 Str sets_name(Arena *a, const Sets *s, const char *name, size_t n, const FeaturesAsked *features);

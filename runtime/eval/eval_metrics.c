@@ -1,12 +1,13 @@
 // eval_metrics.c - the numbers `ganrun eval` knows, one row each.
 //
 //   value      the mean of a `sample` that is one number: a measure written in the model itself
-//   error      mean |copy - original| of what is made from data of its own shape; of sounds also
+//   error      mean |copy - original| of what is generated from data of its own shape; of sounds
+//   also
 //              that of their log-mel spectra (measure.h)
 //   swd        sliced Wasserstein distance of images (swd.c): whole, and 7x7 patches by level
 //              (Rabin et al. 2011; Karras et al. 2018, section 5)
-//   histogram  chi-square of the pixel histograms of maps, sum (made - real)^2 / real over 50 bins
-//   spectrum   the same of their mean power spectra over rings
+//   histogram  chi-square of the pixel histograms of maps, sum (generated - real)^2 / real over 50
+//   bins spectrum   the same of their mean power spectra over rings
 //              (both: cosmoGAN, Mustafa et al. 2019, as scored by its follow-up)
 //   mel        Frechet distance of the log-mel spectra of sounds, and of how these change
 //   chamfer    minimum matching distance and coverage (Achlioptas et al. 2018): for data, how
@@ -23,13 +24,13 @@
 #include "device.h"
 #include <math.h>
 
-static void put(Readings *out, const char *name, double value) {
-    assert(out->n < READINGS_MOST);
+static void put(MetricValues *out, const char *name, double value) {
+    assert(out->n < METRIC_VALUES_MOST);
     out->name[out->n] = name;
     out->value[out->n++] = value;
 }
 
-static void put_distance(Readings *out, const char *name, double value) {
+static void put_distance(MetricValues *out, const char *name, double value) {
     out->distance[out->n] = true;
     put(out, name, value);
 }
@@ -96,7 +97,7 @@ static bool is_features(const Sets *s) {
 
 // --- rows ----------------------------------------------------------------------------------------
 
-static GanStatus measure_value(Arena a, const Sets *s, const float *x, Readings *out) {
+static GanStatus measure_value(Arena a, const Sets *s, const float *x, MetricValues *out) {
     (void)a;
     double sum = 0;
     for (size_t i = 0; i < s->n; i++)
@@ -105,7 +106,7 @@ static GanStatus measure_value(Arena a, const Sets *s, const float *x, Readings 
     return GAN_OK;
 }
 
-static GanStatus measure_error(Arena a, const Sets *s, const float *x, Readings *out) {
+static GanStatus measure_error(Arena a, const Sets *s, const float *x, MetricValues *out) {
     (void)a;
     size_t n = s->n * one_sample(s);
     double sum = 0;
@@ -114,22 +115,22 @@ static GanStatus measure_error(Arena a, const Sets *s, const float *x, Readings 
     put_distance(out, "error", sum / (double)n);
     if (!is_sound(s))
         return GAN_OK;
-    Sounds made = sounds_of(s, x), real = sounds_of(s, s->real);
-    TRY(sounds_error(&made, &real, &sum));
+    Sounds generated = sounds_of(s, x), real = sounds_of(s, s->real);
+    TRY(sounds_error(&generated, &real, &sum));
     put_distance(out, "mel error", sum);
     return GAN_OK;
 }
 
-static GanStatus measure_mel(Arena a, const Sets *s, const float *x, Readings *out) {
+static GanStatus measure_mel(Arena a, const Sets *s, const float *x, MetricValues *out) {
     (void)a;
     double apart;
-    Sounds made = sounds_of(s, x), real = sounds_of(s, s->real);
-    TRY(sounds_frechet(&made, &real, s->threads, &apart));
+    Sounds generated = sounds_of(s, x), real = sounds_of(s, s->real);
+    TRY(sounds_frechet(&generated, &real, s->threads, &apart));
     put_distance(out, "mel frechet", apart);
     return GAN_OK;
 }
 
-static GanStatus measure_swd(Arena a, const Sets *s, const float *x, Readings *out) {
+static GanStatus measure_swd(Arena a, const Sets *s, const float *x, MetricValues *out) {
     (void)a;
     uint32_t chw[3];
     for (uint32_t i = 0; i < 3; i++)
@@ -143,28 +144,29 @@ static GanStatus measure_swd(Arena a, const Sets *s, const float *x, Readings *o
     return GAN_OK;
 }
 
-static GanStatus measure_histogram(Arena a, const Sets *s, const float *x, Readings *out) {
+static GanStatus measure_histogram(Arena a, const Sets *s, const float *x, MetricValues *out) {
     (void)a;
     size_t n = s->n * one_sample(s);
-    Histogram real, made;
+    Histogram real, generated;
     histogram_range(s->real, n, &real);
-    made = real;
+    generated = real;
     histogram_fill(s->real, n, &real);
-    histogram_fill(x, n, &made);
-    put_distance(out, "histogram chi2", chi_square(made.density, real.density, HISTOGRAM_BINS));
+    histogram_fill(x, n, &generated);
+    put_distance(out, "histogram chi2",
+                 chi_square(generated.density, real.density, HISTOGRAM_BINS));
     return GAN_OK;
 }
 
-static GanStatus measure_spectrum(Arena a, const Sets *s, const float *x, Readings *out) {
+static GanStatus measure_spectrum(Arena a, const Sets *s, const float *x, MetricValues *out) {
     uint32_t side = (uint32_t)s->type.dim[1], rings = spectrum_rings(side);
-    double *made = arena_array(&a, double, rings), *real = arena_array(&a, double, rings);
-    TRY(spectrum_mean(x, s->n, side, made));
+    double *generated = arena_array(&a, double, rings), *real = arena_array(&a, double, rings);
+    TRY(spectrum_mean(x, s->n, side, generated));
     TRY(spectrum_mean(s->real, s->n, side, real));
-    put_distance(out, "spectrum chi2", chi_square(made, real, rings));
+    put_distance(out, "spectrum chi2", chi_square(generated, real, rings));
     return GAN_OK;
 }
 
-static GanStatus measure_chamfer(Arena a, const Sets *s, const float *x, Readings *out) {
+static GanStatus measure_chamfer(Arena a, const Sets *s, const float *x, MetricValues *out) {
     (void)a;
     uint32_t d = (uint32_t)s->type.dim[0];
     size_t p = (size_t)s->type.dim[1], one = one_sample(s);
@@ -181,7 +183,7 @@ static GanStatus measure_chamfer(Arena a, const Sets *s, const float *x, Reading
     return GAN_OK;
 }
 
-static GanStatus measure_modes(Arena a, const Sets *s, const float *x, Readings *out) {
+static GanStatus measure_modes(Arena a, const Sets *s, const float *x, MetricValues *out) {
     uint32_t d = (uint32_t)s->type.dim[0];
     Groups modes;
     groups_choose(&a, s->real, s->n, d, GROUPS_MOST, &modes);
@@ -192,7 +194,7 @@ static GanStatus measure_modes(Arena a, const Sets *s, const float *x, Readings 
     return GAN_OK;
 }
 
-static GanStatus measure_groups(Arena a, const Sets *s, const float *x, Readings *out) {
+static GanStatus measure_groups(Arena a, const Sets *s, const float *x, MetricValues *out) {
     uint32_t d = (uint32_t)s->type.dim[0], classes = 0;
     Groups g;
     for (size_t i = 0; s->label && i < s->n; i++) {
@@ -225,7 +227,7 @@ static Str caution_fid(Arena *a, const Sets *s) {
                       s->n, s->n_real, d, d);
 }
 
-static GanStatus measure_fid(Arena a, const Sets *s, const float *x, Readings *out) {
+static GanStatus measure_fid(Arena a, const Sets *s, const float *x, MetricValues *out) {
     double fid;
     (void)a;
     TRY(feature_frechet(x, s->n, s->real, s->n_real, (uint32_t)s->type.dim[0], s->threads, &fid));
@@ -236,8 +238,11 @@ static GanStatus measure_fid(Arena a, const Sets *s, const float *x, Readings *o
 // All pairs are looked at once, whichever of these numbers are asked for.
 static GanStatus compare(const Sets *s, const float *x, const FeatureScores **out) {
     Compared *c = s->compared;
-    FeatureSets f = {
-        .made = x, .real = s->real, .mades = s->n, .reals = s->n_real, .d = (size_t)s->type.dim[0]};
+    FeatureSets f = {.generated = x,
+                     .real = s->real,
+                     .n_generated = s->n,
+                     .n_real = s->n_real,
+                     .d = (size_t)s->type.dim[0]};
     c += c->x && c->x != x;
     if (c->x != x)
         TRY(features_compare(&f, &c->scores));
@@ -246,7 +251,7 @@ static GanStatus compare(const Sets *s, const float *x, const FeatureScores **ou
     return GAN_OK;
 }
 
-static GanStatus measure_kid(Arena a, const Sets *s, const float *x, Readings *out) {
+static GanStatus measure_kid(Arena a, const Sets *s, const float *x, MetricValues *out) {
     const FeatureScores *m;
     (void)a;
     TRY(compare(s, x, &m));
@@ -256,7 +261,7 @@ static GanStatus measure_kid(Arena a, const Sets *s, const float *x, Readings *o
 }
 
 // Of features that are a classifier's logits: no other's, which nobody can tell by their type.
-static GanStatus measure_is(Arena a, const Sets *s, const float *x, Readings *out) {
+static GanStatus measure_is(Arena a, const Sets *s, const float *x, MetricValues *out) {
     double mean, deviation;
     (void)a;
     TRY(inception_score(x, s->n, (size_t)s->type.dim[0], &mean, &deviation));
@@ -265,7 +270,7 @@ static GanStatus measure_is(Arena a, const Sets *s, const float *x, Readings *ou
     return GAN_OK;
 }
 
-static GanStatus measure_prdc(Arena a, const Sets *s, const float *x, Readings *out) {
+static GanStatus measure_prdc(Arena a, const Sets *s, const float *x, MetricValues *out) {
     const FeatureScores *m;
     (void)a;
     TRY(compare(s, x, &m));

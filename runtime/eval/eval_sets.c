@@ -46,7 +46,7 @@ static const Field *field_of(const Module *m, uint32_t slot) {
     return &m->stream.at[m->slot.at[slot].stream].field.at[m->slot.at[slot].site];
 }
 
-// Where the second lot of n samples begins: a batch is never split.
+// Where the second half of n samples begins: a batch is never split.
 static size_t second_half(const SetSource *v, size_t n) {
     return (n + v->batch - 1) / v->batch * v->batch;
 }
@@ -203,28 +203,29 @@ static GanStatus ask_to_stop(const SetSource *v) {
     return stop ? fail(GAN_STOPPED, "asked to stop") : GAN_OK;
 }
 
-// The same, in lots of a few megabytes, with a new room for them: [n, ...], a rank each a lot.
+// The same, in blocks of a few megabytes, with a new room for them: [n, ...], a block for each rank
+// in turn.
 static GanStatus take_all(const SetSource *v, Arena *a, const Sets *s, From from, size_t first,
                           size_t n, float **out) {
-    enum { LotMost = 256, LotNumbers = 1 << 22 };
-    size_t one = (size_t)type_sample(&s->type), lot = LotNumbers / one, numbers;
+    enum { BlockMost = 256, BlockNumbers = 1 << 22 };
+    size_t one = (size_t)type_sample(&s->type), block = BlockNumbers / one, numbers;
     size_t ranks = (size_t)comm_size(v->comm), rank = (size_t)comm_rank(v->comm);
-    lot = lot > LotMost ? LotMost : lot;
-    lot = (lot + v->batch - 1) / v->batch * v->batch + (lot ? 0 : v->batch);
-    size_t turn = lot * ranks, room = v->comm ? (n + turn - 1) / turn * turn : n;
+    block = block > BlockMost ? BlockMost : block;
+    block = (block + v->batch - 1) / v->batch * v->batch + (block ? 0 : v->batch);
+    size_t turn = block * ranks, room = v->comm ? (n + turn - 1) / turn * turn : n;
     if (!mem_mul(room, one, &numbers))
         bug("eval: %zu samples of %zu numbers", n, one);
     *out = arena_array(a, float, numbers);
     for (size_t at = 0; at < n; at += turn) {
         TRY(ask_to_stop(v));
         Arena scratch = *a;
-        size_t mine = at + rank * lot, part = mine < n ? n - mine : 0;
-        part = part < lot ? part : lot;
-        float *x = v->comm ? arena_array(&scratch, float, lot *one) : *out + at * one;
+        size_t mine = at + rank * block, part = mine < n ? n - mine : 0;
+        part = part < block ? part : block;
+        float *x = v->comm ? arena_array(&scratch, float, block *one) : *out + at * one;
         if (part)
             TRY(take(v, s, from, first + mine, part, scratch, x));
         if (v->comm)
-            TRY(comm_gather(v->comm, x, lot * one * sizeof *x, *out + at * one));
+            TRY(comm_gather(v->comm, x, block * one * sizeof *x, *out + at * one));
     }
     return GAN_OK;
 }
@@ -259,23 +260,23 @@ static GanStatus draw_shared(const SetSource *v, Arena *a, Sets *s) {
     const Plan *plan = &v->session->compiled.entry[s->entry];
     Exec *e = v->session->exec;
     uint32_t node = module_of(v)->entry.at[s->entry].result.at[0].node;
-    s->made = arena_array(a, float, s->n);
+    s->generated = arena_array(a, float, s->n);
     for (size_t i = 0; i < s->n; i++) {
         Counters c = {.seed = v->seed, .sample0 = (int64_t)(i * v->batch)};
         double x;
         TRY(feed_entry(v->feed, e, s->entry, i));
         TRY(exec_entry(e, s->entry, &c, NULL));
         TRY(exec_value_get(e, plan, node, &x, 1));
-        s->made[i] = (float)x;
+        s->generated[i] = (float)x;
     }
     return GAN_OK;
 }
 
-GanStatus sets_made(const SetSource *v, Arena *a, Sets *s) {
+GanStatus sets_generated(const SetSource *v, Arena *a, Sets *s) {
     size_t first = v->choosing ? second_half(v, s->n) : 0;
     if (!s->type.batched)
         return draw_shared(v, a, s);
-    if (s->features) // of what was made before
+    if (s->features) // of what was generated before
         s->compared[0] = s->compared[1] = (Compared){0};
-    return take_all(v, a, s, (From){s->entry, NONE}, first, s->n, &s->made);
+    return take_all(v, a, s, (From){s->entry, NONE}, first, s->n, &s->generated);
 }

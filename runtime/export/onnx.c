@@ -103,18 +103,18 @@ static uint64_t put_head(Onnx *o, const OnnxWeight *w, Text *out) {
 }
 
 static GanStatus put_numbers(FileOut *f, Exec *e, uint32_t slot) {
-    enum { Lot = 4096 };
+    enum { Block = 4096 };
     size_t n = (size_t)type_sample(&exec_module(e)->slot.at[slot].type);
     double *x = mem_alloc(n * sizeof *x);
     if (!x)
         return fail(GAN_ERR_MEMORY, "no memory to export %zu numbers", n);
     GanStatus st = exec_slot_get(e, slot, x, n);
-    for (size_t i = 0; st == GAN_OK && i < n; i += Lot) {
-        float lot[Lot];
-        size_t k = n - i < Lot ? n - i : Lot;
+    for (size_t i = 0; st == GAN_OK && i < n; i += Block) {
+        float block[Block];
+        size_t k = n - i < Block ? n - i : Block;
         for (size_t j = 0; j < k; j++)
-            lot[j] = (float)x[i + j];
-        st = file_out_put(f, lot, k * sizeof *lot);
+            block[j] = (float)x[i + j];
+        st = file_out_put(f, block, k * sizeof *block);
     }
     mem_free(x);
     return st;

@@ -104,33 +104,33 @@ static bool sets_model(const Options *o) {
 }
 
 // --metric, --features and what belongs to them, over what a run had before.
-static GanStatus set_gauge(Arena *perm, Job *job, const Options *o) {
+static GanStatus set_monitor(Arena *perm, Job *job, const Options *o) {
     static const OptionId more[] = {OptEntry, OptSamples, OptEvalEvery};
-    Gauging *g = &job->gauge;
+    MonitorOptions *m = &job->monitor;
     if (str_eq(option_text(o, OptMetric, (Str){0}), STR("none"))) {
-        *g = (Gauging){0};
+        *m = (MonitorOptions){0};
         return GAN_OK;
     }
-    TRY(features_asked(perm, o, &g->features));
+    TRY(features_asked(perm, o, &m->features));
     if (o->at[OptFeatures].given) {
-        TRY(path_absolute(perm, g->features.path, &g->features.path));
-        g->metric = g->metric.len ? g->metric : STR("fid");
+        TRY(path_absolute(perm, m->features.path, &m->features.path));
+        m->metric = m->metric.len ? m->metric : STR("fid");
     }
-    g->metric = option_text(o, OptMetric, g->metric);
+    m->metric = option_text(o, OptMetric, m->metric);
     for (size_t i = 0; i < sizeof more / sizeof *more; i++)
-        if (!g->metric.len && o->at[more[i]].given)
+        if (!m->metric.len && o->at[more[i]].given)
             return fail(GAN_ERR_USAGE,
                         "%s applies to --metric NAME or --features FILE.gan, and neither is given",
                         option_word(more[i]));
-    g->entry = option_text(o, OptEntry, g->entry);
-    g->count = option_number(o, OptSamples, g->count ? g->count : GAUGE_SAMPLES);
-    g->every = option_number(o, OptEvalEvery, g->every);
-    if (g->every % job->save_every)
+    m->entry = option_text(o, OptEntry, m->entry);
+    m->count = option_number(o, OptSamples, m->count ? m->count : METRIC_SAMPLES);
+    m->every = option_number(o, OptEvalEvery, m->every);
+    if (m->every % job->save_every)
         return fail(
             GAN_ERR_USAGE,
-            "--eval-every %lld: a measure is taken behind a save, and --save-every is %lld; "
+            "--eval-every %lld: metrics are evaluated after saves, and --save-every is %lld; "
             "give a multiple of it",
-            (long long)g->every, (long long)job->save_every);
+            (long long)m->every, (long long)job->save_every);
     return GAN_OK;
 }
 
@@ -225,7 +225,7 @@ GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
     }
     TRY(job_set_data(perm, out, o));
     TRY(job_set_weights(perm, out, o));
-    TRY(set_gauge(perm, out, o));
+    TRY(set_monitor(perm, out, o));
     return set_steps(out, o);
 }
 
@@ -254,7 +254,7 @@ static GanStatus change(Arena *perm, Job *job, const Options *o) {
     job->no_graph = o->at[OptNoGraph].given;
     job->skip_bad |= o->at[OptSkipBad].given;
     TRY(job_set_weights(perm, job, o));
-    TRY(set_gauge(perm, job, o));
+    TRY(set_monitor(perm, job, o));
     return o->at[OptPaths].given ? job_set_data(perm, job, o) : GAN_OK;
 }
 
@@ -348,17 +348,17 @@ static void put_weights(JsonOut *j, const JobWeightsVec *list) {
     json_close(j, ']');
 }
 
-static void put_gauge(JsonOut *j, const Gauging *g) {
-    json_name(j, "gauge"), json_open(j, '{');
-    json_name(j, "metric"), json_put_str(j, g->metric);
-    json_name(j, "features"), json_put_str(j, g->features.path);
-    if (g->features.setting.n)
-        put_pairs(j, "settings", &g->features.setting);
-    if (g->features.weights.n)
-        put_weights(j, &g->features.weights);
-    json_name(j, "entry"), json_put_str(j, g->entry);
-    json_name(j, "count"), json_put_int(j, g->count);
-    json_name(j, "every"), json_put_int(j, g->every);
+static void put_monitor(JsonOut *j, const MonitorOptions *m) {
+    json_name(j, "monitor"), json_open(j, '{');
+    json_name(j, "metric"), json_put_str(j, m->metric);
+    json_name(j, "features"), json_put_str(j, m->features.path);
+    if (m->features.setting.n)
+        put_pairs(j, "settings", &m->features.setting);
+    if (m->features.weights.n)
+        put_weights(j, &m->features.weights);
+    json_name(j, "entry"), json_put_str(j, m->entry);
+    json_name(j, "count"), json_put_int(j, m->count);
+    json_name(j, "every"), json_put_int(j, m->every);
     json_close(j, '}');
 }
 
@@ -396,8 +396,8 @@ void job_write(Text *t, const Job *job) {
     put_pairs(&j, "data", &job->data);
     if (job->weights.n)
         put_weights(&j, &job->weights);
-    if (job->gauge.metric.len)
-        put_gauge(&j, &job->gauge);
+    if (job->monitor.metric.len)
+        put_monitor(&j, &job->monitor);
     json_close(&j, '}');
     text_char(t, '\n');
 }
@@ -421,8 +421,8 @@ GanStatus job_writable(const Job *job) {
     for (uint32_t i = 0; i < job->data.n; i++)
         TRY(path_readable("--data", job->data.at[i].value));
     TRY(path_readable("--from", job->from));
-    TRY(path_readable("--features", job->gauge.features.path));
-    TRY(weights_readable(&job->gauge.features.weights));
+    TRY(path_readable("--features", job->monitor.features.path));
+    TRY(weights_readable(&job->monitor.features.weights));
     return weights_readable(&job->weights);
 }
 
@@ -480,19 +480,19 @@ static void get_weights(Reader *r, const Json *in, JobWeightsVec *out) {
     }
 }
 
-static void get_gauge(Reader *r, const Json *v, Gauging *out) {
+static void get_monitor(Reader *r, const Json *v, MonitorOptions *out) {
     uint64_t count = 0, every = 0;
     bool fine = json_whole(json_get(v, "count"), (uint64_t)1 << 53, &count) && count &&
                 json_whole(json_get(v, "every"), STEPS_MOST, &every);
-    *out = (Gauging){.metric = json_string(json_get(v, "metric"), (Str){0}),
-                     .features.path = json_string(json_get(v, "features"), (Str){0}),
-                     .entry = json_string(json_get(v, "entry"), (Str){0}),
-                     .count = (int64_t)count,
-                     .every = (int64_t)every};
+    *out = (MonitorOptions){.metric = json_string(json_get(v, "metric"), (Str){0}),
+                            .features.path = json_string(json_get(v, "features"), (Str){0}),
+                            .entry = json_string(json_get(v, "entry"), (Str){0}),
+                            .count = (int64_t)count,
+                            .every = (int64_t)every};
     get_pairs(r, v, "settings", &out->features.setting);
     get_weights(r, v, &out->features.weights);
     if (!fine || !out->metric.len)
-        r->wrong = "gauge";
+        r->wrong = "monitor";
 }
 
 GanStatus job_format(const Json *root, Str path, Str own) {
@@ -546,9 +546,9 @@ GanStatus job_read(Arena *perm, Str text, Str path, Job *out) {
     const Json *classes = json_get(r.root, "classes");
     for (uint32_t i = 0; i < json_count(classes); i++)
         vec_push(perm, &out->class_name, json_string(json_at(classes, i), (Str){0}));
-    const Json *gauge = json_get(r.root, "gauge");
-    if (gauge)
-        get_gauge(&r, gauge, &out->gauge);
+    const Json *monitor = json_get(r.root, "monitor");
+    if (monitor)
+        get_monitor(&r, monitor, &out->monitor);
     if (!str_eq(json_string(json_get(r.root, "format"), (Str){0}), STR(FORMAT)))
         r.wrong = "format";
     return r.wrong

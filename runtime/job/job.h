@@ -36,13 +36,14 @@ typedef struct FeaturesAsked {    // --features, and the options of its model
     Settings setting;             // its configs
     JobWeightsVec weights;        // of its pretrained nets
 } FeaturesAsked;
-typedef struct Gauging {    // evaluation during training (gauge.h); no bit of the run depends on it
-    Str metric;             // empty: none
-    FeaturesAsked features; // its path is absolute
-    Str entry;              // `sample` to evaluate, empty: the first that the metric applies to
-    int64_t count;          // samples
-    int64_t every;          // steps; 0: at each save
-} Gauging;
+typedef struct MonitorOptions { // evaluation during training (monitor.h); no bit of the run depends
+                                // on it
+    Str metric;                 // empty: none
+    FeaturesAsked features;     // its path is absolute
+    Str entry;                  // `sample` to evaluate, empty: the first that the metric applies to
+    int64_t count;              // samples
+    int64_t every;              // steps; 0: at each save
+} MonitorOptions;
 typedef struct JobStage { // a run without `stages` in its text has one
     uint32_t first, last; // number of steps done where it begins, and where it ends
     int64_t samples;      // of all steps before it
@@ -81,7 +82,7 @@ typedef struct Job {
     Settings data;       // field to path, absolute
     JobWeightsVec weights;
     Str mark; // prefix of its -s and --weights in messages: FEATURES_MARK for that model
-    Gauging gauge;
+    MonitorOptions monitor;
 } Job;
 
 // From a command line; `perm` keeps texts. GAN_ERR_USAGE with one line.

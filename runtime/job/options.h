@@ -18,7 +18,7 @@ typedef enum OptionId {
 } OptionId;
 
 typedef ArgValue OptionValue;
-enum { GAUGE_SAMPLES = 256 }; // of a measure, where nobody says
+enum { METRIC_SAMPLES = 256 }; // of a metric without --count
 
 typedef struct Options {
     Command command;

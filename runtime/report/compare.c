@@ -129,12 +129,12 @@ static void add_trails(Arena *a, Columns *out, const Pasts *runs, bool report) {
 }
 
 // A column of scores: a reader's has the ratio of generated to data, a program's both apart.
-typedef enum ScorePart { ScoreRatio, ScoreMade, ScoreReal } ScorePart;
+typedef enum ScorePart { ScoreRatio, ScoreGenerated, ScoreReal } ScorePart;
 
 static double score_value(const Score *s, ScorePart part) {
     return part == ScoreReal                   ? s->real
-           : part == ScoreRatio && s->real > 0 ? s->made / s->real
-                                               : s->made;
+           : part == ScoreRatio && s->real > 0 ? s->generated / s->real
+                                               : s->generated;
 }
 
 static Str score_name(Arena *a, const Score *s, ScorePart part) {
@@ -201,7 +201,7 @@ static Columns columns_of_numbers(Arena *a, const Pasts *runs, bool apart) {
         any = any || b || !isnan(last.value[r]);
     }
     out.n -= any ? 0 : 2;
-    add_scores(a, &out, runs, apart ? ScoreMade : ScoreRatio);
+    add_scores(a, &out, runs, apart ? ScoreGenerated : ScoreRatio);
     if (apart)
         add_scores(a, &out, runs, ScoreReal);
     return out;

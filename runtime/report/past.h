@@ -25,7 +25,7 @@ typedef struct Score { // a value of `ganrun eval`: a line of scores.jsonl
     Str name;          // metric and set-up (sets_name): values of equal names may be compared
     uint32_t step;
     uint64_t seed;
-    double made, real; // of generated samples, and of other samples of the data; NaN: unknown
+    double generated, real; // of generated samples, and of other samples of the data; NaN: unknown
 } Score;
 
 typedef struct Past {

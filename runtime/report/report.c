@@ -71,7 +71,7 @@ static void put_scores(JsonOut *j, const Past *p) {
         json_name(j, "name"), json_put_str(j, s->name);
         json_name(j, "step"), json_put_int(j, s->step);
         json_name(j, "seed"), json_put_int(j, (int64_t)s->seed);
-        json_name(j, "generated"), json_put_double(j, s->made);
+        json_name(j, "generated"), json_put_double(j, s->generated);
         json_name(j, "data"), json_put_double(j, s->real);
         json_close(j, '}');
     }

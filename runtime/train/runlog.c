@@ -44,17 +44,17 @@ void curve_add(Curve *c, uint32_t step, double y) {
 
 // --- scores --------------------------------------------------------------------------------------
 
-// The gauge's first number after a step. One that is named otherwise was another's.
+// The monitor's first number after a step. One that is named otherwise was another's.
 static void add_score(RunLog *l, uint32_t step, double x) {
-    double ahead = l->gauge->better * (x - l->best_value);
+    double ahead = l->monitor->better * (x - l->best_value);
     l->scored = step;
     curve_add(&l->curve[l->meter->series.n + 1], step, x);
-    if (l->gauge->better && step > l->first && isfinite(x) && (!l->best || ahead > 0))
+    if (l->monitor->better && step > l->first && isfinite(x) && (!l->best || ahead > 0))
         l->best = step, l->best_value = x;
 }
 
 static void replay_score(RunLog *l, const Json *line, uint32_t step) {
-    if (l->gauge->in && str_eq(json_string(json_get(line, "score"), (Str){0}), l->gauge->name))
+    if (l->monitor->in && str_eq(json_string(json_get(line, "score"), (Str){0}), l->monitor->name))
         add_score(l, step, json_number(json_at(json_get(line, "values"), 0), NAN));
 }
 
@@ -123,18 +123,18 @@ out:
 }
 
 GanStatus runlog_open(Arena *perm, Str dir, uint32_t first, uint32_t step, const Meter *m,
-                      const Gauge *g, RunLog *out) {
+                      const Monitor *monitor, RunLog *out) {
     *out = (RunLog){.path = path_join(perm, dir, STR("log.jsonl")),
                     .first = first,
                     .meter = m,
-                    .gauge = g,
-                    .curves = m->series.n + 1 + (g->in != NULL)};
+                    .monitor = monitor,
+                    .curves = m->series.n + 1 + (monitor->in != NULL)};
     out->curve = arena_array(perm, Curve, out->curves);
     for (uint32_t i = 0; i < m->series.n; i++)
         out->curve[i].name = m->series.at[i].name;
     out->curve[m->series.n].name = STR("distance of the samples from the data");
-    if (g->in)
-        out->curve[m->series.n + 1].name = g->name;
+    if (monitor->in)
+        out->curve[m->series.n + 1].name = monitor->name;
     for (uint32_t i = 0; i < m->series.n; i++)
         out->health.n += !m->series.at[i].report; // they come first
     out->health.loss = arena_array(perm, HealthLoss, out->health.n);
@@ -224,13 +224,14 @@ GanStatus runlog_saved(const RunLog *l, Arena scratch, uint32_t step, double sec
         l->path, str_format(&scratch, "{\"step\": %u, \"save_ms\": %.3f}", step, seconds * 1000));
 }
 
-GanStatus runlog_score(RunLog *l, Arena scratch, uint32_t step, const Readings *r, double seconds) {
+GanStatus runlog_score(RunLog *l, Arena scratch, uint32_t step, const MetricValues *r,
+                       double seconds) {
     Text t = {.arena = &scratch};
     JsonOut j = {.text = &t};
     add_score(l, step, r->value[0]);
     json_open(&j, '{');
     json_name(&j, "step"), json_put_int(&j, step);
-    json_name(&j, "score"), json_put_str(&j, l->gauge->name);
+    json_name(&j, "score"), json_put_str(&j, l->monitor->name);
     json_name(&j, "values"), json_open(&j, '{');
     for (uint32_t i = 0; i < r->n; i++)
         json_name(&j, r->name[i]), json_put_double(&j, r->value[i]);

@@ -3,7 +3,7 @@
 #define GAN_RUNLOG_H
 
 #include "health.h"
-#include "gauge.h"
+#include "monitor.h"
 #include "meter.h"
 #include "shares.h"
 
@@ -19,19 +19,19 @@ void curve_add(Curve *c, uint32_t step, double y); // step from 1; only finite n
 typedef struct RunLog {
     Str path;
     const Meter *meter; // borrowed
-    Curve *curve; // [series], then the distance of the samples from the data, then the gauge's
+    Curve *curve; // [series], then the distance of the samples from the data, then the monitor's
     uint32_t curves;
-    uint32_t first;     // steps of earlier stages, which health and best ignore
-    Health health;      // of the losses, by series; a function of the log
-    const Gauge *gauge; // borrowed
-    uint32_t scored;    // last step that it evaluated, 0: none
-    uint32_t best;      // best of these steps, 0: none
+    uint32_t first;         // steps of earlier stages, which health and best ignore
+    Health health;          // of the losses, by series; a function of the log
+    const Monitor *monitor; // borrowed
+    uint32_t scored;        // last step that it evaluated, 0: none
+    uint32_t best;          // best of these steps, 0: none
     double best_value;
 } RunLog;
 // Keeps the lines up to `step`, removes later and incomplete ones, and rebuilds the curves; health
 // and best are computed from the lines after step `first`.
 GanStatus runlog_open(Arena *perm, Str dir, uint32_t first, uint32_t step, const Meter *m,
-                      const Gauge *g, RunLog *out);
+                      const Monitor *monitor, RunLog *out);
 typedef struct StepLine {
     uint32_t step;
     int64_t images;
@@ -47,7 +47,8 @@ typedef struct Distance { // sliced Wasserstein, sample grid to data; NaN: not m
 Str runlog_health(const RunLog *l, Arena *a); // the verdict with the name of its loss
 GanStatus runlog_save(RunLog *l, Arena scratch, uint32_t step, Distance d);
 // The line of an evaluation, which took so many seconds.
-GanStatus runlog_score(RunLog *l, Arena scratch, uint32_t step, const Readings *r, double seconds);
+GanStatus runlog_score(RunLog *l, Arena scratch, uint32_t step, const MetricValues *r,
+                       double seconds);
 // The duration of a save, from the samples to the page.
 GanStatus runlog_saved(const RunLog *l, Arena scratch, uint32_t step, double seconds);
 

@@ -12,7 +12,7 @@
 
 #include "checkpoint.h"
 #include "events.h"
-#include "gauge.h"
+#include "monitor.h"
 #include "progress.h"
 #include "ranks.h"
 #include "runlog.h"
@@ -42,12 +42,12 @@ typedef struct Train {
     RunLog log;
     Events events; // the same for TensorBoard
     Progress progress;
-    Gauge gauge; // owned
+    Monitor monitor; // owned
     Sampler sampler;
     size_t images;                    // samples of a grid; 0: the model has nothing to display
     float *image;                     // [images, c, h, w]
-    size_t reals;                     // samples of the data they are compared with; 0: none
-    float *real;                      // [reals, c, h, w]
+    size_t n_real;                    // samples of the data they are compared with; 0: none
+    float *real;                      // [n_real, c, h, w]
     bool past;                        // more steps are done than were asked for: nothing is changed
     uint32_t step;                    // steps launched
     uint32_t taken;                   // steps whose numbers were read; later ones may be in flight

@@ -138,7 +138,7 @@ static GanStatus open_log(Train *t) {
         return GAN_OK;
     if (t->step == 0)
         TRY(file_remove(path_join(t->perm, t->dir, STR("log.jsonl"))));
-    TRY(runlog_open(t->perm, t->dir, job_now(t->job)->first, t->step, &t->meter, &t->gauge,
+    TRY(runlog_open(t->perm, t->dir, job_now(t->job)->first, t->step, &t->meter, &t->monitor,
                     &t->log));
     uint32_t of;
     t->said = health_word(&t->log.health, &of);
@@ -209,7 +209,7 @@ static GanStatus open_run(Train *t, Job *job, const TrainOptions *o) {
     }
     TRY(open_feed(t, &at));
     train_tell(t);
-    TRY(gauge_open(t->perm, t->host, job, &t->session, t->feed, &t->gauge));
+    TRY(monitor_open(t->perm, t->host, job, &t->session, t->feed, &t->monitor));
     if (!resume) {
         TRY(train_restore(t, false, &at));
         TRY(stages_check(t));
@@ -256,7 +256,7 @@ static GanStatus train_stage(Arena *perm, const Host *h, Job *job, const TrainOp
     trace_events(trace);
     *step = t->step;
 out:
-    gauge_close(&t->gauge);
+    monitor_close(&t->monitor);
     feed_close(t->feed);
     if (st == GAN_OK || st == GAN_STOPPED || !t->comm) // else sums may still arrive in its memory
         session_release(&t->session);

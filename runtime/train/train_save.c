@@ -35,7 +35,7 @@ GanStatus train_images(Train *t) {
     size_t n = REAL_NUMBERS / one;
     n = n > REAL_MOST ? REAL_MOST : n < 1 ? 1 : n;
     t->real = arena_array(t->perm, float, n *one);
-    return feed_samples(t->feed, t->sampler.real_slot, 0, n, t->real, &t->reals);
+    return feed_samples(t->feed, t->sampler.real_slot, 0, n, t->real, &t->n_real);
 }
 
 // How much x [n, elements] differ from one another: the root of an element's variance, in the mean
@@ -76,15 +76,15 @@ static GanStatus draw_images(Train *t, Distance *out) {
     TRY(sampler_grid(&t->sampler, t->image, t->images,
                      run_file(t->perm, t->dir, "samples", t->step, "png")));
     TRY(write_sound(t));
-    if (!t->reals)
+    if (!t->n_real)
         return GAN_OK;
     SwdOptions o = {.product = dnn_product,
                     .seed = t->job->seed,
                     .patches = 16}; // a save must not cost many steps
     SwdResult r;
-    TRY(swd_measure(t->image, t->images, t->real, t->reals, t->sampler.chw, &o, &r));
+    TRY(swd_measure(t->image, t->images, t->real, t->n_real, t->sampler.chw, &o, &r));
     size_t one = sampler_elements(&t->sampler);
-    double data = spread_of(t->real, t->reals, one);
+    double data = spread_of(t->real, t->n_real, one);
     *out = (Distance){r.pixels, r.levels ? r.mean : NAN,
                       data > 0 ? spread_of(t->image, t->images, one) / data : NAN};
     return GAN_OK;

@@ -1,4 +1,4 @@
-// train_score.c - evaluates samples every so many steps (gauge.h).
+// train_score.c - evaluates samples every so many steps (monitor.h).
 //
 // A step is evaluated after its save: a run that is stopped meanwhile has its checkpoint, and
 // evaluates it when it is resumed. Results are in the log only, and the best step follows from it.
@@ -6,18 +6,18 @@
 
 static bool due(const Train *t) {
     const Job *job = t->job;
-    int64_t every = job->gauge.every ? job->gauge.every : job->save_every;
-    return t->gauge.in && t->step && (t->step % every == 0 || t->step == job_now(job)->last);
+    int64_t every = job->monitor.every ? job->monitor.every : job->save_every;
+    return t->monitor.in && t->step && (t->step % every == 0 || t->step == job_now(job)->last);
 }
 
-static GanStatus keep(Train *t, const Readings *r, double seconds) {
+static GanStatus keep(Train *t, const MetricValues *r, double seconds) {
     Arena scratch = *t->perm;
     if (!ranks_first(t->comm))
         return GAN_OK;
     TRY(runlog_score(&t->log, scratch, t->step, r, seconds));
     TRY(events_save(&t->events, scratch));
     Text text = {.arena = &scratch};
-    text_fmt(&text, "step %u: %.*s %.6g", t->step, SARG(t->gauge.name), r->value[0]);
+    text_fmt(&text, "step %u: %.*s %.6g", t->step, SARG(t->monitor.name), r->value[0]);
     if (t->log.best == t->step)
         text_put(&text, STR(", the best so far"));
     else if (t->log.best)
@@ -27,7 +27,7 @@ static GanStatus keep(Train *t, const Readings *r, double seconds) {
 }
 
 GanStatus train_score(Train *t) {
-    Readings r;
+    MetricValues r;
     bool want;
     if (!due(t))
         return GAN_OK;
@@ -35,7 +35,7 @@ GanStatus train_score(Train *t) {
     if (!want)
         return GAN_OK;
     double began = time_now();
-    GanStatus st = gauge_read(&t->gauge, &r);
+    GanStatus st = monitor_measure(&t->monitor, &r);
     if (st == GAN_STOPPED)
         return fail(GAN_STOPPED,
                     "stopped after step %u, which is saved, before it was measured; `ganrun train "

@@ -16,9 +16,9 @@ expect 0 eval run --count 16 --data x=t.pack --threads 1
 same first out
 expect 0 eval run --count 16 --json --metric swd
 prints '"model": "tiny", "step": 2, "rows": \[{"sample": "fakes", "against": "x", "samples": 16, "metric": "swd pixels", "generated": '
-expect 0 eval run --count 16 --data x=t.pack --lot 16 --threads 1
+expect 0 eval run --count 16 --data x=t.pack --subset 16 --threads 1
 same first out
-expect 0 eval run --count 16 --data x=t.pack --lot 8 --threads 1   # means over two smaller sets: larger distances
+expect 0 eval run --count 16 --data x=t.pack --subset 8 --threads 1   # means over two smaller sets: larger distances
 awk '/swd pixels/ { print $6, $7 }' first out | awk 'NR == 1 { a = $1 } NR == 2 { exit !($1 > a) }' || fail "smaller sets have no larger distance"
 expect 0 eval run --count 999                                     # limited to half of the data
 says '^--count 999: x has data for [0-9]*, as half of them is compared with the other half$'
@@ -98,7 +98,7 @@ grep -q ' inception score ' first && fail 'an Inception Score of features'
 refused 1 'of 10 splits: 9 samples are too few' ganrun eval run --features seen.gan --count 9 --metric is
 refused 2 'is is of the features of a trained net: --features' ganrun eval run --metric is
 refused 2 'the metrics are fid, kid, prdc and is' ganrun eval run --features seen.gan --metric swd
-refused 2 'lot is not for --features'      ganrun eval run --features seen.gan --lot 8
+refused 2 'subset is not for --features'      ganrun eval run --features seen.gan --subset 8
 refused 1 'there is no such file'          ganrun eval run --features nowhere.gan
 sed 's/ |> mean(space)//; s/\[6\]/[6, 6, 6]/' seen.gan >maps.gan
 refused 1 'one axis of numbers'            ganrun eval run --features maps.gan

@@ -15,7 +15,7 @@ refuse() {
 }
 train="train tiny.gan --data x=s.pack --batch 8 --out run"
 
-expect 0 --help;       prints 'train'; prints '  distance MADE.npy'
+expect 0 --help;       prints 'train'; prints '  distance GENERATED.npy'
 expect 0 train --help; prints '--save-every'; prints '^usage: ganrun train FILE|RUN'; prints '^example: ganrun train '
 expect 0 --version;    prints 'ganrun [0-9]'
 expect 2

@@ -73,7 +73,7 @@ expect 0 train going --steps 8 --count 8
 [ "$(measured going | tail -3 | cut -d' ' -f1,3 | tr '\n' ' ')" = '6 6 7 6 8 6 ' ] || fail "other figures: $(measured going)"
 expect 0 train going --steps 9 --metric none
 grep -q '"step": 9, "score"' going/log.jsonl && fail 'evaluated with --metric none'
-grep -q '"gauge"' going/options.json && fail 'the metric is still in the options'
+grep -q '"monitor"' going/options.json && fail 'the metric is still in the options'
 
 # Options with the prefix `features.` set configs and weights of the feature model, the others those of the trained model;
 # `ganrun eval` takes both forms. A resumed run may change them, which gives a score of another name.
@@ -120,7 +120,7 @@ says 'size'
 # Metrics that cannot be computed are rejected before the run is created.
 refused 2 'there is no metric `fie`'            ganrun $begin --metric fie --out none
 refused 2 'fid is of the features of a trained net' ganrun $begin --metric fid --out none
-refused 2 'eval-every 3: a measure is taken behind a save, and --save-every is 2' ganrun $begin --metric swd --save-every 2 --eval-every 3 --out none
+refused 2 'eval-every 3: metrics are evaluated after saves, and --save-every is 2' ganrun $begin --metric swd --save-every 2 --eval-every 3 --out none
 refused 2 'count applies to --metric NAME or --features FILE.gan' ganrun $begin --count 5 --out none
 refused 1 'no `sample` of model tiny can be evaluated by it' ganrun $begin --metric chamfer --out none
 refused 2 'no sample `fake`'                    ganrun $begin --metric swd --entry fake --out none

@@ -208,9 +208,9 @@ if grep -q 'stage' err one/resolved.gan; then fail 'a run of one size has stages
 go one --steps 3
 
 # Evaluation during training: each stage has its own best step.
-go grows.gan $stage --seed 5 --metric swd --out gauged
+go grows.gan $stage --seed 5 --metric swd --out monitored
 says '^step 6: .* the best so far$'
-same whole/ckpt/00000016.safetensors gauged/ckpt/00000016.safetensors
+same whole/ckpt/00000016.safetensors monitored/ckpt/00000016.safetensors
 
 # Errors of a later stage are reported before the first one trains.
 expect 3 train grows.gan $stage --memory 100K --out none

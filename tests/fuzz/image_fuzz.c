@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                             .channels = i & 1 ? 1 : 3,
                             .bits = i & 2 ? 16 : 8,
                             .mode = i & 4 ? FitContain : FitCover,
-                            .ground = {255, 128, 0}};
+                            .background = {255, 128, 0}};
             if (image_fit(&m, &rule, out) != GAN_OK)
                 break;
         }

@@ -78,14 +78,14 @@ static void look_report(Arena *a) {
 static void look_log(Arena *a) {
     Events e;
     RunLog l;
-    Gauge gauge = {.name = STR("fakes kid of 16 by seen.gan"), .better = -1, .in = (void *)&l};
+    Monitor monitor = {.name = STR("fakes kid of 16 by seen.gan"), .better = -1, .in = (void *)&l};
     look_report(a);
     if (events_open(a, dir, 0, &e) == GAN_OK) {
         e.log = 0; // as if all had been gained since
         (void)events_save(&e, *a);
     }
     for (uint32_t step = 0; step < 2; step++) // the log is cut, so the later one first
-        must(runlog_open(a, dir, 0, 1 - step, &meter, &gauge, &l));
+        must(runlog_open(a, dir, 0, 1 - step, &meter, &monitor, &l));
 }
 
 static void look_link(Arena *a) {

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-enum { Mades = 41, Reals = 300, D = 7, K = 5 };
+enum { NGenerated = 41, NReal = 300, D = 7, K = 5 };
 
 // Points around zero; the second half is shifted by `off`.
 static void fill(float *x, size_t n, uint64_t seed, float off) {
@@ -37,7 +37,7 @@ static int by_size(const void *a, const void *b) {
 }
 
 static double radius(const float *x, size_t n, size_t i) {
-    double all[Reals];
+    double all[NReal];
     for (size_t j = 0; j < n; j++)
         all[j] = apart(x + i * D, x + j * D);
     qsort(all, n, sizeof *all, by_size);
@@ -52,52 +52,54 @@ static double mean_kernel(const float *x, size_t n, const float *y, size_t m) {
     return sum / ((double)n * (double)(m - (x == y)));
 }
 
-static float made[Reals * D], real[Reals * D]; // too large for the stack
+static float generated[NReal * D], real[NReal * D]; // too large for the stack
 
 static void neighbours_are_counted_as_defined(void **state) {
     (void)state;
     double precise = 0, recalled = 0, dense = 0, covered = 0;
-    fill(made, Mades, 1, 0.7f);
-    fill(real, Reals, 2, 0.2f);
-    for (size_t i = 0; i < Mades; i++) {
+    fill(generated, NGenerated, 1, 0.7f);
+    fill(real, NReal, 2, 0.2f);
+    for (size_t i = 0; i < NGenerated; i++) {
         size_t in = 0;
-        for (size_t j = 0; j < Reals; j++)
-            in += apart(made + i * D, real + j * D) < radius(real, Reals, j);
+        for (size_t j = 0; j < NReal; j++)
+            in += apart(generated + i * D, real + j * D) < radius(real, NReal, j);
         precise += in > 0, dense += (double)in;
     }
-    for (size_t j = 0; j < Reals; j++) {
-        bool by_made = false, by_real = false;
-        for (size_t i = 0; i < Mades; i++) {
-            double x = apart(made + i * D, real + j * D);
-            by_made |= x < radius(made, Mades, i);
-            by_real |= x < radius(real, Reals, j);
+    for (size_t j = 0; j < NReal; j++) {
+        bool by_generated = false, by_real = false;
+        for (size_t i = 0; i < NGenerated; i++) {
+            double x = apart(generated + i * D, real + j * D);
+            by_generated |= x < radius(generated, NGenerated, i);
+            by_real |= x < radius(real, NReal, j);
         }
-        recalled += by_made, covered += by_real;
+        recalled += by_generated, covered += by_real;
     }
-    FeatureSets f = {.made = made, .real = real, .mades = Mades, .reals = Reals, .d = D};
+    FeatureSets f = {
+        .generated = generated, .real = real, .n_generated = NGenerated, .n_real = NReal, .d = D};
     FeatureScores s;
     assert_ok(features_compare(&f, &s));
     assert_true(s.precision > 0.1 && s.precision < 0.9); // else nothing is tested
-    assert_float_equal(s.precision, precise / Mades, 1e-12);
-    assert_float_equal(s.recall, recalled / Reals, 1e-12);
-    assert_float_equal(s.density, dense / (K * Mades), 1e-12);
-    assert_float_equal(s.coverage, covered / Reals, 1e-12);
+    assert_float_equal(s.precision, precise / NGenerated, 1e-12);
+    assert_float_equal(s.recall, recalled / NReal, 1e-12);
+    assert_float_equal(s.density, dense / (K * NGenerated), 1e-12);
+    assert_float_equal(s.coverage, covered / NReal, 1e-12);
 }
 
 // Sets no larger than a subset: every subset is the whole set.
 static void the_kernel_distance_is_that_of_all_pairs(void **state) {
     (void)state;
-    fill(made, Reals, 1, 0.7f);
-    fill(real, Reals, 2, 0.2f);
-    FeatureSets f = {.made = made, .real = real, .mades = Reals, .reals = Reals, .d = D};
+    fill(generated, NReal, 1, 0.7f);
+    fill(real, NReal, 2, 0.2f);
+    FeatureSets f = {
+        .generated = generated, .real = real, .n_generated = NReal, .n_real = NReal, .d = D};
     FeatureScores s;
     assert_ok(features_compare(&f, &s));
     double across = 0;
-    for (size_t i = 0; i < Reals; i++)
-        for (size_t j = 0; j < Reals; j++)
-            across += kernel(made + i * D, real + j * D) / ((double)Reals * Reals);
-    double want =
-        mean_kernel(made, Reals, made, Reals) + mean_kernel(real, Reals, real, Reals) - 2 * across;
+    for (size_t i = 0; i < NReal; i++)
+        for (size_t j = 0; j < NReal; j++)
+            across += kernel(generated + i * D, real + j * D) / ((double)NReal * NReal);
+    double want = mean_kernel(generated, NReal, generated, NReal) +
+                  mean_kernel(real, NReal, real, NReal) - 2 * across;
     assert_true(want > 1e-3);
     assert_float_equal(s.kid, want, 1e-6);
     assert_float_equal(s.kid_deviation, 0, 1e-6);
@@ -105,8 +107,9 @@ static void the_kernel_distance_is_that_of_all_pairs(void **state) {
 
 static void a_set_has_distance_zero_to_itself(void **state) {
     (void)state;
-    fill(real, Reals, 2, 0.2f);
-    FeatureSets f = {.made = real, .real = real, .mades = Reals, .reals = Reals, .d = D};
+    fill(real, NReal, 2, 0.2f);
+    FeatureSets f = {
+        .generated = real, .real = real, .n_generated = NReal, .n_real = NReal, .d = D};
     FeatureScores s;
     assert_ok(features_compare(&f, &s));
     assert_true(s.swd == 0);
@@ -115,11 +118,11 @@ static void a_set_has_distance_zero_to_itself(void **state) {
 
 static void sets_without_neighbours_are_refused(void **state) {
     (void)state;
-    fill(real, Reals, 2, 0.2f);
-    FeatureSets f = {.made = real, .real = real, .mades = K, .reals = Reals, .d = D};
+    fill(real, NReal, 2, 0.2f);
+    FeatureSets f = {.generated = real, .real = real, .n_generated = K, .n_real = NReal, .d = D};
     FeatureScores s;
     assert_status(features_compare(&f, &s), GAN_ERR_INPUT, "five points");
-    f.mades = K + 1;
+    f.n_generated = K + 1;
     assert_ok(features_compare(&f, &s));
     real[3] = NAN;
     assert_status(features_compare(&f, &s), GAN_ERR_INPUT, "NaN");
@@ -128,9 +131,10 @@ static void sets_without_neighbours_are_refused(void **state) {
 // Fails every allocation in turn.
 static void refused_memory_is_a_status(void **state) {
     (void)state;
-    fill(made, Mades, 1, 0.7f);
-    fill(real, Reals, 2, 0.2f);
-    FeatureSets f = {.made = made, .real = real, .mades = Mades, .reals = Reals, .d = D};
+    fill(generated, NGenerated, 1, 0.7f);
+    fill(real, NReal, 2, 0.2f);
+    FeatureSets f = {
+        .generated = generated, .real = real, .n_generated = NGenerated, .n_real = NReal, .d = D};
     FeatureScores s;
     int64_t before = mem_count();
     assert_ok(features_compare(&f, &s));
@@ -147,16 +151,16 @@ static void refused_memory_is_a_status(void **state) {
 // On numbers any program can generate; the last case has fewer samples than features.
 static void neighbours_are_counted_as_numpy_does(void **state) {
     static const struct {
-        size_t mades, reals, d;
+        size_t n_generated, n_real, d;
         double precision, recall, density, coverage;
     } cases[] = {{40, 60, 12, 0.95, 1, 0.45, 0.85}, {8, 9, 20, 1, 1, 0.6, 1}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        FeatureSets f = {made, real, cases[i].mades, cases[i].reals, cases[i].d, 0};
+        FeatureSets f = {generated, real, cases[i].n_generated, cases[i].n_real, cases[i].d, 0};
         FeatureScores s;
-        for (size_t k = 0; k < f.mades * f.d; k++)
-            made[k] = (float)(0.1 + sin(1 + (double)(k * k) * 0.37 + (double)k * 1.7));
-        for (size_t k = 0; k < f.reals * f.d; k++)
+        for (size_t k = 0; k < f.n_generated * f.d; k++)
+            generated[k] = (float)(0.1 + sin(1 + (double)(k * k) * 0.37 + (double)k * 1.7));
+        for (size_t k = 0; k < f.n_real * f.d; k++)
             real[k] = (float)(-0.05 + 0.8 * sin(2 + (double)(k * k) * 0.37 + (double)k * 1.7));
         assert_ok(features_compare(&f, &s));
         assert_float_equal(s.precision, cases[i].precision, 1e-12);
@@ -177,24 +181,26 @@ static void inception_scores_are_torch_fidelitys(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         double mean, deviation;
         for (size_t k = 0; k < cases[i].n * cases[i].classes; k++)
-            made[k] = (float)(3 * sin(1 + (double)(k * k) * 0.37 + (double)k * 1.7));
-        assert_ok(inception_score(made, cases[i].n, cases[i].classes, &mean, &deviation));
+            generated[k] = (float)(3 * sin(1 + (double)(k * k) * 0.37 + (double)k * 1.7));
+        assert_ok(inception_score(generated, cases[i].n, cases[i].classes, &mean, &deviation));
         assert_float_equal(mean, cases[i].mean, 1e-6);
         assert_float_equal(deviation, cases[i].deviation, 1e-6);
     }
     double mean, deviation; // certain predictions, uniform over the classes: their number
-    memset(made, 0, sizeof made);
+    memset(generated, 0, sizeof generated);
     for (size_t k = 0; k < 40; k++)
-        made[k * 4 + k % 4] = 1000;
-    assert_ok(inception_score(made, 40, 4, &mean, &deviation));
+        generated[k * 4 + k % 4] = 1000;
+    assert_ok(inception_score(generated, 40, 4, &mean, &deviation));
     assert_float_equal(mean, 4, 1e-12);
     assert_float_equal(deviation, 0, 1e-12);
-    assert_status(inception_score(made, 9, 4, &mean, &deviation), GAN_ERR_INPUT, "10 splits");
-    made[7] = NAN;
-    assert_status(inception_score(made, 40, 4, &mean, &deviation), GAN_ERR_INPUT, "not finite");
+    assert_status(inception_score(generated, 9, 4, &mean, &deviation), GAN_ERR_INPUT, "10 splits");
+    generated[7] = NAN;
+    assert_status(inception_score(generated, 40, 4, &mean, &deviation), GAN_ERR_INPUT,
+                  "not finite");
     mem_fail_at(1);
-    made[7] = 0;
-    assert_status(inception_score(made, 40, 4, &mean, &deviation), GAN_ERR_MEMORY, "4 classes");
+    generated[7] = 0;
+    assert_status(inception_score(generated, 40, 4, &mean, &deviation), GAN_ERR_MEMORY,
+                  "4 classes");
     mem_fail_at(0);
 }
 

@@ -375,7 +375,8 @@ static void a_fit_keeps_constant_images_and_pads_with_the_background(void **stat
     (void)state;
     uint8_t out[3 * 8 * 8], red[] = {200, 30, 60};
     Image m = constant(37, 19, 3, red);
-    FitRule rule = {.w = 8, .h = 8, .channels = 3, .bits = 8, .mode = FitAuto, .ground = {1, 2, 3}};
+    FitRule rule = {
+        .w = 8, .h = 8, .channels = 3, .bits = 8, .mode = FitAuto, .background = {1, 2, 3}};
     assert_ok(image_fit(&m, &rule, out)); // no alpha: cover
     for (uint32_t i = 0; i < 64; i++)
         assert_true(out[i] == 200 && out[64 + i] == 30 && out[128 + i] == 60);
@@ -397,7 +398,7 @@ static void alpha_is_blended_over_the_background(void **state) {
     (void)state;
     uint8_t out[3 * 4], pixel[] = {200, 100, 0, 51}, grey[] = {100, 51}; // alpha one fifth
     Image m = constant(2, 2, 4, pixel), g = constant(2, 2, 2, grey);
-    FitRule rule = {.w = 2, .h = 2, .channels = 3, .bits = 8, .ground = {255, 255, 0}};
+    FitRule rule = {.w = 2, .h = 2, .channels = 3, .bits = 8, .background = {255, 255, 0}};
     assert_ok(image_fit(&m, &rule, out));
     assert_true(out[0] == 244 && out[4] == 224 && out[8] == 0);
     assert_ok(image_fit(&g, &rule, out));

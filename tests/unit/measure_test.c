@@ -293,7 +293,7 @@ static void outlines_are_the_edges_of_the_same_shapes(void **state) {
     for (uint32_t i = 0; i < 20; i++) {
         const uint8_t *s = pack_record(&full, i), *o = pack_record(&edge, i);
         assert_memory_equal(s + full.field[1].offset, o + edge.field[1].offset, 4); // the class
-        assert_memory_equal(s, o, 3);                                               // the ground
+        assert_memory_equal(s, o, 3); // the background
         double differ = 0;
         for (uint32_t k = 0; k < 3 * Plane; k++)
             differ += abs(s[k] - o[k]) > 8;

@@ -249,7 +249,7 @@ static void a_log_continues_from_any_step(void **state) {
     Fixture *p = *state;
     Meter m = some_meter(p);
     Str whole, again, dir = str_c(p->root);
-    Gauge none = {0};
+    Monitor none = {0};
     RunLog l, l2;
     assert_ok(runlog_open(&p->arena, dir, 0, 0, &m, &none, &l));
     write_log(p, &l, &m, 1, 10);
