@@ -181,7 +181,7 @@ typedef struct Hash128 {
 Hash128 hash128(const void *data, size_t n);
 Str hash_hex(Arena *a, Hash128 h); // 32 lower-case digits
 
-// --- file.c: files and folders. Every message names the path and the system's reason -------------
+// --- file.c: reading. All messages about files name the path and the system's reason -------------
 
 GanStatus file_read(Arena *a, Str path, Str *out); // whole file; a 0 byte follows
 typedef struct FileMap {
@@ -191,20 +191,28 @@ typedef struct FileMap {
 GanStatus file_map(Str path, FileMap *out);
 void file_unmap(FileMap *m);
 const char *file_mapped_at(const void *address); // the path; NULL: of no file. For signal handlers
-// Writes aside (path + ".tmp-PID-N"), fsyncs file and folder, renames. Nothing is left behind on
-// failure. Links are followed; a device or pipe is written to as it is.
+bool file_exists(Str path);
+bool file_is_dir(Str path);
+
+// --- file_out.c: writing -------------------------------------------------------------------------
+
+// Writes a temporary file (path + ".tmp-PID-N"), fsyncs file and folder, renames. Nothing is left
+// behind on failure. Links are followed; a device or pipe is written to as it is.
 GanStatus file_write_atomic(Str path, const void *data, size_t n);
 typedef struct FileOut FileOut; // the same, in pieces; buffered
 GanStatus file_out_open(Str path, FileOut **out);
 GanStatus file_out_put(FileOut *f, const void *data, size_t n);
-GanStatus file_out_commit(FileOut *f); // flush, fsync, rename; frees f either way
-void file_out_abandon(FileOut *f);     // removes the temporary; accepts NULL
-void file_drop_asides(void); // removes all temporaries; for a process that ends, in handlers too
-GanStatus file_append(Str path, Str bytes);     // one write call
+GanStatus file_out_commit(FileOut *f);      // flush, fsync, rename; frees f either way
+void file_out_abandon(FileOut *f);          // removes the temporary; accepts NULL
+void file_drop_temporaries(void);           // all; for a process that ends, in signal handlers too
+GanStatus file_append(Str path, Str bytes); // one write call
 GanStatus file_append_line(Str path, Str line); // the same, for logs
 GanStatus file_sync(Str path);                  // what was appended survives a crash of the machine
-bool file_exists(Str path);
-bool file_is_dir(Str path);
+GanStatus file_remove(Str path);                // fine when absent
+void file_fail_at(int64_t nth); // tests: the nth write-side I/O call from now fails (ENOSPC)
+
+// --- dir.c: folders ------------------------------------------------------------------------------
+
 GanStatus dir_make(Str path); // with parents; fine when it exists
 // Only if nothing has this name: of several processes one creates it. Its parent exists.
 GanStatus dir_make_new(Str path, bool *created);
@@ -214,14 +222,15 @@ GanStatus dir_list(Arena *a, Str path, StrVec *out); // names sorted bytewise, w
 // Relative paths of all regular files below, and of links to such, sorted bytewise. `links`:
 // folders are also entered through links, except into those that they lie in.
 GanStatus dir_walk(Arena *a, Str path, bool links, StrVec *out);
-GanStatus file_remove(Str path); // fine when absent
+
+// --- file_lock.c: locks between processes --------------------------------------------------------
+
 typedef struct FileLock FileLock;
 // Takes an exclusive lock on path for this process's life, waiting up to a second for a holder that
 // is being ended; GAN_ERR_INPUT with the holder's pid and host when it stays taken. Nothing is
 // locked where the file system has no locks.
 GanStatus file_lock(Str path, FileLock **out);
-void file_unlock(FileLock *l);  // accepts NULL
-void file_fail_at(int64_t nth); // tests: the nth write-side I/O call from now fails (ENOSPC)
+void file_unlock(FileLock *l); // accepts NULL
 
 // --- path.c: paths as text -----------------------------------------------------------------------
 

@@ -148,7 +148,7 @@ static void note_interrupt(int signal) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     if (interrupted && now.tv_sec > interrupted + 1) {
-        file_drop_asides();
+        file_drop_temporaries();
         end_by(signal);
     }
     if (!interrupted && at_terminal) // a step may take long, and impatience costs all since a save
@@ -169,7 +169,7 @@ static void note_lost_file(int signal, siginfo_t *info, void *context) {
         end_by(signal);
         return;
     }
-    file_drop_asides();
+    file_drop_temporaries();
     put_words("\n");
     put_words(speaker);
     put_words(": ");
@@ -198,7 +198,7 @@ static bool is_ignored(int signal) {
 }
 
 static void end_tidily(int signal) {
-    file_drop_asides();
+    file_drop_temporaries();
     end_by(signal);
 }
 

@@ -60,7 +60,7 @@ int gan_exit_code(GanStatus code) {
 _Noreturn void bug(const char *format, ...) {
     va_list args;
     va_start(args, format);
-    file_drop_asides();
+    file_drop_temporaries();
     fputs("internal error: ", stderr);
     vfprintf(stderr, format, args);
     fputc('\n', stderr);
@@ -75,7 +75,7 @@ _Noreturn void bug(const char *format, ...) {
 _Noreturn void no_memory(const char *format, ...) {
     va_list args;
     va_start(args, format);
-    file_drop_asides();
+    file_drop_temporaries();
     fputs("out of memory: ", stderr);
     vfprintf(stderr, format, args);
     fputc('\n', stderr);

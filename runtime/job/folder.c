@@ -12,8 +12,8 @@ bool run_is(Arena scratch, Str dir) {
     return file_exists(path_join(&scratch, dir, STR("options.json")));
 }
 
-// A file written aside by a process that died has a name with this in it.
-static GanStatus clear_aside(Arena *a, Str dir) {
+// A temporary file of a process that died has a name with this in it.
+static GanStatus clear_temporaries(Arena *a, Str dir) {
     StrVec names;
     if (!file_is_dir(dir))
         return GAN_OK;
@@ -33,9 +33,9 @@ GanStatus run_lock(Arena *perm, Str dir, FileLock **out) {
     if (st == GAN_ERR_INPUT)
         return fail_in(st, "another ganrun is training in this folder");
     TRY(st);
-    TRY(clear_aside(perm, dir));
-    TRY(clear_aside(perm, path_join(perm, dir, STR("ckpt"))));
-    return clear_aside(perm, path_join(perm, dir, STR("samples")));
+    TRY(clear_temporaries(perm, dir));
+    TRY(clear_temporaries(perm, path_join(perm, dir, STR("ckpt"))));
+    return clear_temporaries(perm, path_join(perm, dir, STR("samples")));
 }
 
 GanStatus run_create(Arena *perm, Str dir, const Job *job, Str resolved) {

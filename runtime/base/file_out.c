@@ -1,0 +1,262 @@
+// file_out.c - writing files. A file is replaced whole or not at all: the new content is written to
+// a temporary file in the same folder, synced, and renamed. Every failure removes the temporary and
+// reports the path and the system's reason.
+#define _GNU_SOURCE
+#include "io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+// Linux keeps what one call wrote in pages as large as the call. Beyond 1 MiB it must first find
+// such pages, and clear them: 80 MB in calls of 8 MiB took ten times as long as in these
+// (docs/tuning.md).
+enum { OutBuffer = 1 << 16, WriteMost = 1 << 19 };
+
+struct FileOut {
+    int fd;
+    IoPath path, temporary; // the file's; where it is written first, empty: in its place
+    int at;                 // its place in `listed`, or -1
+    size_t n;               // bytes waiting in `buffer`
+    char buffer[OutBuffer];
+};
+
+// Temporary files being written, for a process that is ended: no lock, no memory. One beyond what
+// there is room for stays behind.
+enum { TemporariesListed = 64 };
+static _Atomic(FileOut *) listed[TemporariesListed];
+
+static void list_temporary(FileOut *f) {
+    for (int i = 0; f->at < 0 && i < TemporariesListed; i++) {
+        FileOut *none = NULL;
+        if (atomic_compare_exchange_strong(&listed[i], &none, f))
+            f->at = i;
+    }
+}
+
+// Who ends the process may be looking at it: then there is nothing to do any more but wait.
+static void unlist_temporary(FileOut *f) {
+    FileOut *here = f;
+    if (f->at >= 0 && !atomic_compare_exchange_strong(&listed[f->at], &here, NULL))
+        for (;;)
+            pause();
+    f->at = -1;
+}
+
+void file_drop_temporaries(void) {
+    for (int i = 0; i < TemporariesListed; i++) {
+        const FileOut *f = atomic_exchange(&listed[i], NULL);
+        if (f)
+            unlink(f->temporary.z);
+    }
+}
+
+bool io_write(int fd, const char *p, size_t n) {
+    while (n > 0) {
+        ssize_t done = io_refused() ? -1 : write(fd, p, n < WriteMost ? n : WriteMost);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return false;
+        p += done;
+        n -= (size_t)done;
+    }
+    return true;
+}
+
+// A name nobody writes at: not another thread, nor a process of the same number that died here or
+// that lives in another container.
+static int open_temporary(FileOut *f) {
+    static _Atomic unsigned nth;
+    int fd = -1;
+    do {
+        int n = snprintf(f->temporary.z, sizeof f->temporary.z, "%s.tmp-%ld-%u", f->path.z,
+                         (long)getpid(), atomic_fetch_add(&nth, 1));
+        if (n < 0 || (size_t)n >= sizeof f->temporary.z) {
+            errno = ENAMETOOLONG;
+            return -1;
+        }
+        list_temporary(f); // before it is there
+        fd = open(f->temporary.z, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd < 0)
+            unlist_temporary(f);
+    } while (fd < 0 && errno == EEXIST);
+    return fd;
+}
+
+// Replaces a link by its target, which need not exist (realpath would require that).
+static bool follow_links(IoPath *path) {
+    enum { Most = 40 }; // as the system
+    struct stat s;
+    for (int i = 0; i < Most; i++) {
+        char to[sizeof path->z];
+        if (lstat(path->z, &s) != 0 || !S_ISLNK(s.st_mode))
+            return true;
+        ssize_t n = readlink(path->z, to, sizeof to - 1);
+        if (n < 0)
+            return false;
+        to[n] = 0;
+        const char *slash = strrchr(path->z, '/');
+        size_t folder = to[0] != '/' && slash ? (size_t)(slash - path->z) + 1 : 0;
+        if (folder + (size_t)n >= sizeof path->z) {
+            errno = ENAMETOOLONG;
+            return false;
+        }
+        memcpy(path->z + folder, to, (size_t)n + 1);
+    }
+    errno = ELOOP;
+    return false;
+}
+
+// A link stays: its target is what is replaced. A device or a pipe is written to, because a rename
+// would take its place (as root, that of /dev/null).
+static int open_out(FileOut *f) {
+    struct stat s;
+    f->temporary.z[0] = 0;
+    if (stat(f->path.z, &s) == 0 && !S_ISREG(s.st_mode) && !S_ISDIR(s.st_mode))
+        return open(f->path.z, O_WRONLY | O_CLOEXEC);
+    return follow_links(&f->path) ? open_temporary(f) : -1;
+}
+
+GanStatus file_out_open(Str path, FileOut **out) {
+    *out = NULL;
+    FileOut *f = mem_alloc(sizeof *f);
+    if (!f)
+        return io_fail_memory("write", path);
+    f->at = -1;
+    f->fd = io_path(path, &f->path) && !io_refused() ? open_out(f) : -1;
+    if (f->fd < 0) {
+        GanStatus st = io_fail("create", path);
+        mem_free(f);
+        return st;
+    }
+    *out = f;
+    return GAN_OK;
+}
+
+GanStatus file_out_put(FileOut *f, const void *data, size_t n) {
+    bool ok = true;
+    if (n > OutBuffer - f->n) {
+        ok = io_write(f->fd, f->buffer, f->n);
+        f->n = 0;
+    }
+    if (ok && n >= OutBuffer) {
+        ok = io_write(f->fd, data, n);
+        (void)sync_file_range(f->fd, 0, 0, SYNC_FILE_RANGE_WRITE); // begins; fsync waits less
+    } else if (ok && n > 0) {
+        memcpy(f->buffer + f->n, data, n);
+        f->n += n;
+    }
+    return ok ? GAN_OK : io_fail("write", str_c(f->path.z));
+}
+
+// The rename itself is on disk only after its folder is. Some file systems cannot sync a folder and
+// say EINVAL.
+static bool sync_folder_of(const char *path) {
+    int fd = io_open(path_dir(str_c(path)), O_RDONLY | O_DIRECTORY);
+    if (fd < 0)
+        return false;
+    bool ok = !io_refused() && (fsync(fd) == 0 || errno == EINVAL);
+    int error = errno;
+    close(fd);
+    errno = error;
+    return ok;
+}
+
+GanStatus file_out_commit(FileOut *f) {
+    const char *failed = NULL;
+    bool temporary = f->temporary.z[0];
+    if (!io_write(f->fd, f->buffer, f->n))
+        failed = "write";
+    else if (temporary && (io_refused() || fsync(f->fd) != 0))
+        failed = "sync";
+    int error = errno;
+    if (close(f->fd) != 0 && !failed)
+        failed = "close", error = errno;
+    if (!failed && temporary && (io_refused() || rename(f->temporary.z, f->path.z) != 0))
+        failed = "put in place", error = errno;
+    if (failed && temporary)
+        unlink(f->temporary.z);
+    unlist_temporary(f);
+    errno = error;
+    GanStatus st = failed ? io_fail(failed, str_c(f->path.z)) : GAN_OK;
+    if (!failed && temporary && !sync_folder_of(f->path.z))
+        st = io_fail("sync the folder of", str_c(f->path.z));
+    mem_free(f);
+    return st;
+}
+
+void file_out_abandon(FileOut *f) {
+    if (!f)
+        return;
+    close(f->fd);
+    if (f->temporary.z[0])
+        unlink(f->temporary.z);
+    unlist_temporary(f);
+    mem_free(f);
+}
+
+GanStatus file_write_atomic(Str path, const void *data, size_t n) {
+    FileOut *f;
+    TRY(file_out_open(path, &f));
+    GanStatus st = file_out_put(f, data, n);
+    if (st == GAN_OK)
+        return file_out_commit(f);
+    file_out_abandon(f);
+    return st;
+}
+
+// One call, so that what several writers append does not mix.
+static GanStatus append(Str path, const struct iovec *part, int parts, size_t n) {
+    int fd = io_refused() ? -1 : io_open(path, O_WRONLY | O_CREAT | O_APPEND);
+    if (fd < 0)
+        return io_fail("open", path);
+    ssize_t done;
+    do
+        done = io_refused() ? -1 : writev(fd, part, parts);
+    while (done < 0 && errno == EINTR);
+    if (done >= 0 && (size_t)done != n) { // a part of a line would spoil the next one
+        errno = ftruncate(fd, lseek(fd, 0, SEEK_CUR) - done) == 0 ? ENOSPC : errno;
+        done = -1;
+    }
+    GanStatus st = done < 0 ? io_fail("write", path) : GAN_OK;
+    close(fd);
+    return st;
+}
+
+// iovec predates const; writev does not write there.
+static struct iovec part_of(Str s) {
+    return (struct iovec){(char *)(uintptr_t)s.ptr, s.len};
+}
+
+GanStatus file_append(Str path, Str bytes) {
+    const struct iovec part = part_of(bytes);
+    return append(path, &part, 1, bytes.len);
+}
+
+GanStatus file_append_line(Str path, Str line) {
+    const struct iovec part[2] = {part_of(line), part_of(STR("\n"))};
+    return append(path, part, 2, line.len + 1);
+}
+
+GanStatus file_sync(Str path) {
+    int fd = io_refused() ? -1 : io_open(path, O_WRONLY);
+    bool ok = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL); // a device cannot be
+    GanStatus st = ok ? GAN_OK : io_fail("sync", path);
+    if (fd >= 0)
+        close(fd);
+    return st;
+}
+
+GanStatus file_remove(Str path) {
+    IoPath p;
+    if (!io_path(path, &p) || io_refused() || unlink(p.z) != 0) {
+        if (errno != ENOENT)
+            return io_fail("remove", path);
+    }
+    return GAN_OK;
+}
