@@ -83,7 +83,7 @@ static GanStatus cmd_verify(Arena *perm, const Host *h, const Options *o) {
     TRY(device_of(o, &v.api, &v.real));
     device_options(o, &v.device);
     TRY(ranks_split(o, &v.split));
-    comm_narrow(v.device.comm, o->at[OptCompress].given ? COMPRESS_LEAST : 0);
+    comm_compress(v.device.comm, o->at[OptCompress].given ? COMPRESS_LEAST : 0);
     for (uint32_t i = 0; i < 2; i++)
         if (!file_exists(o->file.at[i]))
             return fail(GAN_ERR_INPUT, "there is no file %.*s", SARG(o->file.at[i]));
@@ -199,7 +199,7 @@ static int finish_rank(Comm *c, GanStatus st) {
     if (*why && !all)
         fprintf(stderr, "ganrun: rank %d ends: %s\n", rank, why);
     fflush(NULL);
-    comm_part(c);
+    comm_disconnect(c);
     if (!all)
         _Exit(code);
     return code;

@@ -27,7 +27,7 @@ GanStatus bench_open(Bench *b) {
         say(&b->host->console, "link: %.3g us, %.4g GB/s", link.latency * 1e6,
             link.bandwidth * 1e-9);
     TRY(ranks_parallel(b->comm, b->batch, &split, link, &parallel));
-    comm_narrow(b->comm, b->o->at[OptCompress].given ? COMPRESS_LEAST : 0);
+    comm_compress(b->comm, b->o->at[OptCompress].given ? COMPRESS_LEAST : 0);
     static const uint64_t seed = 0;
     SessionOptions s = {
         .seed = &seed,
@@ -166,7 +166,7 @@ static GanStatus simulate_step(Bench *b, const Moments *mine) {
     link.waits = how.wait;
     if (ranks > 1 && !how.null)
         TRY(link_measure(b->comm, &link.each));
-    if (b->o->at[OptReplay].given || comm_room_left(b->comm) > CommFull)
+    if (b->o->at[OptReplay].given || comm_cores(b->comm) > CoresFull)
         link.each.core = link.each.byte = 0; // of cores that have nothing else to do
     TRY(sim_gather(b->perm, b->comm, mine, &all));
     b->simulated_ms = sim_play(all, (uint32_t)ranks, &link).step * 1000;

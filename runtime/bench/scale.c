@@ -188,7 +188,7 @@ static GanStatus measure(Study *s, ScaleMode mode, int64_t ranks) {
 // Rank 0 of `ranks` alone on this machine, by the plan made for `link`.
 static GanStatus profile(const Study *s, ScaleMode mode, int64_t ranks, LinkModel link,
                          Moments *out) {
-    NullSeat seat = {0, (int)ranks};
+    NullRank seat = {0, (int)ranks};
     Comm *alone = NULL;
     Session session = {0};
     Split split;

@@ -1,18 +1,18 @@
-// comm.c - a rank's communicator: two lanes, each a queue of tasks in the order they were started.
+// comm.c - a rank's communicator: two queues of tasks, each in the order they were started.
 //
 // In: jobs, in the same order on every rank. Out: their data, reduced or gathered, and statistics.
-// The first lane belongs to the progress thread, which carries out large jobs and control while the
-// caller computes. Small jobs are in the second lane, so that they do not queue behind a bucket of
+// The first queue belongs to the progress thread, which carries out large jobs and control while
+// the caller computes. Small jobs have the second, so that they do not wait behind a bucket of
 // gradients. The caller carries them out itself: it sends its data when the job is started and
-// receives the others' when it waits, so no thread is woken. The lane follows from the job, so
-// every lane has the same order on every rank; where the link allows one thread only, all jobs are
-// in the first. Before every task all ranks compare a tag, the hash of what they are about to do:
-// ranks that disagree fail with a message instead of mixing bytes, and a rank that ends says so.
+// receives the others' when it waits, so no thread is woken. The queue follows from the job, so
+// each has the same order on every rank. Before every task all ranks compare a fingerprint, the
+// hash of what they are about to do: ranks that disagree fail with a message instead of mixing
+// bytes, and a rank that ends says so.
 //
 // Invariants: a task is free, queued or running; the data of a queued one is only read. A failure
-// is permanent, with its first reason. The lock guards what both threads see; each lane's calls of
+// is permanent, with its first reason. The lock guards what both threads see; each queue's calls of
 // the link come from one thread at a time.
-#include "comm_in.h"
+#include "comm_internal.h"
 
 #include <string.h>
 
@@ -47,48 +47,36 @@ bool comm_talks(const Comm *c) {
     return c && !c->o.null && !c->muted && c->api->talks;
 }
 
-size_t comm_narrowed(const Comm *c) {
-    return c->narrow_least;
+size_t comm_compressed(const Comm *c) {
+    return c->compress_least;
 }
 
-static uint32_t lane_of(const Comm *c, const CommJob *j) {
-    return c->lanes > 1 && job_rides(j) ? SMALL : LARGE;
+static uint32_t queue_of(const CommJob *j) {
+    return job_is_eager(j) ? SMALL : LARGE;
 }
 
-// Under the lock: the running task's time is over, and its bytes are under way for as long.
-static void give_up(Comm *c, double seconds) {
-    Lane *l = &c->lane[LARGE];
-    Meeting m = l->last;
-    Task task = c->task[l->running];
-    pthread_mutex_unlock(&c->lock);
-    GanStatus st = c->api->missing ? c->api->missing(c->link, &m, seconds)
-                                   : fail(GAN_ERR_DEVICE, "the transfer does not end");
-    task_explain(&task, st);
-    pthread_mutex_lock(&c->lock);
-    if (l->moving && l->last.turn == m.turn)
-        comm_broke(c, st);
-}
-
-// Under the lock, until task `at` is done. In its own lane the caller does what is queued up to it.
-// In the other the link keeps the deadline while ranks meet; where the thread is caught inside a
-// transfer only this one can. Ranks with one sample more may wait in another order: where others
-// need this one for a small sum that it has started, it takes part in that before it stands still.
+// Under the lock, until task `at` is done. The link keeps the deadline; the caller only notices
+// where the progress thread does not return from the transport at all. A job of its own queue the
+// caller carries out, with what is queued up to it. Ranks with one sample more may wait in another
+// order: where others need this one for a small sum that it has started, it takes part in that
+// before it sleeps.
 static GanStatus wait_done(Comm *c, uint32_t at) {
-    double ask = c->o.deadline / 4 < 1 ? c->o.deadline / 4 : 1; // seconds, within the deadline
-    const Lane *l = &c->lane[LARGE];
+    const Queue *l = &c->queue[LARGE];
     while (c->code == GAN_OK && c->task[at].state != TaskFree) {
         double now = time_now();
-        if (c->task[at].meeting.lane == SMALL || (c->relays && c->lane[SMALL].head))
-            lane_run(c, SMALL);
-        else if (c->o.deadline > 0 && l->moving && now > l->busy_since + c->o.deadline - ask)
-            give_up(c, ask);
+        if (c->task[at].handshake.queue == SMALL || (c->two_level && c->queue[SMALL].head))
+            queue_run(c, SMALL);
+        else if (c->o.deadline > 0 && l->running && now > l->since + c->o.deadline + HANG_SECONDS)
+            comm_fail(c, task_explain(&c->task[l->running],
+                                      fail(GAN_ERR_DEVICE, "past the deadline, %s does not return",
+                                           c->api->name)));
         else
-            comm_wait_until(c, &c->changed, now + (ask > 0 && ask < 0.5 ? ask / 2 : 0.5));
+            comm_wait_until(c, &c->changed, now + 0.5);
     }
     return health(c);
 }
 
-static GanStatus task_room(Comm *c, uint32_t at) {
+static GanStatus task_need(Comm *c, uint32_t at) {
     if (at < c->tasks)
         return GAN_OK;
     uint32_t n = at + 1 + at / 2;
@@ -136,14 +124,14 @@ GanStatus comm_start(Comm *c, const CommJob *job) {
     pthread_mutex_lock(&c->lock);
     GanStatus st = health(c);
     if (st == GAN_OK)
-        st = task_room(c, at);
+        st = task_need(c, at);
     if (st == GAN_OK && c->task[at].state != TaskFree)
         bug("comm: collective %u (%s) is started twice", job->id, job->what);
     if (st == GAN_OK) {
         c->task[at].kind = TaskJob;
         c->task[at].job = *job;
-        if (c->narrow_least && job->kind == CommSum && job->dtype == DtF32 &&
-            job->n * sizeof(float) >= c->narrow_least)
+        if (c->compress_least && job->kind == CommSum && job->dtype == DtF32 &&
+            job->n * sizeof(float) >= c->compress_least)
             c->task[at].job.wire = DtBF16;
         if (!job->what)
             c->task[at].job.what = "a collective";
@@ -152,7 +140,7 @@ GanStatus comm_start(Comm *c, const CommJob *job) {
                                         .what = c->task[at].job.what,
                                         .bytes = job_bytes(&c->task[at].job),
                                         .ready = time_now()};
-        lane_enqueue(c, at, lane_of(c, &c->task[at].job));
+        queue_add(c, at, queue_of(&c->task[at].job));
     }
     if (st == GAN_OK && c->o.wait)
         st = waited(c, at);
@@ -170,21 +158,21 @@ GanStatus comm_wait(Comm *c, uint32_t id) {
     return st;
 }
 
-void comm_narrow(Comm *c, size_t least) {
+void comm_compress(Comm *c, size_t least) {
     if (c)
-        c->narrow_least = least;
+        c->compress_least = least;
 }
 
-void comm_room(Comm *c, CommRoom room) {
+void comm_set_cores(Comm *c, CommCores cores) {
     if (!c)
         return;
     pthread_mutex_lock(&c->lock);
-    c->link->room = room;
+    c->link->cores = cores;
     pthread_mutex_unlock(&c->lock);
 }
 
-CommRoom comm_room_left(const Comm *c) {
-    return c ? c->link->room : CommCrowded;
+CommCores comm_cores(const Comm *c) {
+    return c ? c->link->cores : CoresOversubscribed;
 }
 
 void comm_mute(Comm *c, bool muted) {
@@ -192,13 +180,13 @@ void comm_mute(Comm *c, bool muted) {
         c->muted = muted;
 }
 
-void comm_forget(Comm *c) {
+void comm_reset_feedback(Comm *c) {
     if (!c)
         return;
     pthread_mutex_lock(&c->lock);
-    for (uint32_t i = 0; i < c->kepts; i++)
-        if (c->kept[i].at)
-            memset(c->kept[i].at, 0, c->kept[i].n * sizeof *c->kept[i].at);
+    for (uint32_t i = 0; i < c->feedbacks; i++)
+        if (c->feedback[i].at)
+            memset(c->feedback[i].at, 0, c->feedback[i].n * sizeof *c->feedback[i].at);
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -209,7 +197,7 @@ static GanStatus control(Comm *c, const Task *what) {
     GanStatus st = health(c);
     if (st == GAN_OK) {
         c->task[CONTROL] = *what;
-        lane_enqueue(c, CONTROL, 0);
+        queue_add(c, CONTROL, LARGE);
         st = wait_done(c, CONTROL);
     }
     pthread_mutex_unlock(&c->lock);

@@ -1,9 +1,9 @@
 // comm.h - communication between ranks: nonblocking collectives that overlap with computation.
 //
 //   Comm   one rank's communicator: a queue of jobs and a progress thread that carries them out in
-//          order. Where the link allows it, small jobs overtake large ones and are carried out by
-//          the caller. The transport is a Link (link.h): MPI (a plugin, link_mpi.c), threads of one
-//          process (link_local.c), or none (link_null.c).
+//          order. Small jobs overtake large ones and are carried out by the caller. The transport
+//          is a Link (link.h): MPI (a plugin, link_mpi.c), threads of one process (link_local.c),
+//          or none (link_null.c).
 //
 // A collective is started and waited for: between the two its data belongs to the communicator.
 // Every rank starts the same jobs in the same order; nothing is negotiated. Sums have the same bits
@@ -34,7 +34,7 @@ typedef struct CommJob {
     CommKind kind;
     Dtype dtype; // f64, f32, bf16 (added in f32, rounded once)
     Dtype wire;  // of sums: dtype, or bf16 for f32 data, which halves the bytes; the rounding error
-                 // is fed back into the next sum of this id (error feedback; comm_forget)
+                 // is fed back into the next sum of this id (error feedback; comm_reset_feedback)
     void *data;  // [n] in place, borrowed until comm_wait
     size_t n;    // elements; of a gather: of all ranks together
     size_t unit; // gather: elements a sample. Rank r of R brings samples floor(rS/R) to
@@ -54,27 +54,29 @@ int comm_nodes(const Comm *c);
 GanStatus comm_start(Comm *c, const CommJob *job);
 // Returns when job `id` is done and its data is the caller's again; at once when none is
 // outstanding. GAN_ERR_DEVICE when a rank missed the deadline: which, on which host, at which job
-// and step. After a failure the data of all started jobs stays the communicator's until comm_part.
+// and step. After a failure the data of all started jobs stays the communicator's until
+// comm_disconnect.
 GanStatus comm_wait(Comm *c, uint32_t id);
 // From here on f32 sums of at least `least` bytes are sent as bf16, whatever their job says; 0:
 // none. The same on all ranks.
-void comm_narrow(Comm *c, size_t least);
+void comm_compress(Comm *c, size_t least);
 // While muted, sums and gathers do nothing: to measure a step without them.
 void comm_mute(Comm *c, bool muted);
 // The cores that computing threads leave free, among those that this rank shares with others:
-// decides between spinning and sleeping. Set while no job is outstanding; CommCrowded until then.
-// Accepts NULL.
-typedef enum CommRoom {
-    CommCrowded, // oversubscribed: every waiting thread sleeps
-    CommFull,    // none: the progress thread sleeps between polls, bound to its caller's core
-    CommFew,     // less than a core a progress thread: it sleeps between polls
-    CommSpare    // a core for each: it spins
-} CommRoom;
-void comm_room(Comm *c, CommRoom room);
-CommRoom comm_room_left(const Comm *c); // as set; CommCrowded of NULL
-// Clears the error feedback of narrowed sums: at every checkpoint, so that a run resumed there has
-// the same bits.
-void comm_forget(Comm *c);
+// decides between spinning and sleeping. Set while no job is outstanding; CoresOversubscribed until
+// then. Accepts NULL.
+typedef enum CommCores {
+    CoresOversubscribed, // more threads compute than there are cores: every waiting thread sleeps
+    CoresFull,           // none: the progress thread sleeps between polls, bound to its caller's
+                         // core
+    CoresFew,            // less than a core a progress thread: it sleeps between polls
+    CoresSpare           // a core for each: it spins
+} CommCores;
+void comm_set_cores(Comm *c, CommCores cores);
+CommCores comm_cores(const Comm *c); // as set; CoresOversubscribed of NULL
+// Clears the error feedback of compressed sums: at every checkpoint, so that a run resumed there
+// has the same bits. While no sum is outstanding.
+void comm_reset_feedback(Comm *c);
 
 // --- control: small blocking collectives of host memory ------------------------------------------
 
@@ -96,7 +98,7 @@ typedef struct CommOptions {
 
 const CommOptions *comm_options(const Comm *c); // as opened; borrowed
 bool comm_talks(const Comm *c);                 // data jobs reach other ranks; false of NULL
-size_t comm_narrowed(const Comm *c);            // as set by comm_narrow
+size_t comm_compressed(const Comm *c);          // as set by comm_compress
 GanStatus comm_health(Comm *c);                 // GAN_OK, or why it has failed
 
 typedef struct LinkApi LinkApi; // link.h
@@ -107,28 +109,28 @@ GanStatus comm_open(const LinkApi *link, void *arg, const CommOptions *o, Comm *
 void comm_close(Comm *c);
 // This rank ends, with `why` as the reason: the others fail with the same status and "another rank
 // ended" at their next collective. True when every rank left with the same reason: then one reports
-// for all. Print the reason, then call comm_part. Accepts NULL: true.
+// for all. Print the reason, then call comm_disconnect. Accepts NULL: true.
 bool comm_leave(Comm *c, GanStatus why);
 // After comm_leave: releases the link once the others have reported, too, as launchers kill all
 // ranks when one exits. Waits for seconds at most. Where comm_leave returned false the process must
 // end soon and without exit handlers, as the progress thread may never return. Accepts NULL.
-void comm_part(Comm *c);
+void comm_disconnect(Comm *c);
 
 // Ranks that are threads of this process. A hub is created once and passed to each rank's comm_open
-// in `arg` (LocalSeat); it outlives them.
+// in `arg` (LocalRank); it outlives them.
 typedef struct LocalHub LocalHub;
 GanStatus local_hub_new(int ranks, LocalHub **out);
 void local_hub_free(LocalHub *h); // accepts NULL
-typedef struct LocalSeat {
+typedef struct LocalRank {
     LocalHub *hub; // borrowed
     int rank;
-} LocalSeat; // what arg points to; read while comm_open runs
+} LocalRank; // what arg points to; read while comm_open runs
 extern const LinkApi link_local;
 
-// No transport: rank `rank` of `size` alone, whose jobs do nothing. arg: NullSeat.
-typedef struct NullSeat {
+// No transport: rank `rank` of `size` alone, whose jobs do nothing. arg: NullRank.
+typedef struct NullRank {
     int rank, size;
-} NullSeat;
+} NullRank;
 extern const LinkApi link_null;
 
 // --- statistics and traces -----------------------------------------------------------------------

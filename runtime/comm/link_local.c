@@ -1,7 +1,7 @@
 // link_local.c - ranks that are threads of one process. The reference for the other links: sums are
 // always added in CommTree's order.
 //
-// The hub is shared memory. In a meeting each rank posts a message, and copies the others'. A
+// The hub is shared memory. In a handshake each rank posts a message, and copies the others'. A
 // transfer is: publish my data's address, barrier, combine my slice of all ranks' data, barrier. A
 // rank writes only its own slice of the others' data, so no element has two writers between two
 // barriers.
@@ -13,28 +13,29 @@
 #include <time.h>
 
 typedef struct Message Message;
-struct Message { // what a rank posts to a meeting
+struct Message { // what a rank posts to a handshake
     Message *next;
-    uint64_t turn, tag;
+    uint64_t sequence, fingerprint;
     size_t bytes;
     int unread;  // by so many ranks; the last of them frees it
     double at[]; // the bytes
 };
 
 struct LocalHub {
-    pthread_mutex_t lock;     // guards all below
-    pthread_cond_t changed;   // a message was posted, or all have come
-    int size, here;           // ranks; of them, those that have entered the barrier
-    uint64_t generation;      // barriers completed
-    void **data;              // [size] published addresses
-    Message **message[LANES]; // [size] of each rank, the oldest first; owned
-    bool broken;              // a rank gave up: the others must not wait for it
+    pthread_mutex_t lock;      // guards all below
+    pthread_cond_t changed;    // a message was posted, or all have come
+    int size, here;            // ranks; of them, those that have entered the barrier
+    uint64_t generation;       // barriers completed
+    void **data;               // [size] published addresses
+    Message **message[QUEUES]; // [size] of each rank, the oldest first; owned
+    bool broken;               // a rank gave up: the others must not wait for it
 };
 
 typedef struct LocalLink {
     Link link;
     LocalHub *hub; // borrowed
-    void *room;    // owned; grows
+    double until;  // deadline of the transfer that follows a handshake; 0: none
+    void *scratch; // owned; grows
 } LocalLink;
 
 GanStatus local_hub_new(int ranks, LocalHub **out) {
@@ -49,7 +50,7 @@ GanStatus local_hub_new(int ranks, LocalHub **out) {
     pthread_cond_init(&h->changed, &attr);
     pthread_condattr_destroy(&attr);
     bool all = (h->data = mem_alloc((size_t)ranks * sizeof *h->data)) != NULL;
-    for (int i = 0; i < LANES; i++)
+    for (int i = 0; i < QUEUES; i++)
         all &= (h->message[i] = mem_alloc((size_t)ranks * sizeof *h->message[i])) != NULL;
     if (!all) {
         local_hub_free(h);
@@ -62,8 +63,8 @@ GanStatus local_hub_new(int ranks, LocalHub **out) {
 void local_hub_free(LocalHub *h) {
     if (!h)
         return;
-    for (int i = 0; i < LANES; i++) {
-        for (int r = 0; h->message[i] && r < h->size; r++) // of meetings that did not take place
+    for (int i = 0; i < QUEUES; i++) {
+        for (int r = 0; h->message[i] && r < h->size; r++) // of handshakes that did not take place
             for (Message *x = h->message[i][r], *next; x; x = next) {
                 next = x->next;
                 mem_free(x);
@@ -77,12 +78,11 @@ void local_hub_free(LocalHub *h) {
 }
 
 static GanStatus local_open(void *arg, Link **out) {
-    const LocalSeat *seat = arg;
+    const LocalRank *place = arg;
     LocalLink *l = mem_alloc(sizeof *l);
     if (!l)
         return fail(GAN_ERR_MEMORY, "no memory for a communicator");
-    *l = (LocalLink){.link = {.rank = seat->rank, .size = seat->hub->size, .lanes = LANES},
-                     .hub = seat->hub};
+    *l = (LocalLink){.link = {.rank = place->rank, .size = place->hub->size}, .hub = place->hub};
     *out = &l->link;
     return GAN_OK;
 }
@@ -92,26 +92,29 @@ static void local_close(Link *link, bool orderly) {
     LocalLink *l = (LocalLink *)link;
     if (!l)
         return;
-    mem_free(l->room);
+    mem_free(l->scratch);
     mem_free(l);
 }
 
-// --- meeting -------------------------------------------------------------------------------------
+// --- handshakes ----------------------------------------------------------------------------------
 
-static size_t bytes_of(const Meeting *m) {
-    return m->n * dtype_size[m->dtype];
+static size_t bytes_of(const Handshake *hs) {
+    return hs->n * dtype_size[hs->dtype];
 }
 
-static GanStatus local_post(Link *link, const Meeting *m) {
+static GanStatus local_post(Link *link, const Handshake *hs) {
     LocalHub *h = ((LocalLink *)link)->hub;
-    Message *x = mem_alloc(sizeof *x + bytes_of(m));
+    Message *x = mem_alloc(sizeof *x + bytes_of(hs));
     if (!x)
         return fail(GAN_ERR_MEMORY, "no memory to tell the others");
-    *x = (Message){.turn = m->turn, .tag = m->tag, .bytes = bytes_of(m), .unread = link->size};
+    *x = (Message){.sequence = hs->sequence,
+                   .fingerprint = hs->fingerprint,
+                   .bytes = bytes_of(hs),
+                   .unread = link->size};
     if (x->bytes)
-        memcpy(x->at, m->data, x->bytes);
+        memcpy(x->at, hs->data, x->bytes);
     pthread_mutex_lock(&h->lock);
-    Message **last = &h->message[m->lane][link->rank];
+    Message **last = &h->message[hs->queue][link->rank];
     while (*last)
         last = &(*last)->next;
     *last = x;
@@ -121,34 +124,34 @@ static GanStatus local_post(Link *link, const Meeting *m) {
 }
 
 // Under the lock, as the next three.
-static Message *message_of(const LocalHub *h, const Meeting *m, int rank) {
-    Message *x = h->message[m->lane][rank];
-    while (x && x->turn != m->turn)
+static Message *message_of(const LocalHub *h, const Handshake *hs, int rank) {
+    Message *x = h->message[hs->queue][rank];
+    while (x && x->sequence != hs->sequence)
         x = x->next;
     return x;
 }
 
-static bool all_there(const LocalHub *h, const Meeting *m) {
+static bool all_there(const LocalHub *h, const Handshake *hs) {
     bool all = true;
     for (int r = 0; all && r < h->size; r++)
-        all = message_of(h, m, r) != NULL;
+        all = message_of(h, hs, r) != NULL;
     return all;
 }
 
-static GanStatus absent(const LocalHub *h, const Meeting *m) {
+static GanStatus absent(const LocalHub *h, const Handshake *hs) {
     char who[200] = "";
     size_t n = 0;
     for (int r = 0; r < h->size && n < sizeof who - 16; r++)
-        if (!message_of(h, m, r))
+        if (!message_of(h, hs, r))
             n += (size_t)snprintf(who + n, sizeof who - n, "%s%d", n ? ", " : "", r);
     return fail(GAN_ERR_DEVICE, "rank %s did not come", who);
 }
 
 // A message that all have read is gone: older ones went before.
-static void message_read(LocalHub *h, uint32_t lane, int rank, Message *x) {
+static void message_read(LocalHub *h, uint32_t queue, int rank, Message *x) {
     if (--x->unread)
         return;
-    h->message[lane][rank] = x->next;
+    h->message[queue][rank] = x->next;
     mem_free(x);
 }
 
@@ -161,51 +164,53 @@ static bool wait_change(LocalHub *h, double until) {
     return pthread_cond_timedwait(&h->changed, &h->lock, &t) == 0;
 }
 
-// Under the lock: everyone's message; their numbers, where they bring as many, to room [size].
-static void read_all(LocalHub *h, const Meeting *m, char *room, uint64_t tags[2]) {
-    size_t bytes = bytes_of(m);
-    tags[0] = UINT64_MAX;
-    tags[1] = 0;
+// Under the lock: everyone's message; their numbers, where they bring as many, to parts [size].
+static void read_all(LocalHub *h, const Handshake *hs, char *parts, uint64_t least_most[2]) {
+    size_t bytes = bytes_of(hs);
+    least_most[0] = UINT64_MAX;
+    least_most[1] = 0;
     for (int r = 0; r < h->size; r++) {
-        Message *x = message_of(h, m, r);
-        tags[0] = x->tag < tags[0] ? x->tag : tags[0];
-        tags[1] = x->tag > tags[1] ? x->tag : tags[1];
+        Message *x = message_of(h, hs, r);
+        least_most[0] = x->fingerprint < least_most[0] ? x->fingerprint : least_most[0];
+        least_most[1] = x->fingerprint > least_most[1] ? x->fingerprint : least_most[1];
         if (bytes && x->bytes == bytes)
-            memcpy(room + (size_t)r * bytes, x->at, bytes);
-        message_read(h, m->lane, r, x);
+            memcpy(parts + (size_t)r * bytes, x->at, bytes);
+        message_read(h, hs->queue, r, x);
     }
 }
 
-static GanStatus local_meet(Link *link, const Meeting *m, uint64_t tags[2], bool *waited) {
+static GanStatus local_wait(Link *link, const Handshake *hs, uint64_t least_most[2], bool *waited) {
     LocalHub *h = ((LocalLink *)link)->hub;
     GanStatus st = GAN_OK;
-    size_t bytes = bytes_of(m);
-    char *room = mem_alloc((size_t)h->size * bytes + 1);
-    if (!room)
+    size_t bytes = bytes_of(hs);
+    char *parts = mem_alloc((size_t)h->size * bytes + 1);
+    if (!parts)
         return fail(GAN_ERR_MEMORY, "no memory to add %zu bytes", bytes);
     pthread_mutex_lock(&h->lock);
-    while (st == GAN_OK && !all_there(h, m)) {
+    while (st == GAN_OK && !all_there(h, hs)) {
         *waited = true;
         if (h->broken) {
             st = fail(GAN_ERR_DEVICE, "another rank gave up");
-        } else if (!wait_change(h, m->until) && !all_there(h, m)) {
-            st = absent(h, m);
+        } else if (!wait_change(h, hs->until) && !all_there(h, hs)) {
+            st = absent(h, hs);
             h->broken = true;
             pthread_cond_broadcast(&h->changed);
         }
     }
     if (st == GAN_OK)
-        read_all(h, m, room, tags);
+        read_all(h, hs, parts, least_most);
+    if (hs->queue == 0)
+        ((LocalLink *)link)->until = hs->until;
     pthread_mutex_unlock(&h->lock);
-    if (st == GAN_OK && tags[0] == tags[1] && bytes) {
-        link_tree(m->kind, m->dtype, room, bytes, (size_t)h->size, m->n);
-        memcpy(m->data, room, bytes);
+    if (st == GAN_OK && least_most[0] == least_most[1] && bytes) {
+        link_tree(hs->kind, hs->dtype, parts, bytes, (size_t)h->size, hs->n);
+        memcpy(hs->data, parts, bytes);
     }
-    mem_free(room);
+    mem_free(parts);
     return st;
 }
 
-// Returns when all have come so far.
+// A barrier of all ranks.
 static GanStatus wait_for_all(LocalLink *l) {
     LocalHub *h = l->hub;
     GanStatus st = GAN_OK;
@@ -216,17 +221,21 @@ static GanStatus wait_for_all(LocalLink *l) {
         h->generation++;
         pthread_cond_broadcast(&h->changed);
     }
-    while (st == GAN_OK && h->generation == now)
-        if (h->broken)
+    while (st == GAN_OK && h->generation == now) {
+        if (h->broken) {
             st = fail(GAN_ERR_DEVICE, "another rank gave up");
-        else
-            wait_change(h, 0);
+        } else if (!wait_change(h, l->until) && h->generation == now) {
+            st = fail(GAN_ERR_DEVICE, "a rank stopped in a transfer");
+            h->broken = true;
+            pthread_cond_broadcast(&h->changed);
+        }
+    }
     pthread_mutex_unlock(&h->lock);
     return st;
 }
 
-// Shows `data` to all and meets them; from here on everyone's is in hub->data.
-static GanStatus show(LocalLink *l, void *data) {
+// Publishes `data` and waits for all; from here on everyone's is in hub->data.
+static GanStatus publish(LocalLink *l, void *data) {
     pthread_mutex_lock(&l->hub->lock);
     l->hub->data[l->link.rank] = data;
     pthread_mutex_unlock(&l->hub->lock);
@@ -235,11 +244,11 @@ static GanStatus show(LocalLink *l, void *data) {
 
 // --- operations ----------------------------------------------------------------------------------
 
-static GanStatus room_need(LocalLink *l, size_t bytes) {
-    void *grown = mem_realloc(l->room, bytes);
+static GanStatus scratch_need(LocalLink *l, size_t bytes) {
+    void *grown = mem_realloc(l->scratch, bytes);
     if (!grown)
         return fail(GAN_ERR_MEMORY, "no memory to add %zu bytes", bytes);
-    l->room = grown;
+    l->scratch = grown;
     return GAN_OK;
 }
 
@@ -251,22 +260,22 @@ static GanStatus reduce_slice(LocalLink *l, CommKind kind, Dtype dtype, size_t l
     bool half = dtype == DtBF16;
     Dtype wide = half ? DtF32 : dtype;
     size_t piece = n * dtype_size[wide];
-    TRY(room_need(l, piece * size));
-    char *room = l->room;
+    TRY(scratch_need(l, piece * size));
+    char *parts = l->scratch;
     for (size_t r = 0; r < size; r++) {
         const char *from = (const char *)l->hub->data[r] + lo * dtype_size[dtype];
         if (half)
-            floats_widen((const uint16_t *)(const void *)from, (float *)l->room + r * n, n);
+            floats_widen((const uint16_t *)(const void *)from, (float *)l->scratch + r * n, n);
         else
-            memcpy(room + r * piece, from, piece);
+            memcpy(parts + r * piece, from, piece);
     }
-    link_tree(kind, wide, room, piece, size, n);
+    link_tree(kind, wide, parts, piece, size, n);
     for (size_t r = 0; r < size; r++) {
         char *to = (char *)l->hub->data[r] + lo * dtype_size[dtype];
         if (half)
-            floats_narrow(l->room, (uint16_t *)(void *)to, n, r == 0 && lost ? lost + lo : NULL);
+            floats_narrow(l->scratch, (uint16_t *)(void *)to, n, r == 0 && lost ? lost + lo : NULL);
         else
-            memcpy(to, room, piece);
+            memcpy(to, parts, piece);
     }
     return GAN_OK;
 }
@@ -274,7 +283,7 @@ static GanStatus reduce_slice(LocalLink *l, CommKind kind, Dtype dtype, size_t l
 static GanStatus local_reduce(Link *link, CommKind kind, Dtype dtype, void *data, size_t n,
                               float *lost) {
     LocalLink *l = (LocalLink *)link;
-    TRY(show(l, data));
+    TRY(publish(l, data));
     size_t rank = (size_t)link->rank, size = (size_t)link->size;
     size_t lo = n * rank / size, hi = n * (rank + 1) / size;
     GanStatus st = hi > lo ? reduce_slice(l, kind, dtype, lo, hi, lost) : GAN_OK;
@@ -284,7 +293,7 @@ static GanStatus local_reduce(Link *link, CommKind kind, Dtype dtype, void *data
 
 static GanStatus local_gather(Link *link, void *data, const size_t *from) {
     LocalLink *l = (LocalLink *)link;
-    TRY(show(l, data));
+    TRY(publish(l, data));
     for (int r = 0; r < link->size; r++)
         if (r != link->rank)
             memcpy((char *)data + from[r], (const char *)l->hub->data[r] + from[r],
@@ -294,7 +303,7 @@ static GanStatus local_gather(Link *link, void *data, const size_t *from) {
 
 static GanStatus local_bcast(Link *link, void *data, size_t bytes, int root) {
     LocalLink *l = (LocalLink *)link;
-    TRY(show(l, data));
+    TRY(publish(l, data));
     if (link->rank != root)
         memcpy(data, l->hub->data[root], bytes);
     return wait_for_all(l);
@@ -305,7 +314,7 @@ const LinkApi link_local = {.name = "local",
                             .open = local_open,
                             .close = local_close,
                             .post = local_post,
-                            .meet = local_meet,
+                            .wait = local_wait,
                             .reduce = local_reduce,
                             .gather = local_gather,
                             .bcast = local_bcast};

@@ -1,11 +1,10 @@
 // link_mpi.c - ranks that are processes, through MPI: a plugin, so that one rank alone needs none.
 //
 // The progress thread initializes and finalizes MPI (so it is MPI's "main thread"); the caller's
-// thread uses it for small jobs and roll calls. Of the transfers after meetings, large sums poll as
-// meetings do; the others are blocking calls, as all ranks have arrived. mpi_link.h has the map of
-// this plugin.
+// thread uses it for small jobs (MPI_THREAD_MULTIPLE). Only opening and closing block inside MPI.
+// link_mpi_internal.h has the map of this plugin.
 #define _GNU_SOURCE
-#include "mpi_link.h"
+#include "link_mpi_internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -21,32 +20,32 @@ GanStatus mpi_checked(const MpiLink *l, const char *call, int code) {
 }
 
 size_t size_of(Dtype dtype) {
-    return dtype == DtF64 ? sizeof(double) : sizeof(float);
+    return dtype == DtF64 ? sizeof(double) : dtype == DtF32 ? sizeof(float) : sizeof(uint16_t);
 }
 
-GanStatus room_need(MpiLink *l, size_t bytes) {
-    if (bytes <= l->room_n)
+GanStatus scratch_need(MpiLink *l, size_t bytes) {
+    if (bytes <= l->scratch_n)
         return GAN_OK;
-    l->host->free(l->room);
-    l->room = l->host->alloc(bytes);
-    l->room_n = l->room ? bytes : 0;
-    return l->room ? GAN_OK : l->host->fail(GAN_ERR_MEMORY, "no memory to add %zu bytes", bytes);
+    l->host->free(l->scratch);
+    l->scratch = l->host->alloc(bytes);
+    l->scratch_n = l->scratch ? bytes : 0;
+    return l->scratch ? GAN_OK : l->host->fail(GAN_ERR_MEMORY, "no memory to add %zu bytes", bytes);
 }
 
 // --- opening and closing -------------------------------------------------------------------------
 
 // False where MPI still has some of it.
-static bool lane_free(const LinkHost *host, MpiLane *d) {
-    for (SendBuffer *p = d->buffer, *next; p; p = next) {
+static bool queue_free(const LinkHost *host, MpiQueue *q) {
+    for (SendBuffer *p = q->buffer, *next; p; p = next) {
         int all = 0;
         if (MPI_Testall(p->n, p->sent, &all, MPI_STATUSES_IGNORE) != MPI_SUCCESS || !all)
             return false;
-        next = d->buffer = p->next;
+        next = q->buffer = p->next;
         host->free(p->at);
         host->free(p->sent);
         host->free(p);
     }
-    host->free(d->in);
+    host->free(q->in);
     return true;
 }
 
@@ -55,82 +54,86 @@ static void link_free(MpiLink *l) {
     pthread_mutex_destroy(&l->lock);
     host->free(l->name);
     host->free(l->progress);
-    host->free(l->count);
-    host->free(l->first);
-    host->free(l->room);
-    near_free(l);
+    host->free(l->from);
+    host->free(l->scratch);
+    cma_free(l);
     host->free(l);
 }
 
 static void mpi_close(Link *link, bool orderly) {
     MpiLink *l = (MpiLink *)link;
-    if (!l)
+    if (!l || !orderly) // the process is about to end, and MPI may have messages under way
         return;
-    bool whole = roll_free(l);
-    for (int i = 0; i < LANES; i++)
-        whole &= lane_free(l->host, &l->lane[i]);
-    if (orderly) {
-        if (l->node != MPI_COMM_NULL)
-            MPI_Comm_free(&l->node);
-        if (l->across != MPI_COMM_NULL)
-            MPI_Comm_free(&l->across);
-        MPI_Comm_free(&l->world);
-        MPI_Comm_free(&l->aside);
-        MPI_Finalize();
-    }
-    if (whole) // else the process is about to end
+    bool whole = liveness_free(l);
+    for (int i = 0; i < QUEUES; i++)
+        whole &= queue_free(l->host, &l->queue[i]);
+    MPI_Comm *all[] = {&l->node.comm, &l->across.comm, &l->world.comm, &l->liveness};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (*all[i] != MPI_COMM_NULL)
+            MPI_Comm_free(all[i]);
+    MPI_Finalize();
+    if (whole)
         link_free(l);
 }
 
-// Communicators for sums within nodes, then across; none where that would be one of the two alone.
+static void group_init(Group *g, MPI_Comm comm) {
+    *g = (Group){.comm = comm};
+    if (comm == MPI_COMM_NULL)
+        return;
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(comm, &g->rank);
+    MPI_Comm_size(comm, &g->size);
+}
+
+// Groups for sums within nodes, then across; none where that would be one of the two alone.
 static GanStatus open_nodes(MpiLink *l) {
-    int in_node = 0, most = 0, place = 0, first = 0, nodes = 0;
-    TRY(MPI(l, MPI_Comm_split_type, l->world, MPI_COMM_TYPE_SHARED, l->link.rank, MPI_INFO_NULL,
-            &l->node));
-    MPI_Comm_size(l->node, &in_node);
-    MPI_Comm_rank(l->node, &place);
-    first = place == 0;
-    TRY(MPI(l, MPI_Allreduce, &in_node, &most, 1, MPI_INT, MPI_MAX, l->world));
-    TRY(MPI(l, MPI_Allreduce, &first, &nodes, 1, MPI_INT, MPI_SUM, l->world));
-    if (l->asked == NodesAuto && (nodes == 1 || most == 1))
-        return MPI(l, MPI_Comm_free, &l->node);
+    int nodes = 0, most[2] = {0};
+    MPI_Comm comm;
+    TRY(MPI(l, MPI_Comm_split_type, l->world.comm, MPI_COMM_TYPE_SHARED, l->link.rank,
+            MPI_INFO_NULL, &comm));
+    group_init(&l->node, comm);
+    int first = l->node.rank == 0, in_node[2] = {l->node.size, -l->node.size};
+    TRY(MPI(l, MPI_Allreduce, in_node, most, 2, MPI_INT, MPI_MAX, l->world.comm));
+    TRY(MPI(l, MPI_Allreduce, &first, &nodes, 1, MPI_INT, MPI_SUM, l->world.comm));
+    if (l->asked == NodesAuto && (nodes == 1 || most[0] == 1))
+        return MPI(l, MPI_Comm_free, &l->node.comm);
     l->link.nodes = nodes;
-    TRY(MPI(l, MPI_Comm_split, l->world, first ? 0 : MPI_UNDEFINED, l->link.rank, &l->across));
-    MPI_Comm_set_errhandler(l->node, MPI_ERRORS_RETURN);
-    if (l->across != MPI_COMM_NULL)
-        MPI_Comm_set_errhandler(l->across, MPI_ERRORS_RETURN);
+    l->least_in_node = -most[1];
+    int place = l->node.rank < l->least_in_node ? l->node.rank : MPI_UNDEFINED;
+    TRY(MPI(l, MPI_Comm_split, l->world.comm, place, l->link.rank, &comm));
+    group_init(&l->across, comm);
     return GAN_OK;
 }
 
 // Ranks that were asked for different orders of sums would wait for each other in different calls.
 static GanStatus same_nodes(const MpiLink *l) {
     int mine[2] = {(int)l->asked, -(int)l->asked}, most[2] = {0};
-    TRY(MPI(l, MPI_Allreduce, mine, most, 2, MPI_INT, MPI_MAX, l->world));
+    TRY(MPI(l, MPI_Allreduce, mine, most, 2, MPI_INT, MPI_MAX, l->world.comm));
     return most[0] == -most[1] ? GAN_OK
                                : FAIL(l, "the ranks were started with different --hierarchical");
 }
 
 static GanStatus open_world(MpiLink *l) {
-    TRY(MPI(l, MPI_Comm_dup, MPI_COMM_WORLD, &l->world));
-    TRY(MPI(l, MPI_Comm_dup, MPI_COMM_WORLD, &l->aside));
-    MPI_Comm_set_errhandler(l->world, MPI_ERRORS_RETURN);
-    MPI_Comm_set_errhandler(l->aside, MPI_ERRORS_RETURN);
-    MPI_Comm_rank(l->world, &l->link.rank);
-    MPI_Comm_size(l->world, &l->link.size);
+    MPI_Comm comm;
+    TRY(MPI(l, MPI_Comm_dup, MPI_COMM_WORLD, &comm));
+    group_init(&l->world, comm);
+    TRY(MPI(l, MPI_Comm_dup, MPI_COMM_WORLD, &l->liveness));
+    MPI_Comm_set_errhandler(l->liveness, MPI_ERRORS_RETURN);
+    l->link.rank = l->world.rank;
+    l->link.size = l->world.size;
     size_t size = (size_t)l->link.size;
     l->name = l->host->alloc(size * sizeof *l->name);
     l->progress = l->host->alloc(size * sizeof *l->progress);
-    l->count = l->host->alloc(size * sizeof *l->count);
-    l->first = l->host->alloc(size * sizeof *l->first);
-    if (!l->name || !l->progress || !l->count || !l->first)
+    l->from = l->host->alloc((size + 1) * sizeof *l->from);
+    if (!l->name || !l->progress || !l->from)
         return l->host->fail(GAN_ERR_MEMORY, "no memory for %zu ranks", size);
     gethostname(l->name[l->link.rank], HOST_NAME - 1);
     return MPI(l, MPI_Allgather, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, l->name, HOST_NAME, MPI_CHAR,
-               l->world);
+               l->world.comm);
 }
 
-// Groups are as large as there are groups, or four.
-static int group_of(int ranks) {
+// Subsets are as large as there are subsets, or four.
+static int subset_of(int ranks) {
     int n = 4;
     while (n * n < ranks)
         n *= 2;
@@ -142,13 +145,17 @@ static GanStatus mpi_open(void *arg, Link **out) {
     MpiLink *l = a->host->alloc(sizeof *l);
     if (!l)
         return a->host->fail(GAN_ERR_MEMORY, "no memory for a communicator");
-    *l = (MpiLink){
-        .host = a->host, .asked = a->nodes, .node = MPI_COMM_NULL, .across = MPI_COMM_NULL};
+    *l = (MpiLink){.host = a->host,
+                   .asked = a->nodes,
+                   .world = {.comm = MPI_COMM_NULL},
+                   .liveness = MPI_COMM_NULL,
+                   .node = {.comm = MPI_COMM_NULL},
+                   .across = {.comm = MPI_COMM_NULL}};
     pthread_mutex_init(&l->lock, NULL);
     int provided = 0;
     GanStatus st = MPI(l, MPI_Init_thread, NULL, NULL, MPI_THREAD_MULTIPLE, &provided);
-    if (st == GAN_OK && provided < MPI_THREAD_FUNNELED)
-        st = FAIL(l, "this MPI was built without threads (MPI_THREAD_FUNNELED)");
+    if (st == GAN_OK && provided < MPI_THREAD_MULTIPLE)
+        st = FAIL(l, "this MPI does not support threads (MPI_THREAD_MULTIPLE)");
     if (st == GAN_OK)
         st = open_world(l);
     if (st == GAN_OK)
@@ -156,14 +163,13 @@ static GanStatus mpi_open(void *arg, Link **out) {
     if (st == GAN_OK && l->asked != NodesOff)
         st = open_nodes(l);
     if (st == GAN_OK && !l->link.nodes)
-        st = near_open(l);
+        st = cma_open(l);
     if (st != GAN_OK) {
         link_free(l);
         return st;
     }
-    l->link.lanes = provided == MPI_THREAD_MULTIPLE ? LANES : 1;
-    l->group = group_of(l->link.size);
-    l->link.relays = l->group < l->link.size;
+    l->subset = subset_of(l->link.size);
+    l->link.two_level = l->subset < l->link.size;
     *out = &l->link;
     return GAN_OK;
 }
@@ -179,13 +185,12 @@ static const LinkApi link_mpi = {.name = "mpi",
                                  .talks = true,
                                  .open = mpi_open,
                                  .close = mpi_close,
-                                 .post = meet_post,
-                                 .meet = meet_all,
-                                 .idle = roll_idle,
-                                 .missing = roll_missing,
-                                 .reduce = sum_reduce,
-                                 .gather = sum_gather,
-                                 .bcast = sum_bcast};
+                                 .post = handshake_post,
+                                 .wait = handshake_wait,
+                                 .idle = liveness_idle,
+                                 .reduce = collective_reduce,
+                                 .gather = collective_gather,
+                                 .bcast = collective_bcast};
 
 extern const LinkPlugin gan_link_plugin; // found by name (LINK_PLUGIN_SYMBOL)
 const LinkPlugin gan_link_plugin = {LINK_PLUGIN_VERSION, &link_mpi, mpi_library};

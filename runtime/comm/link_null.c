@@ -5,11 +5,11 @@
 #include <string.h>
 
 static GanStatus null_open(void *arg, Link **out) {
-    const NullSeat *seat = arg;
+    const NullRank *place = arg;
     Link *l = mem_alloc(sizeof *l);
     if (!l)
         return fail(GAN_ERR_MEMORY, "no memory for a communicator");
-    *l = (Link){.rank = seat->rank, .size = seat->size, .lanes = LANES};
+    *l = (Link){.rank = place->rank, .size = place->size};
     *out = l;
     return GAN_OK;
 }
@@ -19,14 +19,14 @@ static void null_close(Link *l, bool orderly) {
     mem_free(l);
 }
 
-static GanStatus null_post(Link *l, const Meeting *m) {
-    (void)l, (void)m;
+static GanStatus null_post(Link *l, const Handshake *h) {
+    (void)l, (void)h;
     return GAN_OK;
 }
 
-static GanStatus null_meet(Link *l, const Meeting *m, uint64_t tags[2], bool *waited) {
+static GanStatus null_wait(Link *l, const Handshake *h, uint64_t fingerprints[2], bool *waited) {
     (void)l, (void)waited;
-    tags[0] = tags[1] = m->tag;
+    fingerprints[0] = fingerprints[1] = h->fingerprint;
     return GAN_OK;
 }
 
@@ -53,7 +53,7 @@ const LinkApi link_null = {.name = "null",
                            .open = null_open,
                            .close = null_close,
                            .post = null_post,
-                           .meet = null_meet,
+                           .wait = null_wait,
                            .reduce = null_reduce,
                            .gather = null_gather,
                            .bcast = null_bcast};

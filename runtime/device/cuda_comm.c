@@ -95,7 +95,7 @@ static GanStatus fits_route(const CudaComm *m, const Collective *c) {
     if (m->nccl && c->order == OrderTree)
         return fail(GAN_ERR_USAGE, "NCCL does not add in the fixed order --deterministic asks for; "
                                    "--comm staged does");
-    if (m->nccl && comm_narrowed(m->ranks))
+    if (m->nccl && comm_compressed(m->ranks))
         return fail(GAN_ERR_USAGE, "--compress is of links between hosts: --comm staged, not nccl");
     return GAN_OK;
 }

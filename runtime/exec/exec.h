@@ -37,7 +37,7 @@ GanStatus exec_init(Exec *e, uint64_t seed); // runs `init`: every slot's first 
 GanStatus exec_step(Exec *e, const Counters *c, const ExecHooks *hooks);
 GanStatus exec_wait(Exec *e); // for all work given so far
 // For all work of the steps so far. Sums of a tail are under way until then: it comes before the
-// end, and before what is asked of the communicator about them (comm_forget).
+// end, and before what is asked of the communicator about them (comm_reset_feedback).
 GanStatus exec_finish(Exec *e);
 // Loads the step, and waits until it runs the code that stays (DeviceApi.ready): to time it, or to
 // check it.

@@ -123,7 +123,7 @@ static int64_t fair_threads(const Card *all, int ranks, int me) {
     return n > 0 ? n : 1;
 }
 
-static CommRoom room_left(const Card *all, int ranks, int me) {
+static CommCores cores_left(const Card *all, int ranks, int me) {
     cpu_set_t cores = all[me].cores;
     int64_t threads = 0, sharing = 0;
     for (int r = 0; r < ranks; r++) {
@@ -135,8 +135,11 @@ static CommRoom room_left(const Card *all, int ranks, int me) {
     }
     int64_t left = CPU_COUNT(&cores) - threads;
     if (!sharing) // not even its own are known
-        return CommFew;
-    return left < 0 ? CommCrowded : left == 0 ? CommFull : left < sharing ? CommFew : CommSpare;
+        return CoresFew;
+    return left < 0         ? CoresOversubscribed
+           : left == 0      ? CoresFull
+           : left < sharing ? CoresFew
+                            : CoresSpare;
 }
 
 static Str cores_text(Arena *a, const cpu_set_t *set) {
@@ -206,7 +209,8 @@ GanStatus ranks_preflight(Arena scratch, Comm *c, const Console *console, int64_
         out->peers += same_host(&all[r], &mine);
         out->peer += r < me && same_host(&all[r], &mine);
     }
-    comm_room(c, *gpu ? CommFew : room_left(all, ranks, me)); // a card leaves its host's cores idle
+    comm_set_cores(c, *gpu ? CoresFew
+                           : cores_left(all, ranks, me)); // a card leaves its host's cores idle
     if (me == 0)
         show_cards(&scratch, console, all, ranks);
     if (!share)

@@ -39,10 +39,10 @@ Str ranks_plugin(Arena *a, Str program);
 // would train the same model alone.
 GanStatus ranks_open(const RankSetup *s, Comm **out);
 // Chooses the number of threads of this rank from the cores it may use (`asked`: --threads, 0:
-// choose) and finds its place among the ranks of its machine (DeviceOptions.peers), sets comm_room,
-// and prints a table of hosts and cores on rank 0's console. `gpu`: the card of this rank
-// (DeviceApi.card), "" for none; GAN_ERR_DEVICE on all ranks if two have the same and `share` is
-// false.
+// choose) and finds its place among the ranks of its machine (DeviceOptions.peers), sets
+// comm_set_cores, and prints a table of hosts and cores on rank 0's console. `gpu`: the card of
+// this rank (DeviceApi.card), "" for none; GAN_ERR_DEVICE on all ranks if two have the same and
+// `share` is false.
 GanStatus ranks_preflight(Arena scratch, Comm *c, const Console *console, int64_t asked,
                           const char *gpu, bool share, DeviceOptions *out);
 // Parses "US,GBIT", the value of option `word`; and the model of a link with these figures.

@@ -249,7 +249,7 @@ static GanStatus train_stage(Arena *perm, const Host *h, Job *job, const TrainOp
                  .trace = trace,
                  .step = *step};
     TRY_OUT(link_find(*perm, t->comm, o->resume && !o->replan ? o->dir : (Str){0}, &t->link));
-    comm_narrow(t->comm, job->compress ? COMPRESS_LEAST : 0);
+    comm_compress(t->comm, job->compress ? COMPRESS_LEAST : 0);
     TRY_OUT(open_run(t, job, o));
     TRY_OUT(t->step >= job->steps ? show_done(t) : train_steps(t));
     TRY_OUT(comm_barrier(t->comm)); // leaving has less patience than rank 0's save may need

@@ -122,7 +122,7 @@ GanStatus train_page(Train *t) {
 static GanStatus save(Train *t, bool *kept) {
     Distance distance;
     TRY(exec_finish(t->session.exec));
-    comm_forget(t->comm);
+    comm_reset_feedback(t->comm);
     double began = time_now(); // what the steps had left to do is theirs
     TRY(checkpoint_compare(t->session.exec, t->comm));
     if (!ranks_first(t->comm))

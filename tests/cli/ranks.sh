@@ -29,14 +29,14 @@ for n in 2 3; do
     ranks 0 $n $train --steps 6 --save-every 3 --out r$n
     says "^ *$((n - 1))  .* [1-9]"               # the table's last rank, with a thread at least
     [ "$(grep -c 'open r' err)" = 1 ] || fail "$n ranks: more than one of them reports"
-    near one r$n
+    close_to one r$n
     [ "$(cd r$n && ls samples ckpt)" = "$(cd one && ls samples ckpt)" ] || fail "$n ranks: other files than one"
 done
 
 # A model compiled for two ranks.
 "$(dirname -- "$ganrun")/ganc" compile tiny.gan --batch 8 --precision f64 --ranks 2 -o tiny.ganx || fail 'ganc compile'
 ranks 0 2 train tiny.ganx ${train#train tiny.gan} --steps 6 --save-every 3 --out compiled
-near one compiled
+close_to one compiled
 
 # Metrics during training: each rank generates a part of the samples. Those that would differ from one rank's are rejected.
 cp "$here/seen.gan" .
@@ -46,7 +46,7 @@ scores() { sed -n 's/.*"step": \([0-9]*\), "score": .*"values": {"kid": \([^}]*\
 expect 0 $train $measure --out measured
 for n in 2 3; do
     ranks 0 $n $train $measure --out measured$n
-    near one measured$n
+    close_to one measured$n
     scores measured >a
     scores measured$n >b
     paste -d' ' a b | awk '{ d = $2 - $4; if ($1 != $3 || (d < 0 ? -d : d) > 1e-6) exit 1 } END { exit NR != 2 }' ||
@@ -64,18 +64,18 @@ ranks 0 4 $train --steps 4 --save-every 2 --out four
 cp -r four four-3
 expect 0 train four --steps 6
 says 'resumed from step 4'
-near one four
+close_to one four
 ranks 0 3 train four-3 --steps 6
 says 'resumed from step 4'
-near one four-3
+close_to one four-3
 
 # Hierarchical all-reduce (within one node, on request), and micro-batches: the same numbers.
 ranks 0 3 $train --steps 6 --save-every 3 --hierarchical on --out nodes
 says 'all-reduce: within each of 1 nodes, then across nodes'
-near one nodes
+close_to one nodes
 for n in 1 2; do
     ranks 0 $n $train --steps 6 --save-every 3 --micro 2 --out parts$n
-    near one parts$n
+    close_to one parts$n
 done
 ranks 2 3 $train --micro 2 --out none
 says '--micro 2: the batch (8) must divide into 2 equal parts on each of 3 ranks'

@@ -40,6 +40,11 @@ mpirun -n 2 sh -c '[ "$OMPI_COMM_WORLD_RANK" = 0 ] || exec "$@" --hierarchical o
 says 'ganrun: the ranks were started with different --hierarchical'
 [ "$(grep -c 'ganrun:' err)" = 1 ] || fail "more than one rank reports"
 
+# MPI must be safe for several threads.
+faulty threads@0 2 $train
+ends 3
+says 'ganrun: this MPI does not support threads (MPI_THREAD_MULTIPLE)'
+
 # A rank that fails alone before it has met the others (here without its plugin) is heard, though rank 0 waits.
 cp "$ganrun" alone
 code=0

@@ -29,8 +29,8 @@ start() {
     mpirun -n "$n" "$ganrun" "$@" >>out 2>>err &
     job=$!
 }
-# faulty FAULT[@RANK] N WORD... : the same with a fault (tests/support/fault.c) in RANK, by default the last. One program
-# that tests its rank, because mpirun of Open MPI 5.0.7 crashes when given two.
+# faulty FAULT[@RANK] N WORD... : the same, or $rank_program, with a fault (tests/support/fault.c) in RANK, by default the last. One
+# program that tests its rank, because mpirun of Open MPI 5.0.7 crashes when given two.
 faulty() {
     fault=$1 n=$2 rank=$(($2 - 1))
     shift 2
@@ -42,7 +42,7 @@ faulty() {
             export LD_PRELOAD="$0" GAN_FAULT="$1" ASAN_OPTIONS="verify_asan_link_order=0:${ASAN_OPTIONS:-}"
         fi
         shift 2
-        exec "$@"' "$(dirname -- "$ganrun")/tests/gan_fault.so" "$fault" "$rank" "$ganrun" "$@" >>out 2>>err &
+        exec "$@"' "$(dirname -- "$ganrun")/tests/gan_fault.so" "$fault" "$rank" "${rank_program:-$ganrun}" "$@" >>out 2>>err &
     job=$!
 }
 # process RANK : the process id of a rank of $job, from rank 0's table. mpirun forwards output late and in pieces, so only
@@ -83,8 +83,8 @@ whole() {
     ! grep -q 'damaged' err || fail "a checkpoint of $1 is damaged"
 }
 
-# near A B : every loss of two runs, to 1e-9.
-near() {
+# close_to A B : every loss of two runs, to 1e-9.
+close_to() {
     losses "$1" >a
     losses "$2" >b
     paste -d' ' a b | awk -v run="$2" '

@@ -9,7 +9,7 @@ train="train tiny.gan --data x=s.pack --batch 8 --seed 3 --save-every 2 -s nz=25
 kill=9 stop=19
 
 # Before the first step nothing is saved: no folder is created.
-for point in init:1 meet:1; do
+for point in init:1 post:1; do
     faulty $point:$kill 3 $train --out early
     ends any
     faulty $point:$stop 3 $train --out early
@@ -21,7 +21,7 @@ for point in init:1 meet:1; do
     absent early
 done
 
-for point in meet:600 in:80 near:400 after:600; do
+for point in post:600 in:400 cma:400 after:600; do
     for deed in $kill $stop; do
         rm -rf run
         faulty $point:$deed 3 $train --out run
@@ -36,7 +36,18 @@ for point in meet:600 in:80 near:400 after:600; do
     done
 done
 
-# The buffers of a roll call's messages stay unchanged until MPI has sent them.
+# A rank whose caller is busy answers from inside a transfer: only the one that is stopped is named.
+programs=$(dirname -- "$ganrun")
+if [ -x "$programs/tests/comm_test" ] && [ -z "$sanitized" ]; then
+    rank_program=$programs/tests/comm_test
+    faulty in:1:$stop 3 --stopped "$programs/libgan_mpi.so"
+    rank_program=
+    ends 3
+    says 'rank 0: step 7, a collective: .*: rank 2 on [^ ]* does not answer'
+    ! grep -q 'rank 1 on' err || fail "a rank that is well is named"
+fi
+
+# The buffers of liveness messages stay unchanged until MPI has sent them.
 faulty sends@0 2 $train --out sends
 kill -STOP "$(process 1)"
 ends 3

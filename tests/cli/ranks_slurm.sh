@@ -102,4 +102,4 @@ ended "$job"
 cp "slurm-$job.out" err
 says 'stopped after step [0-9]*, which is saved'
 says 'resumed from step [1-9]'
-near whole run
+close_to whole run

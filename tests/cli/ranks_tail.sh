@@ -23,10 +23,10 @@ interrupted() {
     says 'resumed from step'
     same calm/ckpt/00000024.safetensors run/ckpt/00000024.safetensors
 }
-# A step has about 18 `meet` points (tests/support/fault.c).
+# A step has about 18 `post` points (tests/support/fault.c).
 for n in $(seq 300 2 318); do
-    interrupted meet:$n $kill any
+    interrupted post:$n $kill any
 done
 for n in $(seq 301 6 318); do
-    interrupted meet:$n $term 75
+    interrupted post:$n $term 75
 done

@@ -19,9 +19,9 @@
 
 typedef struct Pretence {
     Link link;
-    bool gone;          // it joins no synchronization
-    VEC(size_t) summed; // elements of every job, in order
-    Arena arena;
+    bool gone;                  // it joins no handshake
+    VEC(size_t) summed[QUEUES]; // elements of every job, in order: a list for each thread
+    Arena arena[QUEUES];
 } Pretence;
 
 static Pretence *other; // of the open communicator
@@ -36,17 +36,17 @@ static void other_close(Link *l, bool orderly) {
     (void)l, (void)orderly;
 }
 
-static GanStatus other_post(Link *l, const Meeting *m) {
+static GanStatus other_post(Link *l, const Handshake *hs) {
     Pretence *p = (Pretence *)l;
-    if (m->n)
-        vec_push(&p->arena, &p->summed, m->n);
+    if (hs->n)
+        vec_push(&p->arena[hs->queue], &p->summed[hs->queue], hs->n);
     return GAN_OK;
 }
 
-static GanStatus other_meet(Link *l, const Meeting *m, uint64_t tags[2], bool *waited) {
+static GanStatus other_wait(Link *l, const Handshake *hs, uint64_t least_most[2], bool *waited) {
     const Pretence *p = (const Pretence *)l;
     (void)waited;
-    tags[0] = tags[1] = m->tag;
+    least_most[0] = least_most[1] = hs->fingerprint;
     return p->gone ? (fail)(GAN_ERR_DEVICE, "rank 1 on otherhost does not answer") : GAN_OK;
 }
 
@@ -54,7 +54,7 @@ static GanStatus other_reduce(Link *l, CommKind kind, Dtype dtype, void *data, s
                               float *lost) {
     Pretence *p = (Pretence *)l;
     (void)kind, (void)dtype, (void)data, (void)lost;
-    vec_push(&p->arena, &p->summed, n);
+    vec_push(&p->arena[0], &p->summed[0], n);
     return GAN_OK;
 }
 
@@ -75,7 +75,7 @@ static const LinkApi pretended = {.name = "pretended",
                                   .open = other_open,
                                   .close = other_close,
                                   .post = other_post,
-                                  .meet = other_meet,
+                                  .wait = other_wait,
                                   .reduce = other_reduce,
                                   .gather = other_gather,
                                   .bcast = other_bcast};
@@ -88,15 +88,17 @@ typedef struct Ranks {
 } Ranks;
 
 static void ranks_open(Ranks *r, CardRoute route, const CommOptions *o) {
-    *r = (Ranks){.other.link = {.size = 2, .lanes = 1}, .parallel = {.ranks = 2}};
-    assert_fine(arena_init(&r->other.arena, (size_t)1 << 24));
+    *r = (Ranks){.other.link = {.size = 2}, .parallel = {.ranks = 2}};
+    for (int i = 0; i < QUEUES; i++)
+        assert_fine(arena_init(&r->other.arena[i], (size_t)1 << 24));
     assert_fine(comm_open(&pretended, &r->other, o, &r->comm));
     r->device = (DeviceOptions){.threads = 1, .comm = r->comm, .route = route};
 }
 
 static void ranks_close(Ranks *r) {
     comm_close(r->comm);
-    arena_release(&r->other.arena);
+    for (int i = 0; i < QUEUES; i++)
+        arena_release(&r->other.arena[i]);
 }
 
 // --- every model ---------------------------------------------------------------------------------
@@ -166,7 +168,7 @@ static void check_model(Str name, CardRoute route, bool no_graph) {
         check_streams(run->r, z);
     } else {
         assert_int_equal(sums, 0);
-        assert_true(ranks.other.summed.n >= least);
+        assert_true(ranks.other.summed[0].n + ranks.other.summed[1].n >= least);
     }
     if (!no_graph)
         assert_true(recorder_launched_graphs(run->r) > 0);
@@ -215,11 +217,16 @@ static void the_link_is_given_calls_in_their_order(void **state) {
         const Plan *p = &run->compiled.step;
         assert_fine(init_and_steps(run, &ranks.device, 3));
         assert_true(p->collective.n > 2);
-        assert_int_equal(ranks.other.summed.n, 3 * p->collective.n);
-        for (uint32_t i = 0; i < ranks.other.summed.n; i++) {
+        uint32_t at[QUEUES] = {0};
+        for (uint32_t i = 0; i < 3 * p->collective.n; i++) {
             const Collective *c = &p->collective.at[i % p->collective.n];
-            assert_int_equal(ranks.other.summed.at[i], c->bytes / dtype_size[c->dtype]);
+            int queue = c->bytes <= COMM_SMALL;
+            assert_true(at[queue] < ranks.other.summed[queue].n);
+            assert_int_equal(ranks.other.summed[queue].at[at[queue]++],
+                             c->bytes / dtype_size[c->dtype]);
         }
+        for (int i = 0; i < QUEUES; i++)
+            assert_int_equal(ranks.other.summed[i].n, at[i]);
         close_run(run);
         assert_clean(run->r, "dcgan");
         free_run(run);
@@ -259,7 +266,7 @@ static void options_nccl_cannot_do_are_refused(void **state) {
         Ranks ranks;
         ranks_open(&ranks, RouteNccl, &(CommOptions){0});
         ranks.parallel.chunks = i == 0 ? 2 : 0;
-        comm_narrow(ranks.comm, i == 1 ? 1024 : 0);
+        comm_compress(ranks.comm, i == 1 ? 1024 : 0);
         Run *run = tiny_on(&ranks);
         CudaApi without = *recorder_api(run->r);
         without.nccl = NULL;

@@ -8,14 +8,14 @@ static void leave(Rank *r, Comm *c) {
     r->all = comm_leave(c, r->st);
     if (r->spoken)
         atomic_fetch_add(r->spoken, 1);
-    comm_part(c);
+    comm_disconnect(c);
     r->before = r->spoken ? atomic_load(r->spoken) : 0;
 }
 
 static void *rank_main(void *arg) {
     Rank *r = arg;
     Comm *c;
-    LocalSeat seat = {r->hub, r->rank};
+    LocalRank seat = {r->hub, r->rank};
     r->st = comm_open(&link_local, &seat, &r->options, &c);
     if (r->st == GAN_OK) {
         r->body(r, c);

@@ -25,7 +25,7 @@ typedef struct Rank {
     GanStatus st;       // the body's result
     char why[512];      // its message, where it failed
     bool all;           // comm_leave's result
-    int before;         // `spoken` when this rank's comm_part returned
+    int before;         // `spoken` when this rank's comm_disconnect returned
 } Rank;
 
 // Runs `body` on n ranks, at most MAX_COMM_RANKS, and waits for all. A rank whose body failed ends

@@ -1,16 +1,17 @@
 // fault.c - preloaded into one rank of a job by the tests: a fault at a set point of its MPI
 // traffic, or a library that reports fault_is version.
 //
-// GAN_FAULT=POINT:N:SIGNAL. POINT: `init`, before MPI starts; `meet`, before the N-th
-// synchronization message is sent; `after`, when the N-th of the others' has been received; `in`,
-// in the N-th exchange of a large reduction, while the others are inside; `near`, at the N-th read
-// of fault_is rank's memory. SIGNAL: the number of a signal this process sends itself.
-// GAN_FAULT=mpi or dnn: that library reports fault_is version. GAN_FAULT=nodes, in all ranks: the
-// first half of them and the second are on different nodes, and no reduction may include all of
-// them directly. GAN_FAULT=far: no rank may read fault_is's memory. GAN_FAULT=sums: this rank gets
-// sums with one bit flipped, as from a broken machine. GAN_FAULT=sends: MPI reads send buffers
-// late, so this rank must not reuse one before the send has completed. GAN_FAULT=disk: once MPI has
-// started, which writes files of its own, this rank's files end at 100 KiB, as on a full disk.
+// GAN_FAULT=POINT:N:SIGNAL. POINT: `init`, before MPI starts; `post`, before the N-th handshake
+// message is sent; `after`, when the N-th of the others' has been received; `in`, in the N-th
+// exchange of a transfer, while the others are inside; `cma`, at the N-th read of another rank's
+// memory. SIGNAL: the number of a signal this process sends itself.
+// GAN_FAULT=mpi or dnn: that library reports another version. GAN_FAULT=nodes, in all ranks: the
+// first half of them and the second are on different nodes; gan_fault_crossed counts the bytes of
+// transfers between these. GAN_FAULT=far: no rank may read another's memory. GAN_FAULT=threads: MPI
+// is not safe for several threads. GAN_FAULT=sums: this rank gets sums with one bit flipped, as
+// from a broken machine. GAN_FAULT=sends: MPI reads send buffers late, so this rank must not reuse
+// one before the send has completed. GAN_FAULT=disk: once MPI has started, which writes files of
+// its own, this rank's files end at 100 KiB, as on a full disk.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <mpi.h>
@@ -45,14 +46,39 @@ int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
         signal(SIGXFSZ, SIG_IGN);
         setrlimit(RLIMIT_FSIZE, &(struct rlimit){100 << 10, 100 << 10});
     }
+    if (fault_is("threads"))
+        *provided = MPI_THREAD_FUNNELED;
     return code;
 }
+
+// On which of the two nodes is a rank of `comm`?
+static int node_of(MPI_Comm comm, int rank) {
+    MPI_Group here, all;
+    int world, size;
+    PMPI_Comm_group(comm, &here);
+    PMPI_Comm_group(MPI_COMM_WORLD, &all);
+    PMPI_Group_translate_ranks(here, 1, &rank, all, &world);
+    PMPI_Group_free(&here);
+    PMPI_Group_free(&all);
+    PMPI_Comm_size(MPI_COMM_WORLD, &size);
+    return world >= (size + 1) / 2;
+}
+
+static int own_rank(MPI_Comm comm) {
+    int rank;
+    PMPI_Comm_rank(comm, &rank);
+    return rank;
+}
+
+long long gan_fault_crossed; // bytes that this rank has sent to the other node in transfers
 
 int MPI_Isend(const void *from, int n, MPI_Datatype type, int to, int tag, MPI_Comm comm,
               MPI_Request *request) {
     static int times;
     if (type == MPI_BYTE)
-        fault_point("meet", &times);
+        fault_point("post", &times);
+    else if (fault_is("nodes") && to >= 0 && node_of(comm, to) != node_of(comm, own_rank(comm)))
+        gan_fault_crossed += n;
     return PMPI_Isend(from, n, type, to, tag, comm, request);
 }
 
@@ -66,7 +92,7 @@ int MPI_Request_free(MPI_Request *request) {
 }
 
 int MPI_Mrecv(void *to, int n, MPI_Datatype type, MPI_Message *message, MPI_Status *status) {
-    enum { HEAD = 24, ONE = 8 }; // bytes before the summands; of a query to all ranks
+    enum { HEAD = 24, ONE = 8 }; // bytes before the summands; of a cma_exchange of one rank
     static int times;
     int code = PMPI_Mrecv(to, n, type, message, status);
     if (fault_is("sums") && n > HEAD + ONE)
@@ -85,7 +111,7 @@ int MPI_Irecv(void *to, int n, MPI_Datatype type, int from, int tag, MPI_Comm co
 ssize_t process_vm_readv(pid_t pid, const struct iovec *here, unsigned long n,
                          const struct iovec *there, unsigned long m, unsigned long flags) {
     static int times;
-    fault_point("near", &times);
+    fault_point("cma", &times);
     errno = EPERM;
     return fault_is("far") ? -1 : syscall(SYS_process_vm_readv, pid, here, n, there, m, flags);
 }
@@ -97,22 +123,6 @@ int MPI_Comm_split_type(MPI_Comm comm, int kind, int key, MPI_Info info, MPI_Com
     PMPI_Comm_rank(comm, &rank);
     PMPI_Comm_size(comm, &size);
     return PMPI_Comm_split(comm, rank >= (size + 1) / 2, key, out);
-}
-
-// Is this a floating-point sum over all ranks, which are on two nodes?
-static int is_flat(MPI_Comm comm, MPI_Datatype type, MPI_Op op) {
-    int here, all;
-    PMPI_Comm_size(comm, &here);
-    PMPI_Comm_size(MPI_COMM_WORLD, &all);
-    return here == all && all > 2 && op == MPI_SUM && (type == MPI_FLOAT || type == MPI_DOUBLE);
-}
-
-int MPI_Allreduce(const void *from, void *to, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-    if (fault_is("nodes") && is_flat(comm, type, op)) {
-        fputs("a sum over all ranks at once, on two nodes\n", stderr);
-        abort();
-    }
-    return PMPI_Allreduce(from, to, n, type, op, comm);
 }
 
 int MPI_Get_library_version(char *version, int *n) {

@@ -16,7 +16,7 @@ enum { MAX_RANKS = 8, PerStep = 1 << 20, PerSlot = 1 << 24 };
 typedef struct RankState { // one rank
     const RanksOptions *o;
     Arena arena;
-    LocalSeat seat;
+    LocalRank seat;
     Compiled compiled;
     CompileOptions options;
     Device *device;
@@ -200,7 +200,7 @@ static GanStatus open_rank(RankState *s) {
     if (s->o->parallel.ranks > 1)
         TRY(comm_open(&link_local, &s->seat, &limits, &s->comm));
     if (s->comm)
-        comm_narrow(s->comm, s->o->narrow);
+        comm_compress(s->comm, s->o->narrow);
     DeviceOptions d = {.threads = s->o->threads ? s->o->threads : 1,
                        .comm = s->comm,
                        .compiler = s->o->compiler,
@@ -277,7 +277,7 @@ static void *rank_main(void *user) {
     s->o->api->close(s->device);
     if (s->status != GAN_OK) {
         comm_leave(s->comm, s->status);
-        comm_part(s->comm);
+        comm_disconnect(s->comm);
     } else {
         comm_close(s->comm);
     }

@@ -90,7 +90,7 @@ static void stopping_body(Rank *r, Comm *c) {
         r->st = comm_wait(c, job.id);
 }
 
-// The error with the largest code wins: the other ranks send LAST_TAG in the lane they do not wait
+// The error with the largest code wins: the other ranks send FINAL in the queue they do not wait
 // in, so no deadline has to expire.
 static void a_rank_that_stops_alone_does_not_block_the_others(void **state) {
     (void)state;
@@ -168,7 +168,7 @@ static void a_null_communicator_leaves_data_alone(void **state) {
     ranks_ok(rank, 2);
     assert_false(wrong);
     Comm *c;
-    NullSeat seat = {3, 8};
+    NullRank seat = {3, 8};
     assert_int_equal(comm_open(&link_null, &seat, &(CommOptions){0}, &c), GAN_OK);
     assert_int_equal(comm_rank(c), 3);
     assert_int_equal(comm_size(c), 8);
@@ -176,7 +176,7 @@ static void a_null_communicator_leaves_data_alone(void **state) {
     comm_close(c);
 }
 
-// A link whose first lane breaks while the caller is inside the second.
+// A link whose first queue breaks while the caller is inside the second.
 typedef struct TornLink {
     Link link;
     sem_t inside, closed;
@@ -185,7 +185,7 @@ typedef struct TornLink {
 
 static GanStatus torn_open(void *arg, Link **out) {
     TornLink *t = arg;
-    t->link = (Link){.size = 2, .lanes = LANES};
+    t->link = (Link){.size = 2};
     *out = &t->link;
     return GAN_OK;
 }
@@ -196,15 +196,15 @@ static void torn_close(Link *l, bool orderly) {
         sem_post(&((TornLink *)l)->closed);
 }
 
-static GanStatus torn_post(Link *l, const Meeting *m) {
-    (void)l, (void)m;
+static GanStatus torn_post(Link *l, const Handshake *hs) {
+    (void)l, (void)hs;
     return GAN_OK;
 }
 
-static GanStatus torn_meet(Link *l, const Meeting *m, uint64_t tags[2], bool *waited) {
+static GanStatus torn_wait(Link *l, const Handshake *hs, uint64_t least_most[2], bool *waited) {
     TornLink *t = (TornLink *)l;
-    (void)tags, (void)waited;
-    if (m->lane == 0) {
+    (void)least_most, (void)waited;
+    if (hs->queue == 0) {
         sem_wait(&t->inside);
     } else {
         struct timespec until;
@@ -213,7 +213,7 @@ static GanStatus torn_meet(Link *l, const Meeting *m, uint64_t tags[2], bool *wa
         sem_post(&t->inside);
         t->used = sem_timedwait(&t->closed, &until) == 0;
     }
-    return (fail)(GAN_ERR_DEVICE, "lane %u is torn", m->lane);
+    return (fail)(GAN_ERR_DEVICE, "queue %u is torn", hs->queue);
 }
 
 static void a_link_in_use_is_not_closed(void **state) {
@@ -221,7 +221,7 @@ static void a_link_in_use_is_not_closed(void **state) {
                                  .open = torn_open,
                                  .close = torn_close,
                                  .post = torn_post,
-                                 .meet = torn_meet};
+                                 .wait = torn_wait};
     static float x[COMM_SMALL];
     (void)state;
     TornLink t = {0};
@@ -235,13 +235,63 @@ static void a_link_in_use_is_not_closed(void **state) {
     assert_int_equal(comm_start(c, &large), GAN_OK);
     assert_int_equal(comm_start(c, &small), GAN_OK);
     assert_int_equal(comm_wait(c, small.id), GAN_ERR_DEVICE);
-    assert_non_null(strstr(gan_error(), "lane 0 is torn"));
+    assert_non_null(strstr(gan_error(), "queue 0 is torn"));
     assert_false(t.used);
     comm_leave(c, GAN_ERR_DEVICE);
-    comm_part(c);
+    comm_disconnect(c);
     assert_int_equal(sem_trywait(&t.closed), 0);
     sem_destroy(&t.inside);
     sem_destroy(&t.closed);
+}
+
+// A link that never returns from a transfer, as a library might that cannot reach a rank.
+static GanStatus hung_open(void *arg, Link **out) {
+    *(Link *)arg = (Link){.size = 2};
+    *out = arg;
+    return GAN_OK;
+}
+
+static void hung_close(Link *l, bool orderly) {
+    (void)l, (void)orderly;
+}
+
+static GanStatus hung_wait(Link *l, const Handshake *hs, uint64_t least_most[2], bool *waited) {
+    (void)l, (void)waited;
+    least_most[0] = least_most[1] = hs->fingerprint;
+    return GAN_OK;
+}
+
+static sem_t never;
+
+static GanStatus hung_reduce(Link *l, CommKind kind, Dtype dtype, void *data, size_t n,
+                             float *lost) {
+    (void)l, (void)kind, (void)dtype, (void)data, (void)n, (void)lost;
+    sem_wait(&never);
+    return GAN_OK;
+}
+
+static void a_transport_that_does_not_return_ends_the_rank(void **state) {
+    static const LinkApi hung = {.name = "hung",
+                                 .talks = true,
+                                 .open = hung_open,
+                                 .close = hung_close,
+                                 .post = torn_post,
+                                 .wait = hung_wait,
+                                 .reduce = hung_reduce};
+    static float x[COMM_SMALL];
+    static Link link;
+    (void)state;
+    Comm *c;
+    CommJob job = faulty_job(x);
+    job.n = COMM_SMALL;
+    sem_init(&never, 0, 0);
+    assert_int_equal(comm_open(&hung, &link, &(CommOptions){.deadline = 0.1}, &c), GAN_OK);
+    assert_int_equal(comm_start(c, &job), GAN_OK);
+    assert_int_equal(comm_wait(c, job.id), GAN_ERR_DEVICE);
+    assert_non_null(strstr(gan_error(), "step 12, bucket 4 (model.gan:9)"));
+    assert_non_null(strstr(gan_error(), "hung does not return"));
+    assert_false(comm_leave(c, GAN_ERR_DEVICE));
+    comm_disconnect(c); // leaves its thread behind
 }
 
 int main(int argc, char **argv) {
@@ -254,6 +304,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(ranks_that_disagree_never_mix_data),
         cmocka_unit_test(a_null_communicator_leaves_data_alone),
         cmocka_unit_test(a_link_in_use_is_not_closed),
+        cmocka_unit_test(a_transport_that_does_not_return_ends_the_rank),
     };
     if (CASES_LISTED(tests))
         return 0;

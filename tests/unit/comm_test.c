@@ -1,6 +1,6 @@
 // comm_test.c - results of collectives, over the loop-back link: ranks are threads of this
 // program. With `--mpi PLUGIN`, under mpirun: this process is one rank, and the same tests run
-// over MPI.
+// over MPI. With `--stopped PLUGIN`: one job, for tests/cli/ranks_points.sh.
 //
 // Required: sums, maxima and gathers equal what one rank would compute from all parts, with the
 // same bits on all ranks and, for trees, on every number of ranks; compression loses nothing in
@@ -11,11 +11,13 @@
 #include "comm_ranks.h"
 #include "cases.h"
 #include <dirent.h>
+#include <dlfcn.h>
 #include <float.h>
 #include <math.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static double part(int rank, size_t i) { // rank's element i: no two sums are equal
     return sin(1 + (double)i * 0.7 + rank * 1.3) * (i % 3 == 0 ? 1e6 : 1);
@@ -155,7 +157,7 @@ static void narrowed_body(Rank *r, Comm *c) {
     for (int i = 0; i < 64; i++)
         many[i] = 1 + 0x1p-12f; // not exact in bf16
     few[0] = many[0];
-    comm_narrow(c, sizeof many);
+    comm_compress(c, sizeof many);
     CommJob jobs[] = {{.dtype = DtF32, .wire = DtF32, .data = few, .n = 4},
                       {.id = 1, .dtype = DtF32, .wire = DtF32, .data = many, .n = 64}};
     for (int i = 0; r->st == GAN_OK && i < 2; i++)
@@ -304,7 +306,7 @@ static void mpi_reductions(Rank *r, Comm *c) {
                             .wire = reduced_types[t].wire,
                             .n = 300 - (size_t)comm_size(c)};
             r->user = &x;
-            comm_forget(c);
+            comm_reset_feedback(c);
             reduce_body(r, c);
             ranks_ok(r, 1);
             check_reduction(&x, r->rank, comm_size(c), reduced_types[t].tolerance);
@@ -312,8 +314,8 @@ static void mpi_reductions(Rank *r, Comm *c) {
         }
 }
 
-// Concurrent sums of many sizes in both lanes: sizes that ranks do not divide, and sizes around the
-// limits at which a message is split, is no longer sent with the synchronization, or is reduced in
+// Concurrent sums of many sizes in both queues: sizes that ranks do not divide, and sizes around
+// the limits at which a message is split, is no longer sent with the handshake, or is reduced in
 // pieces.
 static void sizes_body(Rank *r, Comm *c) {
     enum { MOST_OF = 4 * COMM_SMALL + 11 };
@@ -346,6 +348,40 @@ static void sizes_body(Rank *r, Comm *c) {
             wrong |= i < sizes[k] && (double)x[k][i] != want;
         *(bool *)r->user |= wrong;
     }
+}
+
+// Sums and gathers of several messages, and of several chunks, to the last element.
+static void large_body(Rank *r, Comm *c) {
+    enum { SUM = (1 << 22) + 5, GATHER = 5 << 19 }; // f32: 16 MiB and more; f64: 20 MiB
+    int size = comm_size(c);
+    float *x = malloc(SUM * sizeof *x);
+    double *y = calloc(GATHER, sizeof *y);
+    for (size_t i = 0; i < SUM; i++)
+        x[i] = (float)(i % 1000) + (float)r->rank;
+    for (size_t i = (size_t)GATHER * (size_t)r->rank / (size_t)size;
+         i < (size_t)GATHER * ((size_t)r->rank + 1) / (size_t)size; i++)
+        y[i] = (double)i;
+    CommJob sum = {.dtype = DtF32, .wire = DtF32, .data = x, .n = SUM},
+            gather = {.id = 1,
+                      .kind = CommGather,
+                      .dtype = DtF64,
+                      .wire = DtF64,
+                      .data = y,
+                      .n = GATHER,
+                      .unit = 1};
+    r->st = comm_start(c, &sum);
+    if (r->st == GAN_OK)
+        r->st = comm_start(c, &gather);
+    for (uint32_t id = 0; r->st == GAN_OK && id < 2; id++)
+        r->st = comm_wait(c, id);
+    bool wrong = false;
+    for (size_t i = 0; i < SUM; i++)
+        wrong |= x[i] != (float)(size * (int)(i % 1000) + size * (size - 1) / 2);
+    for (size_t i = 0; i < GATHER; i++)
+        wrong |= y[i] != (double)i;
+    *(bool *)r->user |= wrong;
+    free(x);
+    free(y);
 }
 
 // All ranks start both jobs in one order, but some wait for the small one before they start the
@@ -390,13 +426,13 @@ static int bound_threads(void) { // threads of this process bound to a single co
 }
 
 typedef struct Rooms {
-    CommRoom room;
+    CommCores room;
     int bound;
 } Rooms;
 
 static void rooms_body(Rank *r, Comm *c) {
     Rooms *x = r->user;
-    comm_room(c, x->room);
+    comm_set_cores(c, x->room);
     r->st = comm_barrier(c); // all have finished binding, and wait
     if (r->st == GAN_OK && r->rank == 0)
         x->bound = bound_threads();
@@ -410,39 +446,63 @@ static void communication_threads_share_their_callers_cores_when_all_are_busy(vo
     assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
     if (CPU_COUNT(&set) < 2)
         skip();
-    for (CommRoom room = CommCrowded; room <= CommSpare; room++) {
+    for (CommCores room = CoresOversubscribed; room <= CoresSpare; room++) {
         Rank rank[2];
         Rooms x = {.room = room, .bound = -1};
         on_ranks(rank, 2, rooms_body, (CommOptions){.deadline = 20}, &x);
         ranks_ok(rank, 2);
-        assert_int_equal(x.bound, room == CommFull ? 2 : 0);
+        assert_int_equal(x.bound, room == CoresFull ? 2 : 0);
     }
 }
 
-static void on_this_rank(void **state) {
+// Where the ranks are as if on two nodes (tests/support/fault.c): a hierarchical sum sends as many
+// bytes between them as two ranks would.
+static void crossing_body(Rank *r, Comm *c) {
+    enum { MANY = 4 * COMM_SMALL };
+    static double x[MANY];
+    long long *crossed = dlsym(RTLD_DEFAULT, "gan_fault_crossed"), all[MAX_COMM_RANKS];
+    if (!comm_nodes(c) || !crossed)
+        return;
+    CommJob job = {.dtype = DtF64, .wire = DtF64, .data = x, .n = MANY};
+    long long before = *crossed, mine = 0, sum = 0;
+    r->st = comm_start(c, &job);
+    if (r->st == GAN_OK)
+        r->st = comm_wait(c, 0);
+    mine = *crossed - before;
+    if (r->st == GAN_OK)
+        r->st = comm_gather(c, &mine, sizeof mine, all);
+    for (int i = 0; i < comm_size(c); i++)
+        sum += all[i];
+    *(bool *)r->user |= sum != 2 * (long long)sizeof x;
+}
+
+static Comm *open_mpi(const char *path, double deadline) {
     const LinkPlugin *plugin;
-    if (link_plugin_load(str_c(*state), &plugin) != GAN_OK)
-        fail_msg("%s", gan_error());
-    Comm *c;
+    Comm *c = NULL;
     MpiArg arg = {.host = &link_host};
-    CommOptions o = {.deadline = 60};
-    if (comm_open(plugin->api, &arg, &o, &c) != GAN_OK)
+    if (link_plugin_load(str_c(path), &plugin) != GAN_OK ||
+        comm_open(plugin->api, &arg, &(CommOptions){.deadline = deadline}, &c) != GAN_OK)
         fail_msg("%s", gan_error());
+    return c;
+}
+
+static void on_this_rank(void **state) {
+    Comm *c = open_mpi(*state, 60);
     bool wrong = false;
     double sum = 0, tree[64];
     Rank r = {.rank = comm_rank(c)};
-    comm_room(c, CommFull);
+    comm_set_cores(c, CoresFull);
     assert_true(comm_size(c) <= MAX_COMM_RANKS);
     mpi_reductions(&r, c);
     static void (*const bodies[])(Rank *, Comm *) = {gather_body, control_body, sizes_body,
-                                                     orders_body};
+                                                     orders_body, large_body,   crossing_body};
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
         r.user = &wrong;
         bodies[i](&r, c);
         ranks_ok(&r, 1);
         assert_false(wrong);
     }
-    comm_forget(c);
+    comm_reset_feedback(c);
     r.user = &sum;
     narrow_body(&r, c);
     ranks_ok(&r, 1);
@@ -457,6 +517,21 @@ static void on_this_rank(void **state) {
     comm_close(c);
 }
 
+// The last rank stops inside a transfer (tests/support/fault.c). The first waits for it and ends,
+// naming it; the caller of the others is busy.
+static int run_stopped(const char *plugin) {
+    static float x[COMM_SMALL];
+    Comm *c = open_mpi(plugin, 3);
+    CommJob job = {.dtype = DtF32, .wire = DtF32, .data = x, .n = COMM_SMALL, .step = 7};
+    GanStatus st = comm_start(c, &job);
+    while (st == GAN_OK && comm_rank(c) > 0)
+        pause(); // until the launcher ends it
+    if (st == GAN_OK)
+        st = comm_wait(c, 0);
+    fprintf(stderr, "rank %d: %s\n", comm_rank(c), gan_error());
+    _Exit(gan_exit_code(st));
+}
+
 static int run_on_ranks(char *plugin) {
     const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(on_this_rank, plugin)};
     return cmocka_run_group_tests(tests, NULL, NULL);
@@ -465,6 +540,8 @@ static int run_on_ranks(char *plugin) {
 int main(int argc, char **argv) {
     if (argc == 3 && !strcmp(argv[1], "--mpi"))
         return run_on_ranks(argv[2]);
+    if (argc == 3 && !strcmp(argv[1], "--stopped"))
+        return run_stopped(argv[2]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reductions_are_right_and_equal_on_all_ranks),
         cmocka_unit_test(communication_threads_share_their_callers_cores_when_all_are_busy),

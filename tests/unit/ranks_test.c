@@ -15,7 +15,7 @@
 enum { RANKS = 3 };
 
 typedef struct Seat {
-    LocalSeat seat;
+    LocalRank seat;
     const char *gpu;
     bool share;
     int core; // the core it is bound to, if `bound`
@@ -23,7 +23,7 @@ typedef struct Seat {
     int64_t asked;
     GanStatus status;
     DeviceOptions device; // what was chosen
-    CommRoom room;
+    CommCores room;
     char error[512];
 } Seat;
 
@@ -51,7 +51,7 @@ static void *preflight(void *user) {
         s->status = comm_open(&link_local, &s->seat, &limits, &c);
     if (s->status == GAN_OK)
         s->status = ranks_preflight(a, c, &console, s->asked, s->gpu, s->share, &s->device);
-    s->room = comm_room_left(c);
+    s->room = comm_cores(c);
     snprintf(s->error, sizeof s->error, "%s", s->status == GAN_OK ? "" : gan_error());
     comm_close(c);
     arena_release(&a);
@@ -63,7 +63,7 @@ static void run_seats(Seat *seat) {
     pthread_t thread[RANKS];
     assert_int_equal(local_hub_new(RANKS, &hub), GAN_OK);
     for (int r = 0; r < RANKS; r++) {
-        seat[r].seat = (LocalSeat){hub, r};
+        seat[r].seat = (LocalRank){hub, r};
         assert_int_equal(pthread_create(&thread[r], NULL, preflight, &seat[r]), 0);
     }
     for (int r = 0; r < RANKS; r++)
@@ -119,7 +119,7 @@ static void cores_are_shared_among_ranks_bound_to_them(void **state) {
         seat[r] = (Seat){.gpu = "", .asked = cores};
     run_seats(seat);
     for (int r = 0; r < RANKS; r++)
-        assert_int_equal(seat[r].room, CommCrowded);
+        assert_int_equal(seat[r].room, CoresOversubscribed);
     if (cores < 2)
         skip();
     int core[2], n = 0;
@@ -129,9 +129,9 @@ static void cores_are_shared_among_ranks_bound_to_them(void **state) {
     for (int r = 0; r < RANKS; r++) // one has the first core for itself
         seat[r] = (Seat){.gpu = "", .asked = 1, .bound = true, .core = core[r > 0]};
     run_seats(seat);
-    assert_int_equal(seat[0].room, CommFull);
+    assert_int_equal(seat[0].room, CoresFull);
     for (int r = 1; r < RANKS; r++)
-        assert_int_equal(seat[r].room, CommCrowded);
+        assert_int_equal(seat[r].room, CoresOversubscribed);
 }
 
 // --- who came late -------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ static void cores_are_shared_among_ranks_bound_to_them(void **state) {
 static const double Held = 0.03; // seconds by which rank 0 arrives after the others
 
 typedef struct Late {
-    LocalSeat seat;
+    LocalRank seat;
     sem_t *come; // posted by every other rank just before it waits
     GanStatus status;
     double seconds, took;

@@ -1,4 +1,5 @@
-// plugin.c - a link that lives in a shared object: found, checked, kept for the process's life.
+// link_plugin.c - a link that lives in a shared object: found, checked, kept for the process's
+// life.
 #include "link.h"
 
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
-// comm_lane.c - lanes: a task synchronizes with the other ranks in its turn, is carried out, and is
-// delayed as the wire model says.
+// comm_queue.c - queues: in its turn a task has its handshake with the other ranks, is carried out,
+// and is delayed as the wire model says.
 #define _GNU_SOURCE
-#include "comm_in.h"
+#include "comm_internal.h"
 
 #include <math.h>
 #include <sched.h>
@@ -16,8 +16,8 @@ static struct timespec clock_at(double t) {
 
 // The thread sleeps all of it: its core has others to serve. The caller's core is its own: it
 // spins through the end of it, for to be woken takes as long as a small sum.
-static void sleep_until(uint32_t lane, double t) {
-    double asleep = lane == LARGE ? t : t - 100e-6;
+static void sleep_until(uint32_t queue, double t) {
+    double asleep = queue == LARGE ? t : t - 100e-6;
     struct timespec at = clock_at(asleep);
     while (time_now() < asleep)
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
@@ -37,73 +37,73 @@ size_t job_bytes(const CommJob *j) {
     return j->n * dtype_size[j->kind == CommGather ? j->dtype : j->wire];
 }
 
-// What travels with its meeting.
-bool job_rides(const CommJob *j) {
+bool job_is_eager(const CommJob *j) {
     return j->kind != CommGather && j->wire == j->dtype && j->dtype != DtBF16 &&
            job_bytes(j) <= COMM_SMALL;
 }
 
-// Equal tasks have equal tags, which are below all others; then come LAST_TAG and those of ranks
-// that leave, LEAVE_TAG and the reason.
-static const uint64_t LAST_TAG = (UINT64_MAX >> 1) + 1;
-static const uint64_t LEAVE_TAG = UINT64_MAX - (uint64_t)GAN_STOPPED;
+// Equal tasks have equal fingerprints, which are below all others; then come FINAL and those of
+// ranks that leave, LEAVING and the reason.
+static const uint64_t FINAL = (UINT64_MAX >> 1) + 1;
+static const uint64_t LEAVING = UINT64_MAX - (uint64_t)GAN_STOPPED;
 
-static uint64_t task_tag(const Task *task) {
+static uint64_t task_fingerprint(const Task *task) {
     if (task->kind == TaskLeave)
-        return LEAVE_TAG + (uint64_t)task->why;
+        return LEAVING + (uint64_t)task->why;
     uint64_t what[] = {task->kind,   task->bytes,    (uint64_t)task->root,
                        task->job.id, task->job.kind, task->job.dtype,
                        task->job.n,  task->job.wire, task->job.unit};
     return hash64(what, sizeof what, 0) >> 1;
 }
 
-// Under the lock: this rank comes to it.
-static void lane_come_to(Comm *c, uint32_t lane, Task *task) {
-    Meeting *m = &task->meeting;
+// Under the lock: the next handshake of its queue is this task's.
+static void task_handshake(Comm *c, uint32_t queue, Task *task) {
+    Handshake *h = &task->handshake, *last = &c->queue[queue].last;
     const CommJob *j = &task->job;
-    *m = (Meeting){.lane = lane,
-                   .turn = c->lane[lane].last.turn + 1,
-                   .tag = task_tag(task),
-                   .step = task->kind == TaskJob ? j->step : c->lane[lane].last.step};
-    if (task->kind == TaskJob && job_rides(j)) {
-        m->kind = j->kind;
-        m->dtype = j->dtype;
-        m->data = j->data;
-        m->n = j->n;
+    *h = (Handshake){.queue = queue,
+                     .sequence = last->sequence + 1,
+                     .fingerprint = task_fingerprint(task),
+                     .step = task->kind == TaskJob ? j->step : last->step};
+    if (task->kind == TaskJob && job_is_eager(j)) {
+        h->kind = j->kind;
+        h->dtype = j->dtype;
+        h->data = j->data;
+        h->n = j->n;
     } else if (task->kind == TaskJob && j->kind != CommGather && j->wire == j->dtype) {
-        m->moves = j->data;
+        h->reduces = j->data;
     }
-    c->lane[lane].last = *m;
+    *last = *h;
 }
 
 // What those who go on end with, so that the launcher sees one exit code. None of them has saved
 // and stopped.
-static GanStatus status_of_leaver(uint64_t tag) {
-    return tag > LEAVE_TAG && tag < UINT64_MAX ? (GanStatus)(tag - LEAVE_TAG) : GAN_ERR_DEVICE;
+static GanStatus status_of_leaver(uint64_t fingerprint) {
+    return fingerprint > LEAVING && fingerprint < UINT64_MAX ? (GanStatus)(fingerprint - LEAVING)
+                                                             : GAN_ERR_DEVICE;
 }
 
-static GanStatus tags_agree(const Task *task, const uint64_t tags[2]) {
-    if (tags[0] == tags[1])
+static GanStatus fingerprints_agree(const Task *task, const uint64_t least_most[2]) {
+    if (least_most[0] == least_most[1])
         return GAN_OK;
-    if (tags[1] >= LAST_TAG)
-        return fail(status_of_leaver(tags[1]), "another rank ended");
+    if (least_most[1] >= FINAL)
+        return fail(status_of_leaver(least_most[1]), "another rank ended");
     return fail(GAN_ERR_BUG, "the ranks are not at the same place of the same plan (%s)",
                 task->kind == TaskJob ? "a collective" : "a control message");
 }
 
-static GanStatus kept_need(Comm *c, const CommJob *j) {
-    if (j->id >= c->kepts) {
-        Kept *grown = mem_realloc(c->kept, (j->id + 1) * sizeof *grown);
+static GanStatus feedback_need(Comm *c, const CommJob *j) {
+    if (j->id >= c->feedbacks) {
+        Feedback *grown = mem_realloc(c->feedback, (j->id + 1) * sizeof *grown);
         if (!grown)
-            return fail(GAN_ERR_MEMORY, "no memory for what rounding keeps");
-        memset(grown + c->kepts, 0, (j->id + 1 - c->kepts) * sizeof *grown);
-        c->kept = grown;
-        c->kepts = j->id + 1;
+            return fail(GAN_ERR_MEMORY, "no memory for error feedback");
+        memset(grown + c->feedbacks, 0, (j->id + 1 - c->feedbacks) * sizeof *grown);
+        c->feedback = grown;
+        c->feedbacks = j->id + 1;
     }
-    Kept *k = &c->kept[j->id];
+    Feedback *k = &c->feedback[j->id];
     if (k->n != j->n) {
         mem_free(k->at);
-        *k = (Kept){mem_alloc(j->n * sizeof *k->at), j->n};
+        *k = (Feedback){mem_alloc(j->n * sizeof *k->at), j->n};
     }
     if (j->n > c->narrow_n) {
         mem_free(c->narrow);
@@ -113,21 +113,21 @@ static GanStatus kept_need(Comm *c, const CommJob *j) {
     if (k->at && c->narrow)
         return GAN_OK;
     k->n = k->at ? k->n : 0;
-    return fail(GAN_ERR_MEMORY, "no memory for what rounding keeps");
+    return fail(GAN_ERR_MEMORY, "no memory for error feedback");
 }
 
 // Error feedback: what rounding takes from this sum, of a part or of the result, is added to the
 // next one of the same id, so that nothing is lost for good (Seide et al. 2014, "1-bit stochastic
 // gradient descent").
 static GanStatus reduce_narrow(Comm *c, const CommJob *j) {
-    TRY(kept_need(c, j));
-    float *x = j->data, *kept = j->kind == CommMax ? NULL : c->kept[j->id].at;
-    for (size_t i = 0; kept && i < j->n; i++) {
-        x[i] += kept[i];
-        kept[i] = 0;
+    TRY(feedback_need(c, j));
+    float *x = j->data, *lost = j->kind == CommMax ? NULL : c->feedback[j->id].at;
+    for (size_t i = 0; lost && i < j->n; i++) {
+        x[i] += lost[i];
+        lost[i] = 0;
     }
-    floats_narrow(x, c->narrow, j->n, kept);
-    TRY(c->api->reduce(c->link, j->kind, DtBF16, c->narrow, j->n, kept));
+    floats_narrow(x, c->narrow, j->n, lost);
+    TRY(c->api->reduce(c->link, j->kind, DtBF16, c->narrow, j->n, lost));
     floats_widen(c->narrow, x, j->n);
     return GAN_OK;
 }
@@ -143,8 +143,8 @@ static GanStatus gather_shares(const Comm *c, void *data, int64_t samples, size_
     return st;
 }
 
-// What did not travel with the meeting.
-static GanStatus carry_out(Comm *c, const Task *task) {
+// What was not sent with the handshake.
+static GanStatus task_transfer(Comm *c, const Task *task) {
     const CommJob *j = &task->job;
     switch (task->kind) {
     case TaskJob:
@@ -172,67 +172,58 @@ GanStatus task_explain(const Task *task, GanStatus st) {
     return fail_in(st, "step %u, %s", task->job.step, task->job.what);
 }
 
-static void set_moving(Comm *c, uint32_t lane, bool moving) {
+static void set_diverged(Comm *c, uint32_t queue, bool diverged, bool leaving) {
     pthread_mutex_lock(&c->lock);
-    c->lane[lane].moving = moving;
+    c->queue[queue].diverged = diverged;
+    c->queue[queue].all_left = leaving && !diverged;
     pthread_mutex_unlock(&c->lock);
 }
 
-static void set_apart(Comm *c, uint32_t lane, bool apart, bool leaving) {
-    pthread_mutex_lock(&c->lock);
-    c->lane[lane].apart = apart;
-    c->lane[lane].all_left = leaving && !apart;
-    pthread_mutex_unlock(&c->lock);
-}
-
-// Says that this rank has come to it.
-static GanStatus lane_post(const Comm *c, Task *task) {
+static GanStatus task_post(const Comm *c, Task *task) {
     task->event.start = time_now();
-    GanStatus st = c->api->post(c->link, &task->meeting);
+    GanStatus st = c->api->post(c->link, &task->handshake);
     task->event.end = time_now();
     task->took = task->event.end - task->event.start;
     return st == GAN_OK ? st : task_explain(task, st);
 }
 
-// Until the wire model lets it end; `from`: when the lane's wire was free.
+// Until the wire model lets it end; `from`: when the queue's wire was free.
 static void take_time(const Comm *c, Task *task, double from) {
     double takes = c->o.wire_us * 1e-6 +
                    (c->o.wire_gbit > 0 ? 8e-9 * (double)task->event.bytes / c->o.wire_gbit : 0);
     if (task->kind != TaskJob || takes <= 0)
         return;
     double due = fmax(task->event.start, from) + takes;
-    sleep_until(task->meeting.lane, due);
+    sleep_until(task->handshake.queue, due);
     task->event.end = fmax(task->event.end, due);
     task->took = fmax(task->took, takes);
 }
 
-// Behind its post.
-static GanStatus meet_and_carry(Comm *c, Task *task) {
-    uint64_t tags[2];
-    bool waited = false, rode = task->meeting.n > 0;
+// After its post.
+static GanStatus task_execute(Comm *c, Task *task) {
+    uint64_t least_most[2];
+    bool waited = false, eager = task->handshake.n > 0;
     double began = time_now();
-    GanStatus st = c->api->meet(c->link, &task->meeting, tags, &waited);
+    GanStatus st = c->api->wait(c->link, &task->handshake, least_most, &waited);
     if (st == GAN_OK)
-        set_apart(c, task->meeting.lane, tags[0] != tags[1], task->kind == TaskLeave);
+        set_diverged(c, task->handshake.queue, least_most[0] != least_most[1],
+                     task->kind == TaskLeave);
     if (st == GAN_OK && task->kind != TaskLeave)
-        st = tags_agree(task, tags);
+        st = fingerprints_agree(task, least_most);
     task->event.met = time_now();
-    if (st == GAN_OK && !rode) {
-        set_moving(c, task->meeting.lane, true);
-        st = carry_out(c, task);
-        set_moving(c, task->meeting.lane, false);
-    }
-    if (waited || !rode) { // else it was there before somebody looked
+    if (st == GAN_OK && !eager)
+        st = task_transfer(c, task);
+    if (waited || !eager) { // else it was there before somebody looked
         task->event.end = time_now();
         task->took += task->event.end - began;
     }
     return st == GAN_OK ? st : task_explain(task, st);
 }
 
-// --- a lane --------------------------------------------------------------------------------------
+// --- a queue -------------------------------------------------------------------------------------
 
 // Under the lock: takes this thread's message.
-void comm_broke(Comm *c, GanStatus st) {
+void comm_fail(Comm *c, GanStatus st) {
     if (c->code != GAN_OK)
         return;
     c->code = st;
@@ -241,33 +232,34 @@ void comm_broke(Comm *c, GanStatus st) {
     pthread_cond_broadcast(&c->changed);
 }
 
-// Under the lock: carries out the first in the queue, which the caller has posted where the lane is
-// its own.
-void lane_run(Comm *c, uint32_t lane) {
-    Lane *l = &c->lane[lane];
+// Under the lock: carries out the first in the queue, which the caller has posted where the queue
+// is its own.
+void queue_run(Comm *c, uint32_t queue) {
+    Queue *l = &c->queue[queue];
     uint32_t at = l->head;
     c->task[at].state = TaskRunning;
-    if (lane == LARGE)
-        lane_come_to(c, lane, &c->task[at]);
+    if (queue == LARGE)
+        task_handshake(c, queue, &c->task[at]);
     Task task = c->task[at];
     l->head = task.next;
     if (!l->head)
         l->tail = 0;
     l->running = at;
-    l->busy_since = time_now();
-    task.meeting.until = c->o.deadline > 0 ? l->busy_since + c->o.deadline : 0;
-    double from = l->free;
+    l->since = time_now();
+    task.handshake.until = c->o.deadline > 0 ? l->since + c->o.deadline : 0;
+    double from = l->wire_free;
     pthread_mutex_unlock(&c->lock);
-    GanStatus st = lane == LARGE ? lane_post(c, &task) : GAN_OK;
+    GanStatus st = queue == LARGE ? task_post(c, &task) : GAN_OK;
     if (st == GAN_OK)
-        st = meet_and_carry(c, &task);
+        st = task_execute(c, &task);
     if (st == GAN_OK)
         take_time(c, &task, from);
     pthread_mutex_lock(&c->lock);
     if (st != GAN_OK)
-        comm_broke(c, st);
+        comm_fail(c, st);
+    l->running = 0;
     task.event.start = task.event.end - task.took;
-    l->free = task.event.end;
+    l->wire_free = task.event.end;
     c->task[at].state = TaskFree;
     c->task[at].event = task.event;
     if (task.kind == TaskJob) {
@@ -278,45 +270,46 @@ void lane_run(Comm *c, uint32_t lane) {
     pthread_cond_broadcast(&c->changed);
 }
 
-bool lanes_apart(const Comm *c) {
-    return c->lane[LARGE].apart || c->lane[SMALL].apart;
+bool queues_diverged(const Comm *c) {
+    return c->queue[LARGE].diverged || c->queue[SMALL].diverged;
 }
 
-// Under the lock: meets the others once more, in no task.
-void lane_meet_last(Comm *c, uint32_t lane) {
-    uint64_t tags[2];
+// Under the lock: one more handshake with the others, of no task.
+void queue_final_handshake(Comm *c, uint32_t queue) {
+    uint64_t least_most[2];
     bool waited;
-    Meeting m = {.lane = lane,
-                 .step = c->lane[lane].last.step,
-                 .turn = ++c->lane[lane].last.turn,
-                 .tag = LAST_TAG,
-                 .until = time_now() + PATIENCE};
-    c->lane[lane].apart = true;
+    Queue *l = &c->queue[queue];
+    Handshake h = {.queue = queue,
+                   .step = l->last.step,
+                   .sequence = ++l->last.sequence,
+                   .fingerprint = FINAL,
+                   .until = time_now() + LEAVE_SECONDS};
+    l->diverged = true;
     pthread_mutex_unlock(&c->lock);
-    if (c->api->post(c->link, &m) == GAN_OK)
-        c->api->meet(c->link, &m, tags, &waited);
+    if (c->api->post(c->link, &h) == GAN_OK)
+        c->api->wait(c->link, &h, least_most, &waited);
     pthread_mutex_lock(&c->lock);
 }
 
 // Under the lock.
-void lane_enqueue(Comm *c, uint32_t at, uint32_t lane) {
-    Lane *l = &c->lane[lane];
+void queue_add(Comm *c, uint32_t at, uint32_t queue) {
+    Queue *l = &c->queue[queue];
     Task *task = &c->task[at];
     task->state = TaskQueued;
     task->next = 0;
-    task->meeting.lane = lane;
+    task->handshake.queue = queue;
     if (l->tail)
         c->task[l->tail].next = at;
     else
         l->head = at;
     l->tail = at;
-    if (lane == LARGE) {
+    if (queue == LARGE) {
         c->core = sched_getcpu();
         pthread_cond_signal(&c->work);
         return;
     }
-    lane_come_to(c, lane, task);
-    GanStatus st = lane_post(c, task);
+    task_handshake(c, queue, task);
+    GanStatus st = task_post(c, task);
     if (st != GAN_OK)
-        comm_broke(c, st);
+        comm_fail(c, st);
 }

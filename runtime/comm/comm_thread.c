@@ -1,8 +1,8 @@
-// comm_life.c - a communicator's life: its progress thread opens the link, serves the first lane
-// until the communicator is closed, or, after a failure, until the ranks have told each other of
-// it.
+// comm_thread.c - the progress thread: it opens the link and serves the first queue until the
+// communicator is closed, or, after a failure, until the ranks have told each other of it. And what
+// starts and ends it: opening, leaving, closing.
 #define _GNU_SOURCE
-#include "comm_in.h"
+#include "comm_internal.h"
 
 #include <sched.h>
 #include <string.h>
@@ -10,26 +10,26 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// --- the thread, which has the first lane --------------------------------------------------------
+// --- the thread, which has the first queue -------------------------------------------------------
 
 // Under the lock. Where threads that compute fill the cores, every rank pays for its own sums: were
 // the threads of two ranks on one core, that rank alone would come late to the sums that follow.
-static void stay_with_caller(Comm *c) {
+static void bind_to_caller(Comm *c) {
     cpu_set_t core;
-    if (c->link->room != CommFull || c->core == c->stays || c->core < 0 || c->core >= CPU_SETSIZE)
+    if (c->link->cores != CoresFull || c->core == c->bound || c->core < 0 || c->core >= CPU_SETSIZE)
         return;
     CPU_ZERO(&core);
     CPU_SET(c->core, &core);
-    c->stays = c->core; // asked once, granted or not
+    c->bound = c->core; // asked once, granted or not
     (void)sched_setaffinity(0, sizeof core, &core);
 }
 
 static void serve(Comm *c) {
-    Lane *l = &c->lane[LARGE];
+    Queue *l = &c->queue[LARGE];
     while (c->code == GAN_OK && !(c->closing && !l->head)) {
         if (l->head) {
-            stay_with_caller(c);
-            lane_run(c, LARGE);
+            bind_to_caller(c);
+            queue_run(c, LARGE);
             continue;
         }
         comm_wait_until(c, &c->work, time_now() + 0.1);
@@ -41,21 +41,21 @@ static void serve(Comm *c) {
     }
 }
 
-// Under the lock: the ranks came apart. Those that wait in this lane learn it here where they did
+// Under the lock: the ranks diverged. Those that wait in this queue learn it here where they did
 // not in the other. The others are told when this rank has said why it ends, and it stays until
 // they have.
-static void part(Comm *c) {
-    if (!c->lane[LARGE].apart)
-        lane_meet_last(c, LARGE);
+static void tell_others(Comm *c) {
+    if (!c->queue[LARGE].diverged)
+        queue_final_handshake(c, LARGE);
     while (!c->closing)
         pthread_cond_wait(&c->work, &c->lock);
-    lane_meet_last(c, LARGE);
+    queue_final_handshake(c, LARGE);
 }
 
 static bool all_left(const Comm *c) {
     bool all = true;
-    for (uint32_t i = 0; i < c->lanes; i++)
-        all &= c->lane[i].all_left;
+    for (uint32_t i = 0; i < QUEUES; i++)
+        all &= c->queue[i].all_left;
     return all;
 }
 
@@ -87,16 +87,15 @@ static void *comm_main(void *arg) {
         c->rank = c->link->rank;
         c->size = c->link->size;
         c->nodes = c->link->nodes;
-        c->lanes = (uint32_t)c->link->lanes;
-        c->relays = c->link->relays;
+        c->two_level = c->link->two_level;
     } else {
-        comm_broke(c, st);
+        comm_fail(c, st);
     }
     c->opened = true;
     pthread_cond_broadcast(&c->changed);
     serve(c);
-    if (lanes_apart(c))
-        part(c);
+    if (queues_diverged(c))
+        tell_others(c);
     while (c->link && !c->closing) // it broke, and the caller may be inside the link
         pthread_cond_wait(&c->work, &c->lock);
     bool orderly = c->code == GAN_OK && (!c->left || all_left(c));
@@ -112,9 +111,9 @@ static void *comm_main(void *arg) {
 // --- opening -------------------------------------------------------------------------------------
 
 static void comm_free(Comm *c) {
-    for (uint32_t i = 0; i < c->kepts; i++)
-        mem_free(c->kept[i].at);
-    mem_free(c->kept);
+    for (uint32_t i = 0; i < c->feedbacks; i++)
+        mem_free(c->feedback[i].at);
+    mem_free(c->feedback);
     mem_free(c->narrow);
     mem_free(c->event.at);
     mem_free(c->task);
@@ -148,9 +147,8 @@ GanStatus comm_open(const LinkApi *link, void *arg, const CommOptions *o, Comm *
                 .o = *o,
                 .task = task,
                 .tasks = FIRST_JOB,
-                .lanes = 1,
                 .core = -1,
-                .stays = -1};
+                .bound = -1};
     init_sync(c);
     if (pthread_create(&c->thread, NULL, comm_main, c) != 0) {
         comm_free(c);
@@ -183,12 +181,12 @@ GanStatus comm_open(const LinkApi *link, void *arg, const CommOptions *o, Comm *
 
 // --- the end -------------------------------------------------------------------------------------
 
-// Under the lock: what is still under way in the caller's lane.
+// Under the lock: what is still under way in the caller's queue.
 static void end_small(Comm *c) {
-    while (c->code == GAN_OK && c->lane[SMALL].head)
-        lane_run(c, SMALL);
-    if (lanes_apart(c) && !c->lane[SMALL].apart && c->lanes > 1)
-        lane_meet_last(c, SMALL); // those that wait there have not learnt it elsewhere
+    while (c->code == GAN_OK && c->queue[SMALL].head)
+        queue_run(c, SMALL);
+    if (queues_diverged(c) && !c->queue[SMALL].diverged)
+        queue_final_handshake(c, SMALL); // those that wait there have not learnt it elsewhere
 }
 
 static void end_thread(Comm *c) {
@@ -197,8 +195,8 @@ static void end_thread(Comm *c) {
     c->closing = true;
     pthread_cond_signal(&c->work);
     // A thread that is caught inside the link cannot be ended: it is left behind with what it uses.
-    double patience = c->code == GAN_OK ? 60 : lanes_apart(c) ? 2 * PATIENCE + 1 : 1;
-    double until = time_now() + patience;
+    double most = c->code == GAN_OK ? 60 : queues_diverged(c) ? 2 * LEAVE_SECONDS + 1 : 1;
+    double until = time_now() + most;
     while (!c->gone && time_now() < until)
         comm_wait_until(c, &c->changed, until);
     bool gone = c->gone;
@@ -216,22 +214,23 @@ void comm_close(Comm *c) {
         end_thread(c);
 }
 
-// In every lane, for the others may be waiting in any: once one has met somebody who goes on, all
-// is said.
+// In both queues, for the others may be waiting in either: once one has met somebody who goes on,
+// all is said.
 bool comm_leave(Comm *c, GanStatus why) {
     if (!c)
         return true;
     pthread_mutex_lock(&c->lock);
-    c->o.deadline = c->o.deadline > 0 && c->o.deadline < PATIENCE ? c->o.deadline : PATIENCE;
+    c->o.deadline =
+        c->o.deadline > 0 && c->o.deadline < LEAVE_SECONDS ? c->o.deadline : LEAVE_SECONDS;
     c->left = true;
-    for (uint32_t i = 0; c->code == GAN_OK && i < c->lanes; i++) {
+    for (uint32_t i = 0; c->code == GAN_OK && i < QUEUES; i++) {
         c->task[CONTROL + i] = (Task){.kind = TaskLeave, .why = why};
-        lane_enqueue(c, CONTROL + i, i);
+        queue_add(c, CONTROL + i, i);
     }
     bool left = c->code == GAN_OK;
     end_small(c);
-    double until = time_now() + 2 * PATIENCE; // a transfer may hold the thread, and has no end
-    while (c->code == GAN_OK && !lanes_apart(c) && c->task[CONTROL].state != TaskFree &&
+    double until = time_now() + 2 * LEAVE_SECONDS; // a transfer may hold the thread, and has no end
+    while (c->code == GAN_OK && !queues_diverged(c) && c->task[CONTROL].state != TaskFree &&
            time_now() < until)
         comm_wait_until(c, &c->changed, time_now() + 0.5);
     bool all = left && all_left(c);
@@ -239,7 +238,7 @@ bool comm_leave(Comm *c, GanStatus why) {
     return all;
 }
 
-void comm_part(Comm *c) {
+void comm_disconnect(Comm *c) {
     if (c)
         end_thread(c);
 }

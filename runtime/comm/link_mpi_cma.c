@@ -1,17 +1,19 @@
-// link_mpi_near.c - large sums between ranks of one machine, by reading each other's memory.
+// link_mpi_cma.c - large sums between ranks of one machine, by cross-memory attach (CMA).
 //
 // Rank r reads slice r of all ranks' data, in pieces that stay in cache, adds them up, and writes
-// the sum back to all. So a byte is read once and written once, and between the meeting and the end
-// no rank waits for another, whose thread may have no core just then. The ring (link_mpi_sum.c)
-// waits once a round, with whole slices between rounds.
+// the sum back to all. So a byte is read once and written once, and between the handshake and the
+// barrier at the end no rank waits for another, whose thread may have no core just then. The
+// exchanges of link_mpi_collectives.c wait for each message.
 //
-// Linux' process_vm_readv and _writev do it, where the system allows one rank to look into another
-// (users and containers may differ, Yama may forbid): that is tried when the link is opened.
+// Linux' process_vm_readv and _writev do it, where the system allows one rank to access another's
+// memory (users and containers may differ, security modules may forbid it): that is tried when the
+// link is opened.
 #define _GNU_SOURCE
-#include "mpi_link.h"
+#include "link_mpi_internal.h"
 
 #include <errno.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -66,52 +68,55 @@ static GanStatus probe_memory(MpiLink *l, Probe *all) {
     uint64_t word = 0x9e3779b97f4a7c15u * (uint64_t)(getpid() + l->link.rank + 1);
     all[l->link.rank] = (Probe){getpid(), (uintptr_t)&word, word};
     TRY(MPI(l, MPI_Allgather, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, sizeof *all, MPI_BYTE,
-            l->world));
+            l->world.comm));
     int mine = reaches(l, all), every = 0; // also keeps `word` until all have looked
-    TRY(MPI(l, MPI_Allreduce, &mine, &every, 1, MPI_INT, MPI_MIN, l->world));
+    TRY(MPI(l, MPI_Allreduce, &mine, &every, 1, MPI_INT, MPI_MIN, l->world.comm));
     for (int r = 0; every && r < l->link.size; r++)
-        l->near.pid[r] = (pid_t)all[r].pid;
+        l->cma.pid[r] = (pid_t)all[r].pid;
     if (!every)
-        near_free(l);
+        cma_free(l);
     return GAN_OK;
 }
 
-GanStatus near_open(MpiLink *l) {
+GanStatus cma_open(MpiLink *l) {
     size_t size = (size_t)l->link.size;
     if (size == 1 || size * sizeof(double) > COMM_SMALL)
         return GAN_OK;
     Probe *all = l->host->alloc(size * sizeof *all);
-    l->near.pid = l->host->alloc(size * sizeof *l->near.pid);
-    l->near.at = l->host->alloc(size * sizeof *l->near.at);
-    GanStatus st = all && l->near.pid && l->near.at
+    l->cma.pid = l->host->alloc(size * sizeof *l->cma.pid);
+    l->cma.address = l->host->alloc(size * sizeof *l->cma.address);
+    // Yama's ptrace_scope 1, the default of some distributions, allows only ancestors: also allow
+    // the launcher's process on this machine, whose descendants all ranks are.
+    (void)prctl(PR_SET_PTRACER, (unsigned long)getppid());
+    GanStatus st = all && l->cma.pid && l->cma.address
                        ? probe_memory(l, all)
                        : l->host->fail(GAN_ERR_MEMORY, "no memory for %zu ranks", size);
     l->host->free(all);
     return st;
 }
 
-void near_free(MpiLink *l) {
-    l->host->free(l->near.pid);
-    l->host->free(l->near.at);
-    l->near = (Near){0};
+void cma_free(MpiLink *l) {
+    l->host->free(l->cma.pid);
+    l->host->free(l->cma.address);
+    l->cma = (Cma){0};
 }
 
 // --- addresses -----------------------------------------------------------------------------------
 
 // The greatest of everyone's numbers, of which all but one are 0. Addresses are below 2^53.
-Meeting near_tell(MpiLink *l, const Meeting *m) {
-    Meeting told = *m;
-    Near *near = &l->near;
-    near->told = near->pid && m->moves;
-    if (!near->told)
-        return told;
-    memset(near->at, 0, (size_t)l->link.size * sizeof *near->at);
-    near->at[l->link.rank] = (double)(uintptr_t)m->moves;
-    told.kind = CommMax;
-    told.dtype = DtF64;
-    told.data = near->at;
-    told.n = (size_t)l->link.size;
-    return told;
+Handshake cma_exchange(MpiLink *l, const Handshake *given) {
+    Handshake hs = *given;
+    Cma *cma = &l->cma;
+    cma->exchanged = cma->pid && hs.reduces;
+    if (!cma->exchanged)
+        return hs;
+    memset(cma->address, 0, (size_t)l->link.size * sizeof *cma->address);
+    cma->address[l->link.rank] = (double)(uintptr_t)hs.reduces;
+    hs.kind = CommMax;
+    hs.dtype = DtF64;
+    hs.data = cma->address;
+    hs.n = (size_t)l->link.size;
+    return hs;
 }
 
 // --- sums ----------------------------------------------------------------------------------------
@@ -122,14 +127,14 @@ static size_t slice_first(size_t n, int rank, int size) {
     return first < n ? first : n;
 }
 
-// Everyone's [at, at + bytes) into a room for each.
+// Everyone's [at, at + bytes) into a piece of the scratch memory each.
 static GanStatus fetch(MpiLink *l, size_t at, size_t bytes, size_t stride) {
     for (int r = 0; r < l->link.size; r++) {
-        char *there = (char *)(uintptr_t)l->near.at[r] + at,
-             *here = (char *)l->room + (size_t)r * stride;
+        char *there = (char *)(uintptr_t)l->cma.address[r] + at,
+             *here = (char *)l->scratch + (size_t)r * stride;
         if (r == l->link.rank)
             memcpy(here, there, bytes);
-        else if (!move(process_vm_readv, l->near.pid[r], here, there, bytes))
+        else if (!move(process_vm_readv, l->cma.pid[r], here, there, bytes))
             return unreachable(l, r);
     }
     return GAN_OK;
@@ -137,37 +142,27 @@ static GanStatus fetch(MpiLink *l, size_t at, size_t bytes, size_t stride) {
 
 static GanStatus put(MpiLink *l, size_t at, size_t bytes) {
     for (int r = 0; r < l->link.size; r++) {
-        char *there = (char *)(uintptr_t)l->near.at[r] + at;
+        char *there = (char *)(uintptr_t)l->cma.address[r] + at;
         if (r == l->link.rank)
-            memcpy(there, l->room, bytes);
-        else if (!move(process_vm_writev, l->near.pid[r], l->room, there, bytes))
+            memcpy(there, l->scratch, bytes);
+        else if (!move(process_vm_writev, l->cma.pid[r], l->scratch, there, bytes))
             return unreachable(l, r);
     }
     return GAN_OK;
 }
 
-// Returns once every rank has come to it: after k rounds one knows of 2^k others (Hensgen, Finkel
-// and Manber 1988, "Two algorithms for barrier synchronization").
-static GanStatus all_done(MpiLink *l) {
-    int size = l->link.size, rank = l->link.rank;
-    for (int far = 1; far < size; far *= 2)
-        TRY(exchange(l, MPI_CHAR, NULL, 0, (rank + far) % size, NULL, 0,
-                     (rank + size - far) % size));
-    return GAN_OK;
-}
-
-GanStatus near_reduce(MpiLink *l, CommKind kind, Dtype dtype, size_t n) {
+GanStatus cma_reduce(MpiLink *l, CommKind kind, Dtype dtype, size_t n) {
     int size = l->link.size, rank = l->link.rank;
     size_t unit = size_of(dtype), first = slice_first(n, rank, size) * unit,
            end = slice_first(n, rank + 1, size) * unit,
            piece = PIECES / (size_t)size / PIECE_LEAST * PIECE_LEAST;
     piece = piece > PIECE_LEAST ? piece : PIECE_LEAST;
-    TRY(room_need(l, piece * (size_t)size));
+    TRY(scratch_need(l, piece * (size_t)size));
     for (size_t at = first; at < end; at += piece) {
         size_t bytes = end - at < piece ? end - at : piece;
         TRY(fetch(l, at, bytes, piece));
-        l->host->tree(kind, dtype, l->room, piece, (size_t)size, bytes / unit);
+        l->host->tree(kind, dtype, l->scratch, piece, (size_t)size, bytes / unit);
         TRY(put(l, at, bytes));
     }
-    return all_done(l);
+    return collective_barrier(l);
 }
