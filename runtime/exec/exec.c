@@ -78,19 +78,6 @@ GanStatus exec_plans(Exec *e, const Plan *step, const Plan *entries) {
     return work_alloc(e, most);
 }
 
-GanStatus exec_open(const DeviceApi *api, Device *d, Arena *perm, const Module *m, const Plan *init,
-                    const Plan *step, const Plan *entries, Exec **out) {
-    Exec *e = NULL;
-    TRY(exec_begin(api, d, perm, m, init, &e));
-    GanStatus st = exec_plans(e, step, entries);
-    if (st != GAN_OK) {
-        exec_close(e);
-        return st;
-    }
-    *out = e;
-    return GAN_OK;
-}
-
 void exec_close(Exec *e) {
     if (!e)
         return;

@@ -27,8 +27,6 @@ GanStatus exec_begin(const DeviceApi *api, Device *d, Arena *perm, const Module 
                      const Plan *init, Exec **out);
 GanStatus exec_load_step(Exec *e, const Plan *step);
 GanStatus exec_plans(Exec *e, const Plan *step, const Plan *entries);
-GanStatus exec_open(const DeviceApi *api, Device *d, Arena *perm, const Module *m, const Plan *init,
-                    const Plan *step, const Plan *entries, Exec **out);
 void exec_close(Exec *e);
 GanStatus exec_init(Exec *e, uint64_t seed); // runs `init`: every slot's first value
 // Returns when all work of the step has been given to the device, which may be at work on it still;

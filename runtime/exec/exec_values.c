@@ -33,11 +33,29 @@ static Stored slot_stored(Exec *e, uint32_t slot) {
     return (Stored){s->type, (char *)e->slots + s->offset, batch, batch * type_sample(&s->type)};
 }
 
+static GanStatus check_count(Stored v, size_t n, Str name) {
+    return n == (size_t)v.elements ? GAN_OK
+                                   : fail(GAN_ERR_INPUT, "%.*s: %zu numbers given, %lld needed",
+                                          SARG(name), n, (long long)v.elements);
+}
+
+// Bytes in logical order, of the value's own dtype.
+static GanStatus stored_put_bytes(Exec *e, Stored v, const void *bytes) {
+    size_t n = (size_t)v.elements * dtype_size[v.type.dtype];
+    LayoutWalk w;
+    walk_init(&w, &v.type, v.batch, e->api->logical);
+    if (walk_in_order(&w))
+        return e->api->put(e->device, v.at, bytes, n);
+    TRY(exec_staging(e, n));
+    layout_store(&w, (Dtype)v.type.dtype, bytes, e->staging);
+    return e->api->put(e->device, v.at, e->staging, n);
+}
+
 static GanStatus stored_put(Exec *e, Stored v, const double *x, const float *xf, size_t n,
                             Str name) {
-    if (n != (size_t)v.elements)
-        return fail(GAN_ERR_INPUT, "%.*s: %zu numbers given, %lld needed", SARG(name), n,
-                    (long long)v.elements);
+    TRY(check_count(v, n, name));
+    if (xf && v.type.dtype == DtF32)
+        return stored_put_bytes(e, v, xf);
     Dtype dtype = (Dtype)v.type.dtype;
     TRY(exec_staging(e, n * dtype_size[dtype]));
     LayoutWalk w;
@@ -106,17 +124,9 @@ GanStatus exec_slot_save(Exec *e, uint32_t slot, void *bytes) {
 }
 
 GanStatus exec_slot_load(Exec *e, uint32_t slot, const void *bytes) {
-    Stored v = slot_stored(e, slot);
-    size_t n = exec_slot_bytes(e, slot);
-    LayoutWalk w;
     TRY(finish_for(e, slot));
     slot_touched(e, slot);
-    walk_init(&w, &v.type, v.batch, e->api->logical);
-    if (walk_in_order(&w))
-        return e->api->put(e->device, v.at, bytes, n);
-    TRY(exec_staging(e, n));
-    layout_store(&w, (Dtype)v.type.dtype, bytes, e->staging);
-    return e->api->put(e->device, v.at, e->staging, n);
+    return stored_put_bytes(e, slot_stored(e, slot), bytes);
 }
 
 static char *value_at(const Exec *e, const Plan *p, uint32_t node) {

@@ -41,8 +41,8 @@ GanStatus open_run(Run *run, const DeviceOptions *o) {
     run->device = NULL;
     run->exec = NULL;
     TRY(run->api.open(o, &run->device));
-    return exec_open(&run->api, run->device, &run->arena, &c->module, &c->init, &c->step, c->entry,
-                     &run->exec);
+    TRY(exec_begin(&run->api, run->device, &run->arena, &c->module, &c->init, &run->exec));
+    return exec_plans(run->exec, &c->step, c->entry);
 }
 
 void close_run(Run *run) {

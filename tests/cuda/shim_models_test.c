@@ -66,7 +66,8 @@ static void run_model(Arena a, const char *model, const char *set, int64_t batch
     c.module = *trial_module(&a, &t);
     assert_ok(compile_plans(&a, &c.module, &o, &c));
     assert_ok(device_shim.open(&plain, &d));
-    assert_ok(exec_open(&device_shim, d, &a, &c.module, &c.init, &c.step, c.entry, &e));
+    assert_ok(exec_begin(&device_shim, d, &a, &c.module, &c.init, &e));
+    assert_ok(exec_plans(e, &c.step, c.entry));
     Counters counters = {.seed = 1, .step = 1};
     assert_ok(exec_init(e, counters.seed));
     lower_scales(e, &c.module);

@@ -66,8 +66,8 @@ void trial_open(Trial *t, Arena *a, const TrialOptions *o) {
     Module *m = &t->compiled.module;
     compile_plans(a, m, &c, &t->compiled);
     assert_ok(device_ref.open(&plain, &t->device));
-    assert_ok(exec_open(&device_ref, t->device, a, m, &t->compiled.init, &t->compiled.step,
-                        t->compiled.entry, &t->exec));
+    assert_ok(exec_begin(&device_ref, t->device, a, m, &t->compiled.init, &t->exec));
+    assert_ok(exec_plans(t->exec, &t->compiled.step, t->compiled.entry));
     assert_ok(exec_init(t->exec, t->counters.seed));
     t->loss = arena_array(a, double, m->step.update.n);
     t->slope = arena_array(a, double, m->step.update.n);

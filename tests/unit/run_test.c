@@ -370,7 +370,8 @@ static Fake *fake_exec(Fixture *p) {
         vec_push(&p->arena, &f->module.slot, s);
     }
     f->init.slot_bytes = f->step.slot_bytes = 256 * f->module.slot.n;
-    assert_ok(exec_open(&fake, NULL, &p->arena, &f->module, &f->init, &f->step, NULL, &f->exec));
+    assert_ok(exec_begin(&fake, NULL, &p->arena, &f->module, &f->init, &f->exec));
+    assert_ok(exec_plans(f->exec, &f->step, NULL));
     return f;
 }
 
