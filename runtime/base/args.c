@@ -91,6 +91,7 @@ static GanStatus set_bytes(const ArgOption *row, Str text, ArgValue *v) {
 
 static GanStatus set_value(Arena *a, const ArgOption *row, Str text, ArgValue *v) {
     size_t eq = str_find(text, '=');
+    v->text = text;
     switch (row->kind) {
     case ArgCount:
     case ArgMaybe:
@@ -113,13 +114,11 @@ static GanStatus set_value(Arena *a, const ArgOption *row, Str text, ArgValue *v
     case ArgText:
         if (!text.len)
             return fail(GAN_ERR_USAGE, "%s needs a %s", row->word, row->value);
-        v->text = text;
         return GAN_OK;
     case ArgChoice:
         if (!choice_has(row->value, text))
             return fail(GAN_ERR_USAGE, "%s needs %s, not `%.*s`", row->word, row->value,
                         SARG(text));
-        v->text = text;
         return GAN_OK;
     case ArgPair:
         if (!eq || eq + 1 >= text.len)

@@ -68,7 +68,7 @@ typedef struct ArgValue {
     bool given;
     int64_t number;    // Count, Million, Threads, Number, Bytes, Maybe
     double real;       // Real
-    Str text;          // Text, Choice
+    Str text;          // the value as given; of a Pair the last
     VEC(Setting) pair; // Pair, in the order given
 } ArgValue;
 

@@ -169,10 +169,10 @@ static GanStatus simulate_step(Bench *b, const Moments *mine) {
     if (b->o->at[OptReplay].given || comm_cores(b->comm) > CoresFull)
         link.each.core = link.each.byte = 0; // of cores that have nothing else to do
     TRY(sim_gather(b->perm, b->comm, mine, &all));
-    b->simulated_ms = sim_play(all, (uint32_t)ranks, &link).step * 1000;
+    b->simulated_ms = sim_play(*b->perm, all, (uint32_t)ranks, &link).step * 1000;
     if (b->o->at[OptWire].given)
         link.each = wire_link(how.wire_us, how.wire_gbit);
-    b->bound_ms = sim_bound(&b->session.compiled.step, mine, &link) * 1000;
+    b->bound_ms = sim_bound(*b->perm, &b->session.compiled.step, mine, &link) * 1000;
     return GAN_OK;
 }
 

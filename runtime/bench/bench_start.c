@@ -8,7 +8,6 @@
 
 enum { WARM_STARTS = 3 };
 
-typedef VEC(const char *) CommandLine;
 typedef struct Start {
     double ms;
     bool whole;
@@ -37,8 +36,10 @@ GanStatus bench_first_launch(Bench *b) {
     return exec_ready(b->session.exec); // so that what starts warm finds all of it
 }
 
+// The same step in another process: all that decides its plan and kernels is passed on.
 static void start_argv(Bench *b, Arena *a, Str cache, bool whole, CommandLine *argv) {
-    const OptionValue *threads = &b->o->at[OptThreads], *set = &b->o->at[OptSet];
+    static const OptionId passed[] = {OptThreads, OptNoGraph, OptTf32, OptSet,
+                                      OptMemory,  OptDeterm,  OptMicro};
     const char *fixed[] = {
         str_z(a, b->host->self),   "bench",
         str_z(a, b->model),        option_word(OptLaunch),
@@ -53,22 +54,7 @@ static void start_argv(Bench *b, Arena *a, Str cache, bool whole, CommandLine *a
         vec_push(a, argv, option_word(OptSteps));
         vec_push(a, argv, "1");
     }
-    if (threads->given) {
-        vec_push(a, argv, option_word(OptThreads));
-        vec_push(a, argv, str_format(a, "%lld", (long long)threads->number).ptr);
-    }
-    if (b->o->at[OptNoGraph].given)
-        vec_push(a, argv, option_word(OptNoGraph));
-    if (!option_tf32(b->o)) {
-        vec_push(a, argv, option_word(OptTf32));
-        vec_push(a, argv, "off");
-    }
-    for (uint32_t i = 0; i < set->pair.n; i++) {
-        vec_push(a, argv, option_word(OptSet));
-        vec_push(
-            a, argv,
-            str_format(a, "%.*s=%.*s", SARG(set->pair.at[i].key), SARG(set->pair.at[i].value)).ptr);
-    }
+    options_pass(a, b->o, passed, sizeof passed / sizeof *passed, argv);
     vec_push(a, argv, NULL);
 }
 

@@ -89,8 +89,6 @@ static GanStatus parse_link(OptionId id, Str text, LinkModel *out) {
 
 // --- a measured point ----------------------------------------------------------------------------
 
-typedef VEC(const char *) CommandLine;
-
 static void add(const Study *s, CommandLine *line, const char *word, Str value) {
     vec_push(s->perm, line, word);
     if (value.ptr)
@@ -102,7 +100,8 @@ static Str number(const Study *s, int64_t n) {
 }
 
 static void bench_line(const Study *s, int64_t ranks, int64_t batch, bool null, CommandLine *line) {
-    static const OptionId passed[] = {OptWire, OptOverlap, OptBucketMb, OptCache};
+    static const OptionId passed[] = {OptWire,  OptOverlap, OptBucketMb,
+                                      OptCache, OptDeterm,  OptSet};
     if (ranks > 1) {
         add(s, line, "mpirun", (Str){0});
         add(s, line, "--oversubscribe", (Str){0});
@@ -121,21 +120,7 @@ static void bench_line(const Study *s, int64_t ranks, int64_t batch, bool null, 
     add(s, line, option_word(OptPrecision), str_c(dtype_name[s->real]));
     if (null)
         add(s, line, option_word(OptComm), STR("null"));
-    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
-        if (s->o->at[passed[i]].given)
-            add(s, line, option_word(passed[i]), s->o->at[passed[i]].text);
-    const OptionValue *chunks = &s->o->at[OptDeterm];
-    if (chunks->given && chunks->number)
-        add(s, line,
-            str_format(s->perm, "%s=%lld", option_word(OptDeterm), (long long)chunks->number).ptr,
-            (Str){0});
-    else if (chunks->given)
-        add(s, line, option_word(OptDeterm), (Str){0});
-    for (uint32_t i = 0; i < s->o->at[OptSet].pair.n; i++) {
-        Setting x = s->o->at[OptSet].pair.at[i];
-        add(s, line, option_word(OptSet),
-            str_format(s->perm, "%.*s=%.*s", SARG(x.key), SARG(x.value)));
-    }
+    options_pass(s->perm, s->o, passed, sizeof passed / sizeof *passed, line);
     vec_push(s->perm, line, NULL);
 }
 
@@ -163,9 +148,25 @@ static GanStatus run_bench(Study *s, int64_t ranks, int64_t batch, bool null, co
                 (long long)ranks, code, SARG(str_sub(said, 0, 1500)));
 }
 
+// A measured point with this many ranks and samples; NULL: there is none. Weak and strong scaling
+// have that of one rank in common.
+static const ScalePoint *measured_before(const Study *s, int64_t ranks, int64_t batch) {
+    for (uint32_t i = 0; i < s->point.n; i++)
+        if (s->point.at[i].ranks == ranks && s->point.at[i].batch == batch)
+            return &s->point.at[i];
+    return NULL;
+}
+
 static GanStatus measure(Study *s, ScaleMode mode, int64_t ranks) {
     int64_t batch = batch_of(s, mode, ranks);
     const Json *root, *null = NULL;
+    const ScalePoint *same = measured_before(s, ranks, batch);
+    if (same) {
+        ScalePoint p = *same;
+        p.mode = mode;
+        vec_push(s->perm, &s->point, p);
+        return GAN_OK;
+    }
     say(&s->host->console, "%s, %lld rank%s, batch %lld", scale_mode_name[mode], (long long)ranks,
         ranks == 1 ? "" : "s", (long long)batch);
     TRY(run_bench(s, ranks, batch, false, &root));
@@ -179,6 +180,7 @@ static GanStatus measure(Study *s, ScaleMode mode, int64_t ranks) {
                     .exposed_ms = json_number(json_get(root, "comm_exposed_ms"), NAN),
                     .null_ms = json_number(json_get(null, "step_ms"), NAN),
                     .simulated_ms = json_number(json_get(root, "simulated_ms"), NAN)};
+    s->timed = (int64_t)json_number(json_get(root, "steps"), (double)s->steps);
     vec_push(s->perm, &s->point, p);
     return GAN_OK;
 }
@@ -188,7 +190,7 @@ static GanStatus measure(Study *s, ScaleMode mode, int64_t ranks) {
 // Rank 0 of `ranks` alone on this machine, by the plan made for `link`.
 static GanStatus profile(const Study *s, ScaleMode mode, int64_t ranks, LinkModel link,
                          Moments *out) {
-    NullRank seat = {0, (int)ranks};
+    NullRank first = {0, (int)ranks};
     Comm *alone = NULL;
     Session session = {0};
     Split split;
@@ -205,7 +207,7 @@ static GanStatus profile(const Study *s, ScaleMode mode, int64_t ranks, LinkMode
                          .device = s->host->device};
     so.device.threads = (int)s->threads;
     TRY(ranks_split(s->o, &split));
-    TRY(comm_open(&link_null, &seat, &(CommOptions){0}, &alone));
+    TRY(comm_open(&link_null, &first, &(CommOptions){0}, &alone));
     TRY_OUT(ranks_parallel(alone, so.compile.batch, &split, link, &so.compile.parallel));
     so.device.comm = alone;
     TRY_OUT(session_start(&session, &so, &s->host->console));
@@ -228,7 +230,7 @@ static GanStatus simulate(Study *s, ScaleMode mode, const Wanted *w) {
         }
         if (mode == ScaleStrong || !m.n)
             TRY(profile(s, mode, mode == ScaleWeak ? 2 : ranks, s->link, &m));
-        SimTimes t = sim_play(&m, 1, &(SimLink){.scaled = s->link, .ranks = ranks});
+        SimTimes t = sim_play(*s->perm, &m, 1, &(SimLink){.scaled = s->link, .ranks = ranks});
         ScalePoint p = {.mode = mode,
                         .ranks = ranks,
                         .batch = batch_of(s, mode, ranks),

@@ -1,6 +1,7 @@
 // scale_write.c - output of a study: study.csv, study.md with the table and a methods section,
 // study.svg with the plot.
 #include "scale.h"
+#include "page.h"
 
 #include <math.h>
 
@@ -76,17 +77,18 @@ static void put_methods(const Study *s, Text *t) {
     text_fmt(t,
              "\n## Methods\n\nOne step of %.*s (all updates, draws and optimizers; data resident) "
              "was timed with ganrun %s on device %s in %s, %lld thread%s a rank: the median of "
-             "%lld steps after %lld. In weak scaling every rank has %lld samples, in strong "
+             "%lld steps after %lld, or where steps differ the mean over their period. In weak "
+             "scaling every rank has %lld samples, in strong "
              "scaling all ranks together; statistics and losses are over the whole batch, so that "
              "the number of ranks does not change what is learned. `comm_ms` is the time the "
              "collectives of a step take, `exposed_ms` what the computing thread waits for them; "
              "`step_null_ms` is the same step with communication left out. Speed-ups are against "
              "one rank.",
              SARG(path_base(s->model)), GAN_VERSION, s->api->name, dtype_name[s->real],
-             (long long)s->threads, s->threads == 1 ? "" : "s", (long long)s->steps,
+             (long long)s->threads, s->threads == 1 ? "" : "s", (long long)s->timed,
              (long long)s->warmup, (long long)s->batch);
     if (s->o->at[OptWire].given)
-        text_fmt(t, " Every collective was made to last %.3g us + bytes at %.3g Gbit/s.",
+        text_fmt(t, " Every collective was made to last at least %.3g us + bytes at %.3g Gbit/s.",
                  s->seen.latency * 1e6, s->seen.bandwidth * 8e-9);
     if (s->o->at[OptSimulate].given)
         text_fmt(t,
@@ -190,8 +192,10 @@ static void put_plot(Text *t, const Study *s) {
     text_fmt(t,
              "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' font-family='sans-serif' "
              "font-size='12'>\n<rect width='100%%' height='100%%' fill='white'/>\n<text x='%d' "
-             "y='24'>%.*s on device %s; dashed: ideal; hollow: simulated</text>\n",
-             WIDTH, HEIGHT, LEFT, SARG(path_base(s->model)), s->api->name);
+             "y='24'>",
+             WIDTH, HEIGHT, LEFT);
+    page_text(t, path_base(s->model));
+    text_fmt(t, " on device %s; dashed: ideal; hollow: simulated</text>\n", s->api->name);
     put_axes(t, &a);
     for (int m = 0; m < ScaleModes; m++)
         put_curve(t, s, &a, (ScaleMode)m);

@@ -274,13 +274,11 @@ static uint32_t calls_of(const Moments *m) {
     return calls;
 }
 
-SimTimes sim_play(const Moments *m, uint32_t n, const SimLink *link) {
+SimTimes sim_play(Arena scratch, const Moments *m, uint32_t n, const SimLink *link) {
     SimTimes out = {0};
-    double steps = m->steps;
-    Player *p = mem_alloc(n * sizeof *p);
-    double *done = mem_alloc((calls_of(&m[0]) + 1) * sizeof *done), free[2] = {0}; // lanes
-    if (!p || !done)
-        bug("no memory for the time lines of %u ranks", n);
+    double steps = m->steps, free[2] = {0}; // when the link is: for large calls, for small ones
+    Player *p = arena_array(&scratch, Player, n);
+    double *done = arena_array(&scratch, double, calls_of(&m[0]));
     for (uint32_t r = 0; r < n; r++)
         p[r] = (Player){.m = &m[r]};
     for (bool more = true; more;) {
@@ -292,13 +290,13 @@ SimTimes sim_play(const Moments *m, uint32_t n, const SimLink *link) {
         }
         if (more) {
             double takes = sim_sum_seconds(link, start->bytes);
-            int lane = start->bytes <= COMM_SMALL;
-            free[lane] = fmax(free[lane], ready) + takes;
+            int small = start->bytes <= COMM_SMALL;
+            free[small] = fmax(free[small], ready) + takes;
             for (uint32_t r = 0; r < n; r++)
                 p[r].owed += core_seconds(link, start->bytes);
-            done[start->call] = free[lane];
+            done[start->call] = free[small];
             for (uint32_t r = 0; r < n && link->waits; r++)
-                play_wait(&p[r], free[lane]);
+                play_wait(&p[r], free[small]);
             out.comm += takes / (SETTLED * steps);
         }
     }
@@ -306,7 +304,5 @@ SimTimes sim_play(const Moments *m, uint32_t n, const SimLink *link) {
         out.step += (p[r].now - p[r].began) / (n * steps);
         out.exposed += p[r].exposed / (n * steps);
     }
-    mem_free(p);
-    mem_free(done);
     return out;
 }

@@ -58,13 +58,13 @@ double sim_sum_seconds(const SimLink *link, size_t bytes); // of one sum; 0 on o
 // has come to it; a large one takes its `each.core` from what is computed, or waited, next. One
 // line stands for ranks that are all alike. The times are of a step among its like, which finds its
 // predecessor's tail under way; means over the steps of a round and the ranks.
-SimTimes sim_play(const Moments *m, uint32_t n, const SimLink *link);
+SimTimes sim_play(Arena scratch, const Moments *m, uint32_t n, const SimLink *link);
 
 // sim_bound.c: what no order of this work could hide in a step at whose end all of it is done: the
 // least it waits on such a link, if each value travelled by itself as soon as it is there, the most
 // wanted first, while whatever does not depend on it is computed. A bound from below: for every
 // launch, the launches and the values it depends on, of each the earliest moment it can begin, take
 // one core and one wire. A mean over the steps of a round.
-double sim_bound(const Plan *p, const Moments *m, const SimLink *link);
+double sim_bound(Arena scratch, const Plan *p, const Moments *m, const SimLink *link);
 
 #endif

@@ -190,13 +190,9 @@ static double bound_of(Arena scratch, const Plan *p, const Moments *m, uint32_t 
     return fmax(set_done(&b, all) - sum, 0);
 }
 
-double sim_bound(const Plan *p, const Moments *m, const SimLink *link) {
-    Arena scratch;
+double sim_bound(Arena scratch, const Plan *p, const Moments *m, const SimLink *link) {
     double sum = 0;
-    if (arena_init(&scratch, 0) != GAN_OK)
-        bug("%s", gan_error());
     for (uint32_t step = 0; step < m->steps; step++)
         sum += bound_of(scratch, p, m, step, link);
-    arena_release(&scratch);
     return sum / m->steps;
 }

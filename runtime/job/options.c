@@ -47,6 +47,27 @@ Str option_text(const Options *o, OptionId id, Str otherwise) {
     return o->at[id].given ? o->at[id].text : otherwise;
 }
 
+void options_pass(Arena *a, const Options *o, const OptionId *id, size_t n, CommandLine *line) {
+    for (size_t i = 0; i < n; i++) {
+        const OptionValue *v = &o->at[id[i]];
+        const ArgOption *row = &options[id[i]];
+        for (uint32_t k = 0; k < v->pair.n; k++) {
+            Setting s = v->pair.at[k];
+            vec_push(a, line, row->word);
+            vec_push(a, line, str_format(a, "%.*s=%.*s", SARG(s.key), SARG(s.value)).ptr);
+        }
+        if (!v->given || row->kind == ArgPair)
+            continue;
+        if (row->kind == ArgMaybe && v->text.len) {
+            vec_push(a, line, str_format(a, "%s=%.*s", row->word, SARG(v->text)).ptr);
+            continue;
+        }
+        vec_push(a, line, row->word);
+        if (args_takes_value(row->kind))
+            vec_push(a, line, str_z(a, v->text));
+    }
+}
+
 GanStatus options_parse(Arena *perm, int argc, char **argv, Options *out) {
     *out = (Options){0};
     uint32_t command = 0;

@@ -34,4 +34,9 @@ int64_t option_number(const Options *o, OptionId id, int64_t otherwise);
 Str option_text(const Options *o, OptionId id, Str otherwise);
 const char *option_word(OptionId id); // "--batch"
 
+typedef VEC(const char *) CommandLine; // words for process_run, which NULL ends
+// Appends those of the options `id` [n] that are given, as they are given, for another process of
+// this program. Words are in `a`, or the options' own.
+void options_pass(Arena *a, const Options *o, const OptionId *id, size_t n, CommandLine *line);
+
 #endif

@@ -132,7 +132,11 @@ grep -q '"step 2"' traced/trace.rank1.json || fail "the trace lacks step 2"
 ! grep -q '"step 4"' traced/trace.json || fail "the trace has a step that was not asked for"
 
 # `ganrun scale`: measured points, simulated points on more ranks, table, plot and text.
-expect 0 scale tiny.gan --ranks 1,2 --mode weak,strong --batch 8 --steps 3 --warmup 1 --simulate 4..16 --out study
+cp tiny.gan 'a&b.gan'
+expect 0 scale 'a&b.gan' --ranks 1,2 --mode weak,strong --batch 8 --steps 3 --warmup 1 --simulate 4..16 --out study
+[ "$(grep -c ' 1 rank, batch 8' err)" = 1 ] || fail "one rank, which weak and strong scaling have in common, is measured twice"
+[ "$(sed -n 's/^weak,1,//p' study/study.csv)" = "$(sed -n 's/^strong,1,//p' study/study.csv)" ] || fail "one rank has two results"
+grep -q 'a&amp;b.gan' study/study.svg || fail "the plot's title is not escaped"
 [ "$(grep -c ',measured,' study/study.csv)" = 4 ] || fail "the study has not four measured points"
 [ "$(grep -c '^weak,.*,simulated,' study/study.csv)" = 3 ] || fail "the study has not three weak simulated points"
 says 'strong, 16 ranks: the batch of 8 has no sample for each'

@@ -9,6 +9,8 @@
 #include "cases.h"
 #include <math.h>
 
+static Arena scratch; // of all cases
+
 static Moment compute(double seconds) {
     return (Moment){.kind = RegionLoop, .seconds = seconds};
 }
@@ -29,7 +31,7 @@ static SimTimes play(const Moment *m, uint32_t n, int64_t ranks, bool wire) {
     SimLink link = {.each = wire ? model : (LinkModel){0},
                     .scaled = wire ? (LinkModel){0} : model,
                     .ranks = ranks};
-    SimTimes t = sim_play(&all, 1, &link);
+    SimTimes t = sim_play(scratch, &all, 1, &link);
     return (SimTimes){t.step * 1000, t.comm * 1000, t.exposed * 1000};
 }
 #define PLAY(m, ranks, wire) play(m, sizeof(m) / sizeof *(m), ranks, wire)
@@ -82,7 +84,7 @@ static void ranks_wait_for_the_slowest(void **state) {
     const Moment slow[] = {compute(0.016), start(0, 1000), compute(0.001), wait_for(0)};
     const Moments m[] = {{.at = (Moment *)(uintptr_t)fast, .n = 4, .steps = 1},
                          {.at = (Moment *)(uintptr_t)slow, .n = 4, .steps = 1}};
-    SimTimes t = sim_play(m, 2, &(SimLink){.each = model_of(0.001, 1e6), .ranks = 2});
+    SimTimes t = sim_play(scratch, m, 2, &(SimLink){.each = model_of(0.001, 1e6), .ranks = 2});
     near(t.step, 0.018);                  // 16, and 2 for the sum
     near(t.exposed, (0.007 + 0.001) / 2); // each has 1 ms of work meanwhile
 }
@@ -101,11 +103,14 @@ static void large_reductions_slow_the_computing_thread(void **state) {
         double step;
     } lines[] = {{beside, 0.013}, {waited, 0.015}, {small, 0.010}};
     for (int i = 0; i < 3; i++)
-        near(sim_play(&(Moments){.at = (Moment *)(uintptr_t)lines[i].m, .n = 3, .steps = 1}, 1,
+        near(sim_play(scratch,
+                      &(Moments){.at = (Moment *)(uintptr_t)lines[i].m, .n = 3, .steps = 1}, 1,
                       &link)
                  .step,
              lines[i].step);
-    near(sim_play(&(Moments){.at = (Moment *)(uintptr_t)small, .n = 1, .steps = 1}, 1, &link).comm,
+    near(sim_play(scratch, &(Moments){.at = (Moment *)(uintptr_t)small, .n = 1, .steps = 1}, 1,
+                  &link)
+             .comm,
          0.001 + SMALL / 1e8);
 }
 
@@ -124,7 +129,7 @@ static void different_steps_are_simulated_in_sequence(void **state) {
     for (int i = 1; i < 4; i++)
         m[i].step = 1;
     Moments two = {.at = m, .n = 4, .steps = 2};
-    SimTimes t = sim_play(&two, 1, &(SimLink){.each = model_of(0.001, 1e6), .ranks = 2});
+    SimTimes t = sim_play(scratch, &two, 1, &(SimLink){.each = model_of(0.001, 1e6), .ranks = 2});
     near(t.step, (0.010 + 0.030 + 0.009) / 2);
     near(t.exposed, 0.009 / 2);
     near(t.comm, 0.009 / 2);
@@ -155,9 +160,41 @@ static void without_overlap_all_is_waited_for(void **state) {
     const Moment m[] = {compute(0.010), start(0, 2000), compute(0.005), wait_for(0)};
     Moments all = {.at = (Moment *)(uintptr_t)m, .n = 4, .steps = 1};
     SimLink link = {.each = {0.001, 1e6, .small = 0.001}, .ranks = 2, .waits = true};
-    SimTimes t = sim_play(&all, 1, &link);
+    SimTimes t = sim_play(scratch, &all, 1, &link);
     near(t.step, 0.018);
     near(t.exposed, 0.003);
+}
+
+// --- other processes -----------------------------------------------------------------------------
+
+static void options_are_passed_on_as_given(void **state) {
+    (void)state;
+    char *given[] = {"bench",          "m.gan",  "--memory",  "1.5GiB", "--deterministic=8",
+                     "--micro",        "2",      "-s",        "a=1",    "-s",
+                     "b=x y",          "--json", "--threads", "2",      "--tf32=off",
+                     "--deterministic"};
+    for (int n = 2; n <= 16; n++) { // also with fewer words; the last makes an option of no value
+        Options one, two;
+        OptionId all[OptCount];
+        CommandLine line = {0};
+        if (options_parse(&scratch, n, given, &one) != GAN_OK)
+            continue; // a value is missing
+        for (int i = 0; i < OptCount; i++)
+            all[i] = (OptionId)i;
+        vec_push(&scratch, &line, "bench");
+        vec_push(&scratch, &line, "m.gan");
+        options_pass(&scratch, &one, all, OptCount, &line);
+        assert_int_equal(options_parse(&scratch, (int)line.n, (char **)(uintptr_t)line.at, &two),
+                         GAN_OK);
+        for (int i = 0; i < OptCount; i++) {
+            const OptionValue *a = &one.at[i], *b = &two.at[i];
+            assert_true(a->given == b->given && a->number == b->number && a->real == b->real &&
+                        str_eq(a->text, b->text) && a->pair.n == b->pair.n);
+            for (uint32_t k = 0; k < a->pair.n; k++)
+                assert_true(str_eq(a->pair.at[k].key, b->pair.at[k].key) &&
+                            str_eq(a->pair.at[k].value, b->pair.at[k].value));
+        }
+    }
 }
 
 // --- the bound -----------------------------------------------------------------------------------
@@ -211,7 +248,7 @@ static void the_bound_is_what_no_order_can_hide(void **state) {
     compile_text(&a, one_weight, (Parallel){.ranks = 2}, &c);
     Moments m = moments_of(&a, &c.step, 1, 1e-9);
     SimLink link = {.each = model_of(1e-5, 32e3), .ranks = 2};
-    double bound = sim_bound(&c.step, &m, &link);
+    double bound = sim_bound(scratch, &c.step, &m, &link);
     near(floor(bound * 1e5), 225); // 18 floats: weights, a bias and a loss
     arena_release(&a);
 }
@@ -227,7 +264,8 @@ static void the_bound_is_below_every_order_of_the_calls(void **state) {
         Moments m = moments_of(&a, &c.step, seed, 1e-6);
         SimLink link = {.each = model_of(1e-6 * (1 << seed % 9), 1e5 * (1 << seed % 13)),
                         .ranks = 2};
-        double bound = sim_bound(&c.step, &m, &link), took = sim_play(&m, 1, &link).exposed;
+        double bound = sim_bound(scratch, &c.step, &m, &link),
+               took = sim_play(scratch, &m, 1, &link).exposed;
         if (!(bound >= 0 && bound <= took + 1e-12))
             fail_msg("seed %u: bound %g, played %g", seed, bound, took);
         arena_release(&a);
@@ -246,10 +284,15 @@ int main(int argc, char **argv) {
         cmocka_unit_test(different_steps_are_simulated_in_sequence),
         cmocka_unit_test(a_period_covers_all_every_intervals),
         cmocka_unit_test(without_overlap_all_is_waited_for),
+        cmocka_unit_test(options_are_passed_on_as_given),
         cmocka_unit_test(the_bound_is_what_no_order_can_hide),
         cmocka_unit_test(the_bound_is_below_every_order_of_the_calls),
     };
     if (CASES_LISTED(tests))
         return 0;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    if (arena_init(&scratch, 0) != GAN_OK)
+        return 1;
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    arena_release(&scratch);
+    return failed;
 }
