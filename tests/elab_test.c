@@ -393,6 +393,13 @@ static void a_net_that_is_used_gets_no_warning(void **state) {
         fail_msg("%s", show(messages(c)));
 }
 
+// A kernel of 31 with stride 2 between equal channels, as SEGAN has.
+static void a_long_kernel_is_not_taken_for_channels(void **state) {
+    (void)state;
+    small(HEAD "net D(x: [4]) -> [] = x |> reshape(1, 4) |> conv(1, k=31, stride=2, pad=15) |> "
+               "mean(sample)\nstep { update D minimize mean(D(x)) using opt }");
+}
+
 static Str tape_text(const Func *f) {
     static const char *const words[] = {
         [CtlBlock] = "", [CtlRepeat] = "repeat", [CtlEvery] = "every",
@@ -793,6 +800,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(input_classes_are_part_of_the_hash, set_up),
         cmocka_unit_test_setup(a_net_that_is_used_gets_no_warning, set_up),
         cmocka_unit_test_setup(a_net_of_one_branch_is_not_updated_in_the_other, set_up),
+        cmocka_unit_test_setup(a_long_kernel_is_not_taken_for_channels, set_up),
         cmocka_unit_test_setup(control_flow_splits_the_step_into_blocks, set_up),
         cmocka_unit_test_setup(a_replay_buffer_draws_each_random_number_once, set_up),
         cmocka_unit_test_setup(equal_step_counters_are_shared, set_up),

@@ -137,6 +137,8 @@ static const Row layers[] = {
     {"rnn(lstm(2), reshape(x, 8, 4), expand(0, 4))[:, :2]", -0.09341290828135715},
     {"upsample(x, 2)", 0.15097231323482152},
     {"upsample_linear(x)", 0.79000495816130323},
+    {"resize_linear(x, [2*e for e in shape(x, space)])", 0.79000495816130323}, // the same
+    {"upsample_linear(x[:1], 3)", -1.53797271860601},
     {"fir(x, 2)", 0.0931471967071543},
     {"fir(reshape(x, 2, 2, 8), 1)", 0.024231514832486922},
     {"x |> fir_up", 0.7994988674704915},
