@@ -269,6 +269,12 @@ static const struct {
      NETS "step { n = 8; r = [mean(n*D(x*k)) for k in [1, 2, 3]]\n"
           "s = [x, D(x), 7]; update D minimize r[0] + r[1] + r[2] + mean(s[0] + s[1] + s[2]) "
           "using opt; " G_STEP "}"},
+    {"a list of numbers has a mean and extremes",
+     NETS "step { r = [mean(D(k*x)) for k in [1, 2, 3]]; n = mean([1, 2, 6]) + max([1, 5, 4])\n"
+          "update D minimize n*mean(r) + max(r) - min([3, 2])*min(r) using opt; " G_STEP "}",
+     NETS "step { a, b, c = [mean(D(k*x)) for k in [1, 2, 3]]\n"
+          "update D minimize 8*((a + b + c)/3) + max(max(a, b), c) - 2*min(min(a, b), c) using "
+          "opt; " G_STEP "}"},
     {"a name of a weight is the weight",
      NETS "step { s = mean(D(x)); w = params(D)[0]; t = s + mean(D(2*x))\n"
           "update D minimize norm2(grad(t, w)) using opt; " G_STEP "}",

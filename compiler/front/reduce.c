@@ -187,6 +187,44 @@ static bool want_keep(Elab *e, Value v, bool *out) {
     return v.kind == KindAbsent || want_bool(e, v, "keep", out);
 }
 
+// --- of a list -----------------------------------------------------------------------------------
+
+static bool is_list_alone(const Value *in, uint32_t n) {
+    for (uint32_t i = 1; i < n; i++)
+        if (in[i].kind != KindAbsent)
+            return false;
+    return in[0].kind == KindList;
+}
+
+// One number for the whole batch, known when the model is compiled or not.
+static bool is_one_number(Elab *e, Value v) {
+    Val x;
+    if (!value_is_tensor(v))
+        return value_is_plain(v);
+    if (!want_tensor(e, v, &x))
+        return false;
+    const Type *t = node_type(x.g, x.id);
+    return t->rank == 0 && !t->batched;
+}
+
+// Tensors are not averaged so: in mean(D(x)) the results of a D with two heads are a mistake.
+static bool is_list_of_numbers(Elab *e, const Value *in, uint32_t n) {
+    if (!is_list_alone(in, n) || !in[0].list.n)
+        return false;
+    for (uint32_t i = 0; i < in[0].list.n; i++)
+        if (!is_one_number(e, in[0].list.at[i]))
+            return false;
+    return true;
+}
+
+// The elements of a list, combined from its first to its last.
+static Value over_list(Elab *e, List l, Op op) {
+    Value all = l.at[0];
+    for (uint32_t i = 1; i < l.n; i++)
+        all = apply_op(e, op, (Value[]){all, l.at[i]}, 2);
+    return all;
+}
+
 // --- sum and mean --------------------------------------------------------------------------------
 
 typedef struct Reduction {
@@ -252,30 +290,21 @@ static Val reduced_sum(Elab *e, const Reduction *r) {
     return drop_axes(x, r->mask, r->keep);
 }
 
-// The elements of a list, from its first to its last.
-static Value added_up(Elab *e, List l) {
-    Value all = l.n ? l.at[0] : value_num(0);
-    for (uint32_t i = 1; i < l.n; i++)
-        all = eval_arith(e, STR("+"), all, l.at[i]);
-    return all;
-}
-
 Value builtin_sum(Elab *e, const Value *in, uint32_t n) {
     Reduction r;
-    (void)n;
     if (value_is_plain(in[0]))
         return value_num(in[0].num);
-    if (in[0].kind == KindList && in[1].kind == KindAbsent && in[2].kind == KindAbsent &&
-        in[3].kind == KindAbsent)
-        return added_up(e, in[0].list);
+    if (is_list_alone(in, n))
+        return in[0].list.n ? over_list(e, in[0].list, OpAdd) : value_num(0);
     return want_reduction(e, in, &r) ? value_tensor(reduced_sum(e, &r)) : POISON;
 }
 
 Value builtin_mean(Elab *e, const Value *in, uint32_t n) {
     Reduction r;
-    (void)n;
     if (value_is_plain(in[0]))
         return value_num(in[0].num);
+    if (is_list_of_numbers(e, in, n))
+        return eval_arith(e, STR("/"), over_list(e, in[0].list, OpAdd), value_num(in[0].list.n));
     if (!want_reduction(e, in, &r))
         return POISON;
     int64_t count = reduced_count(&r);
@@ -286,12 +315,14 @@ Value builtin_mean(Elab *e, const Value *in, uint32_t n) {
 // --- extremes ------------------------------------------------------------------------------------
 
 // max over axes; min is -max(-x).
-static Value extreme(Elab *e, const Value *in, bool least) {
+static Value extreme(Elab *e, const Value *in, uint32_t n, bool least) {
     Val x;
     uint32_t mask;
     bool keep;
     if (in[1].kind != KindAbsent && !is_axes(in[1]) && in[2].kind == KindAbsent)
         return apply_op(e, least ? OpMin : OpMax, in, 2);
+    if (is_list_of_numbers(e, in, n))
+        return over_list(e, in[0].list, least ? OpMin : OpMax);
     if (value_is_plain(in[0]))
         return value_num(in[0].num);
     if (!want_tensor(e, in[0], &x) || !want_axes(e, in[1], node_type(x.g, x.id), &mask))
@@ -312,13 +343,11 @@ static Value extreme(Elab *e, const Value *in, bool least) {
 }
 
 Value builtin_max(Elab *e, const Value *in, uint32_t n) {
-    (void)n;
-    return extreme(e, in, false);
+    return extreme(e, in, n, false);
 }
 
 Value builtin_min(Elab *e, const Value *in, uint32_t n) {
-    (void)n;
-    return extreme(e, in, true);
+    return extreme(e, in, n, true);
 }
 
 Value builtin_argmax(Elab *e, const Value *in, uint32_t n) {
