@@ -200,6 +200,7 @@ GanStatus sound_write(Str path, const float *x, size_t n, uint32_t channels, siz
 
 typedef struct Order {
     uint64_t n, seed; // n > 0 samples; everything is keyed by the seed
+    bool in_order;    // each once, from the first to the last, without random crops and flips
     // How samples are drawn, if not each once per epoch. Borrowed.
     const uint64_t *member; // balanced: [n] samples, sorted by class
     const uint64_t *from;   // [classes + 1] offsets of the classes in it; none is empty
@@ -259,6 +260,7 @@ typedef struct DataOptions {
     uint32_t stream;   // its number in the model, so that streams differ
     uint64_t position; // batches already consumed: resuming is opening at another position
     uint32_t ahead;    // batches prepared in advance; 0: 3
+    bool in_order;     // as Order has it; fewer samples than a batch are repeated to fill it
     bool skip_bad;     // for sources packed on the fly
     int threads;       // the same
     void (*notice)(void *user, const char *text); // of samples left out; may be NULL

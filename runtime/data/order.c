@@ -101,9 +101,10 @@ bool order_by_weight(Arena *a, const float *weight, Order *o, uint64_t *bad) {
 }
 
 Drawn order_drawn(const Order *o, uint64_t place) {
-    return o->classes ? drawn_by_class(o, place)
-           : o->upto  ? drawn_by_weight(o, place)
-                      : drawn_evenly(o, place);
+    return o->in_order  ? (Drawn){place % o->n, 0}
+           : o->classes ? drawn_by_class(o, place)
+           : o->upto    ? drawn_by_weight(o, place)
+                        : drawn_evenly(o, place);
 }
 
 uint64_t order_draw(const Order *o, uint64_t epoch, uint64_t sample, uint64_t site) {

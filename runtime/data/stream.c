@@ -390,17 +390,19 @@ static GanStatus prepare(void *user) {
     for (uint32_t i = 0; i < s->fields; i++)
         TRY(plan_field(s, i));
     uint64_t n = s->feed[0].count;
-    if ((uint64_t)s->o.batch > n) {
+    if ((uint64_t)s->o.batch > n && !s->o.in_order) {
         return fail(GAN_ERR_INPUT, "%.*s: %.*s: a batch of %lld, and the data has %llu sample%s",
                     SARG(s->feed[0].path[0]), SARG(s->field[0].want.name), (long long)s->o.batch,
                     (unsigned long long)n, n == 1 ? "" : "s");
     }
     // Streams of one model differ; the same stream is the same whatever the model's other streams
     // are.
-    s->order = (Order){.n = n, .seed = hash64(&s->o.seed, sizeof s->o.seed, s->o.stream)};
+    s->order = (Order){.n = n,
+                       .seed = hash64(&s->o.seed, sizeof s->o.seed, s->o.stream),
+                       .in_order = s->o.in_order};
     TRY(make_slots(s));
     for (uint32_t i = 0; i < s->fields; i++)
-        if (s->field[i].want.draw != DrawEach)
+        if (s->field[i].want.draw != DrawEach && !s->o.in_order)
             TRY(open_draw(s, &s->field[i]));
     return GAN_OK;
 }
@@ -475,7 +477,7 @@ static GanStatus fill_with(DataStream *s, const Order *o, uint64_t first, float 
 
 GanStatus stream_fill(DataStream *s, uint64_t place, float *const *field, uint64_t *sample) {
     stop_thread(s); // it uses the same scratch memory; the next stream_next starts it again
-    Order even = {.n = s->order.n, .seed = s->order.seed};
+    Order even = {.n = s->order.n, .seed = s->order.seed, .in_order = s->order.in_order};
     return fill_with(s, &even, place, field, sample);
 }
 

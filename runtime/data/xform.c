@@ -171,8 +171,7 @@ static GanStatus load(const XformPlan *p, const uint8_t *record, float *out) {
 }
 
 static void crop(uint32_t c, uint32_t h, uint32_t w, const float *in, const XformStage *s,
-                 uint64_t dy, uint64_t dx, float *out) {
-    size_t y0 = (size_t)(dy % (h - s->h + 1)), x0 = (size_t)(dx % (w - s->w + 1));
+                 uint64_t y0, uint64_t x0, float *out) {
     for (uint32_t k = 0; k < c; k++)
         for (uint32_t y = 0; y < s->h; y++, out += s->w)
             memcpy(out, in + (k * (size_t)h + y0 + y) * w + x0, s->w * sizeof *out);
@@ -205,10 +204,12 @@ GanStatus xform_run(const XformPlan *p, const uint8_t *record, const Order *o, u
                                  s->h, s->w));
             }
         } else if (s->op == DataCrop && moved) {
-            crop(p->c, h, w, now, s, order_draw(o, epoch, sample, s->site),
-                 order_draw(o, epoch, sample, s->site + 1), other);
+            uint64_t dy = order_draw(o, epoch, sample, s->site) % (h - s->h + 1);
+            uint64_t dx = order_draw(o, epoch, sample, s->site + 1) % (w - s->w + 1);
+            crop(p->c, h, w, now, s, o->in_order ? (h - s->h) / 2 : dy,
+                 o->in_order ? (w - s->w) / 2 : dx, other);
         } else if (s->op == DataFlip) {
-            if (order_draw(o, epoch, sample, s->site) >> 63)
+            if (!o->in_order && order_draw(o, epoch, sample, s->site) >> 63)
                 mirror((size_t)p->c * h, w, now);
         } else if (s->op == DataScale) {
             for (size_t k = 0; k < n; k++)

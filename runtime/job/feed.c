@@ -138,6 +138,7 @@ static GanStatus open_stream(Feed *f, uint32_t i, const FeedOptions *o) {
         .seed = job_seed(o->job),
         .stream = i,
         .position = f->position[i],
+        .in_order = o->in_order,
         .skip_bad = o->job->skip_bad,
         .threads = o->job->threads,
         .notice = o->notice,

@@ -8,6 +8,7 @@ typedef struct Feed Feed;
 typedef struct FeedOptions {
     const Job *job;           // batch, seed, data, threads, skip_bad; borrowed
     const uint64_t *position; // [streams] batches consumed before, NULL: none
+    bool in_order;            // DataOptions.in_order of every stream
     void (*notice)(void *user, const char *text);
     void *user;
 } FeedOptions;

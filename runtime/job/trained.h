@@ -9,6 +9,7 @@ typedef struct Trained {
     Job job;
     bool other;      // --model: another text than the run's
     Session session; // owned; weights are those of the newest checkpoint
+    bool in_order;   // trained_feed: DataOptions.in_order of every stream
     Feed *feed;      // owned; NULL until trained_feed
     uint32_t step;   // steps trained
 } Trained;

@@ -40,6 +40,22 @@ static GanStatus set_rate(Sampling *s, const Options *o) {
                                    : fail(GAN_ERR_USAGE, "--rate is at most %d", SOUND_RATE_MOST);
 }
 
+// --all: as many as the data have, one after the other.
+static GanStatus open_data(Sampling *s, const Options *o) {
+    const Func *f = &s->run.session.compiled.module.entry.at[s->sampler.entry];
+    s->run.in_order = o->at[OptAll].given;
+    if (s->run.in_order && o->at[OptSamples].given)
+        return fail(GAN_ERR_USAGE, "--all and --count both say how many samples: remove one");
+    if (s->run.in_order && !f->data.n)
+        return fail(GAN_ERR_USAGE, "--all: sample %.*s reads no data; --count says how many",
+                    SARG(f->name));
+    if (f->data.n)
+        TRY(trained_feed(s->perm, s->host, &s->run));
+    if (s->run.in_order)
+        s->count = (size_t)feed_count(s->run.feed, f->data.at[0]);
+    return GAN_OK;
+}
+
 static GanStatus open_sampling(Sampling *s, const Options *o) {
     s->to = option_text(o, OptFile, path_join(s->perm, o->file.at[0], STR("sample.png")));
     TRY(path_writes(s->to, ".png .npy .wav", true));
@@ -55,7 +71,7 @@ static GanStatus open_sampling(Sampling *s, const Options *o) {
     s->seed = (uint64_t)option_number(o, OptSeed, (int64_t)s->run.job.seed);
     s->count = (size_t)option_number(o, OptSamples, 64);
     TRY(set_rate(s, o));
-    return m->entry.at[s->sampler.entry].data.n ? trained_feed(s->perm, s->host, &s->run) : GAN_OK;
+    return open_data(s, o);
 }
 
 static GanStatus draw(Sampling *s, size_t first, size_t n, float *out) {
