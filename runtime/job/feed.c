@@ -173,6 +173,13 @@ static void make_room(Feed *f) {
     }
 }
 
+static bool entry_reads(const Module *m, const Func *entry, uint32_t stream) {
+    for (uint32_t k = 0; k < entry->data.n; k++)
+        if (m->slot.at[entry->data.at[k]].stream == stream)
+            return true;
+    return false;
+}
+
 GanStatus feed_open(Arena *perm, const Module *m, const FeedOptions *o, Feed **out) {
     *out = NULL;
     if (m->stream.n > STREAMS_MOST)
@@ -197,7 +204,7 @@ GanStatus feed_open(Arena *perm, const Module *m, const FeedOptions *o, Feed **o
     make_room(f);
     GanStatus st = GAN_OK;
     for (uint32_t i = 0; st == GAN_OK && i < m->stream.n; i++)
-        if (stream_read(f, i))
+        if (o->only ? entry_reads(m, o->only, i) : stream_read(f, i))
             st = open_stream(f, i, o);
     if (st == GAN_OK)
         *out = f;

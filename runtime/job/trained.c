@@ -107,8 +107,11 @@ GanStatus trained_open_fed(Arena *perm, const Host *h, const Options *o, Trained
 }
 
 GanStatus trained_feed(Arena *perm, const Host *h, Trained *t) {
-    FeedOptions o = {
-        .job = &t->job, .in_order = t->in_order, .notice = notice, .user = (void *)(uintptr_t)h};
+    FeedOptions o = {.job = &t->job,
+                     .in_order = t->in_order,
+                     .only = t->only,
+                     .notice = notice,
+                     .user = (void *)(uintptr_t)h};
     return feed_open(perm, &t->session.compiled.module, &o, &t->feed);
 }
 

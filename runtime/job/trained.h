@@ -7,11 +7,12 @@
 typedef struct Trained {
     Str dir; // the run's folder
     Job job;
-    bool other;      // --model: another text than the run's
-    Session session; // owned; weights are those of the newest checkpoint
-    bool in_order;   // trained_feed: DataOptions.in_order of every stream
-    Feed *feed;      // owned; NULL until trained_feed
-    uint32_t step;   // steps trained
+    bool other;       // --model: another text than the run's
+    Session session;  // owned; weights are those of the newest checkpoint
+    bool in_order;    // trained_feed: FeedOptions.in_order,
+    const Func *only; // and FeedOptions.only
+    Feed *feed;       // owned; NULL until trained_feed
+    uint32_t step;    // steps trained
 } Trained;
 // o->file[0] is the folder; reads --model, --step, --device, --threads, --weights and --data.
 GanStatus trained_open(Arena *perm, const Host *h, const Options *o, Trained *out);

@@ -44,6 +44,7 @@ static GanStatus set_rate(Sampling *s, const Options *o) {
 static GanStatus open_data(Sampling *s, const Options *o) {
     const Func *f = &s->run.session.compiled.module.entry.at[s->sampler.entry];
     s->run.in_order = o->at[OptAll].given;
+    s->run.only = f;
     if (s->run.in_order && o->at[OptSamples].given)
         return fail(GAN_ERR_USAGE, "--all and --count both say how many samples: remove one");
     if (s->run.in_order && !f->data.n)

@@ -4,8 +4,9 @@
 cat >m.gan <<'END'
 model all "what a sample reads of its data"
 data x : image(1, 4, 4) resize(8) crop(4) flip scale(0, 255), w : float weight
+data u : float
 net D(x: [1, 4, 4]) -> [] = x |> flatten |> dense(1) |> squeeze
-step { update D minimize mean((1 + w)*D(x)) using sgd(0.1) }
+step { update D minimize mean((1 + w + u)*D(x)) using sgd(0.1) }
 sample level = mean(x, sample)
 sample left = x[0, 0, 0]
 sample noise = normal(2)
@@ -15,7 +16,7 @@ header() { printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '$1', 'fortran_
 { header '|u1' '(5, 1, 8, 8)'; for v in 10 20 30 40; do for i in $(seq 64); do printf "\\$(printf %03o $v)"; done; done
   for i in $(seq 8); do for v in 0 10 20 30 40 50 60 70; do printf "\\$(printf %03o $v)"; done; done; } >x.npy
 { header '<f4' '(5,)'; for i in 1 2 3 4 5; do printf '\000\000\200\077'; done; } >w.npy
-expect 0 train m.gan --data x=x.npy --data w=w.npy --batch 3 --steps 2 --out run --threads 1
+expect 0 train m.gan --data x=x.npy --data w=w.npy --data u=w.npy --batch 3 --steps 2 --out run --threads 1
 numbers() { tail -c +129 s.npy | od -An -v -w4 -tf4 | tr -s ' \n' ' '; }
 
 expect 0 sample run --entry level --all -o s.npy --threads 1
@@ -23,7 +24,7 @@ expect 0 sample run --entry level --all -o s.npy --threads 1
 expect 0 sample run --entry left --all -o s.npy --threads 1
 [ "$(numbers)" = ' 10 20 30 40 20 ' ] || fail "a crop from the middle, not flipped: $(numbers)"
 
-# Fewer samples than a batch, in other data.
+# Fewer samples than a batch, in other data; nothing of u, which the sample does not read.
 { header '|u1' '(1, 1, 8, 8)'; for i in $(seq 64); do printf '\007'; done; } >one.npy
 { header '<f4' '(1,)'; printf '\000\000\200\077'; } >w1.npy
 expect 0 sample run --entry level --all --data x=one.npy --data w=w1.npy -o s.npy --threads 1
