@@ -1,8 +1,10 @@
 // models_test.c - the shipped models: each has a YAML twin with the same graph; some train twenty
 // steps to recorded losses, with gradients checked by finite differences; every model in
-// docs/cookbook.md and docs/pytorch.md compiles; README.md shows dcgan.gan exactly.
+// docs/cookbook.md and docs/pytorch.md compiles, and so does every change of the cookbook's
+// baseline; README.md shows dcgan.gan exactly.
 #include "trial.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdlib.h>
@@ -161,16 +163,88 @@ static void models_train_to_recorded_losses(void **state) {
 
 // --- models in documents -------------------------------------------------------------------------
 
-// The next block between ```gan and ``` from `*at` on; empty after the last.
-static Str next_block(Str doc, size_t *at) {
-    static const char open[] = "\n```gan\n", close[] = "\n```\n";
+// The next block between ```gan, or ```gan small, and ``` from `*at` on; empty after the last.
+// *change: it is the latter.
+static Str next_block(Str doc, size_t *at, bool *change) {
+    static const char open[] = "\n```gan", close[] = "\n```\n";
     const char *from = strstr(doc.ptr + *at, open);
     const char *to = from ? strstr(from + 1, close) : NULL;
     if (!to)
         return (Str){0};
-    from += sizeof open - 1;
+    *change = str_starts(str_c(from), STR("\n```gan small\n"));
+    from = strchr(from + 1, '\n') + 1;
     *at = (size_t)(to - doc.ptr) + 1;
     return (Str){from, (size_t)(to - from) + 1};
+}
+
+// --- changes of the baseline ---
+
+typedef struct Item {
+    Str name, text; // `net G`, `step`, `opt`; whole lines
+} Item;
+typedef VEC(Item) Items;
+
+static bool begins_item(Str line) {
+    return line.len && !strchr(" }#\n", line.ptr[0]);
+}
+
+static Str name_of_item(Str line) {
+    size_t n = strcspn(line.ptr, " ({:=,\n");
+    bool of_two = line.ptr[n] == ' ' && isalpha((unsigned char)line.ptr[n + 1]);
+    return str_sub(line, 0, of_two ? n + 1 + strcspn(line.ptr + n + 1, " ({:=,\n") : n);
+}
+
+// The items of a text, each with the comments in front of it.
+static Items items_of(Arena *a, Str text) {
+    Items all = {0};
+    size_t from = 0, at = 0;
+    bool open = false;
+    while (at < text.len) {
+        Str line = str_sub(text, at, at + str_find(str_sub(text, at, text.len), '\n') + 1);
+        bool outside = !strchr(" }\n", line.ptr[0]);
+        if (open && outside) {
+            all.at[all.n - 1].text = str_sub(text, from, at);
+            from = at;
+            open = false;
+        }
+        if (begins_item(line)) {
+            vec_push(a, &all, ((Item){.name = name_of_item(line)}));
+            open = true;
+        }
+        at += line.len;
+    }
+    if (open)
+        all.at[all.n - 1].text = str_sub(text, from, text.len);
+    return all;
+}
+
+static Item *find_item(Items *all, Str name) {
+    for (uint32_t i = 0; i < all->n; i++)
+        if (str_eq(all->at[i].name, name))
+            return &all->at[i];
+    return NULL;
+}
+
+// The baseline with the items of `change` in place of its own of the same name. Others come before
+// its step; configs and data, which nets read, before its nets.
+static Str changed(Arena *a, Str baseline, Str change) {
+    Items old = items_of(a, baseline), new = items_of(a, change);
+    Text t = {.arena = a};
+    bool declared = false;
+    for (uint32_t i = 0; i < old.n; i++) {
+        bool step = str_eq(old.at[i].name, STR("step"));
+        bool declares = step || str_starts(old.at[i].name, STR("fn "));
+        for (uint32_t k = 0; (step || (declares && !declared)) && k < new.n; k++) {
+            Str name = new.at[k].name;
+            bool early = str_starts(name, STR("config ")) || str_starts(name, STR("data "));
+            if (early == !step && !find_item(&old, name))
+                text_put(&t, new.at[k].text);
+        }
+        declared = declared || declares;
+        const Item *other = find_item(&new, old.at[i].name);
+        text_put(&t, other ? other->text : old.at[i].text);
+    }
+    return text_str(&t);
 }
 
 static void models_in_documents_compile(void **state) {
@@ -179,11 +253,17 @@ static void models_in_documents_compile(void **state) {
     for (size_t d = 0; d < sizeof document / sizeof *document; d++) {
         Arena a = empty;
         Str doc = str_c(str_z(&a, trial_read(&a, ROOT_DIR "/docs", str_c(document[d])))), block;
+        Str baseline = {0};
         size_t at = 0;
         uint32_t n = 0;
-        while ((block = next_block(doc, &at)).len) {
+        bool change = false;
+        while ((block = next_block(doc, &at, &change)).len) {
             Arena scratch = a;
             const char *name = str_format(&scratch, "%s, block %u", document[d], ++n).ptr;
+            if (str_starts(block, STR("model small ")))
+                baseline = block;
+            if (change)
+                block = changed(&scratch, baseline, block);
             trial_module(&scratch, &(TrialOptions){.name = name, .text = block, .batch = 4});
         }
         assert_true(n > 0);
