@@ -32,6 +32,8 @@ typedef enum Binding {
     BindCall
 } Binding;
 
+enum { SampleAxes = 6 }; // that a sample has in the language, at most
+
 typedef VEC(uint32_t) Refs; // variables, as often as they are still to be counted
 
 typedef struct Shape {
@@ -147,7 +149,14 @@ Span3 slice_span(int64_t extent, int64_t start, int64_t end, int64_t step); // a
 
 // --- import_text.c -------------------------------------------------------------------------------
 
+// Extents, and their product, are at most so: what is computed of a few of them fits int64_t.
+static const int64_t ExtentMost = (int64_t)1 << 40;
 Shape shape_of(uint32_t rank, const int64_t *dim, int batch);
+int64_t product_of(const int64_t *x, uint32_t n); // at most INT64_MAX; -1: one is negative
+// The extent of an axis where the others are known, of so many elements; 0: there is none.
+int64_t rest_of(const int64_t *dim, uint32_t n, uint32_t axis, int64_t all);
+bool has_extents(const Shape *s);                 // from 1 to ExtentMost, as is their product
+int64_t extent_of(double x);                      // a number of the file as one, NaN too
 // The extents of a sample: those of the shape without an axis of samples of one.
 typedef struct Dims {
     uint32_t n;

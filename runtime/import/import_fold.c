@@ -17,8 +17,9 @@ typedef struct Cells { // a constant being made
 static bool make_cells(Import *m, uint32_t rank, const int64_t *dim, Cells *out) {
     *out = (Cells){.shape = shape_of(rank, dim, -1), .count = 1};
     for (uint32_t i = 0; i < rank; i++) {
-        if (dim[i] < 0 || !mem_mul(out->count, (size_t)dim[i], &out->count))
+        if (dim[i] < 0)
             return refuse(m, "a constant has an impossible shape");
+        out->count = dim[i] > FoldMost ? (size_t)FoldMost + 1 : out->count * (size_t)dim[i];
         if (out->count > FoldMost)
             return refuse(m, "a constant of more than %d elements", (int)FoldMost);
     }
@@ -59,16 +60,13 @@ void constant_of(Import *m, const OnnxTensor *t, Value *out) {
 
 static bool fold_shape(Import *m) {
     const Shape *s = &operand(m, 0)->shape;
-    int64_t from = attr_int(m, "start", 0), to = attr_int(m, "end", s->rank), n;
-    from = from < 0 ? from + s->rank : from;
-    to = to < 0 ? to + s->rank : to < s->rank ? to : s->rank;
-    n = to > from ? to - from : 0;
+    Span3 p = slice_span(s->rank, attr_int(m, "start", 0), attr_int(m, "end", s->rank), 1);
     Cells c;
-    if (from < 0 || !make_cells(m, 1, &n, &c))
-        return refuse(m, "its `start` is no axis");
-    for (int64_t i = 0; i < n; i++) {
-        c.x[i] = (double)s->dim[from + i];
-        c.n[i] = from + i == s->batch;
+    if (!make_cells(m, 1, &p.count, &c))
+        return false;
+    for (int64_t i = 0; i < p.count; i++) {
+        c.x[i] = (double)s->dim[p.from + i];
+        c.n[i] = p.from + i == s->batch;
     }
     return give_cells(m, &c, true);
 }
@@ -117,7 +115,7 @@ static bool dims_of(Import *m, uint32_t k, uint32_t *rank, int64_t *dim) {
         return refuse(m, "its shape is not known at import");
     *rank = (uint32_t)v->count;
     for (size_t i = 0; i < v->count; i++)
-        dim[i] = (int64_t)(cell_n(v, i) ? 1 : cell(v, i));
+        dim[i] = cell_n(v, i) ? 1 : extent_of(cell(v, i));
     return true;
 }
 
@@ -196,7 +194,7 @@ static bool fold_cast(Import *m) {
 
 static bool fold_reshape(Import *m) {
     const Value *v = operand(m, 0);
-    int64_t dim[ONNX_RANK], known = 1;
+    int64_t dim[ONNX_RANK];
     uint32_t rank;
     int open = -1;
     bool keeps = !attr_int(m, "allowzero", 0); // an extent of 0 is the operand's
@@ -204,13 +202,10 @@ static bool fold_reshape(Import *m) {
         return false;
     for (uint32_t i = 0; i < rank; i++) {
         dim[i] = dim[i] == 0 && keeps && i < v->shape.rank ? v->shape.dim[i] : dim[i];
-        if (dim[i] == -1)
-            open = (int)i;
-        else
-            known *= dim[i];
+        open = dim[i] == -1 ? (int)i : open;
     }
     if (open >= 0)
-        dim[open] = known > 0 ? (int64_t)v->count / known : 0;
+        dim[open] = rest_of(dim, rank, (uint32_t)open, (int64_t)v->count);
     return same_elements(m, rank, dim);
 }
 
@@ -407,7 +402,7 @@ static bool fold_tile(Import *m) {
     if (!dims_of(m, 1, &rank, times) || rank != v->shape.rank)
         return refuse(m, "its repeats are not one for each axis");
     for (uint32_t i = 0; i < rank; i++)
-        dim[i] = times[i] * v->shape.dim[i];
+        dim[i] = product_of((int64_t[]){times[i], v->shape.dim[i]}, 2);
     if (!make_cells(m, rank, dim, &c))
         return false;
     for (size_t i = 0; i < c.count; i++, next_index(&c.shape, at)) {

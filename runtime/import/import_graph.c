@@ -80,7 +80,7 @@ bool ints_of(Import *m, const char *name, int k, Ints *out) {
         if (v && v->samples && v->samples[i])
             return refuse(m, "its `%s` depends on the number of samples", name);
         // What does not fit, as the largest number in a slice, is as far as an extent may be.
-        out->at[i] = a ? a->ints.at[i] : (int64_t)fmax(-0x1p60, fmin(v->number[i], 0x1p60));
+        out->at[i] = extent_of(a ? (double)a->ints.at[i] : v->number[i]);
     }
     return true;
 }
@@ -109,6 +109,8 @@ bool real_of(Import *m, uint32_t k, double otherwise, double *out) {
 }
 
 Span3 slice_span(int64_t extent, int64_t start, int64_t end, int64_t step) {
+    if (!extent)
+        return (Span3){0, 1, 0};
     int64_t low = step < 0 ? -1 : 0, high = step < 0 ? extent - 1 : extent;
     step = step ? step : 1;
     start = start < 0 ? start + extent : start;
@@ -180,6 +182,8 @@ static bool add_input(Import *m, const OnnxInput *in, NetText *out) {
     v = v ? v : value_add(m, in->name);
     v->shape = shape_of(in->rank, in->dim, 0);
     v->shape.dim[0] = 1;
+    if (!has_extents(&v->shape))
+        return refuse(m, "input %.*s has more elements than memory holds", SARG(in->name));
     v->whole = !onnx_is_real(in->type);
     v->text = to->name;
     v->binding = BindCall;
@@ -300,22 +304,22 @@ static bool make_weights(Import *m, const bool *live) {
 
 // --- the function --------------------------------------------------------------------------------
 
-// The outputs as one node's operands, so that they are written as any others.
+// Each output as a node's operand, so that it is written as any other.
 static bool put_results(Import *m, NetText *out, Text *last) {
     OnnxNode all = {0};
     uint32_t n = m->f->output.n;
     out->output = arena_array(m->a, Str, n + 1);
     out->shape = arena_array(m->a, Shape, n + 1);
     m->node = &all;
-    for (uint32_t i = 0; i < n; i++)
-        vec_push(m->a, &all.in, m->f->output.at[i].name);
+    vec_push(m->a, &all.in, (Str){0});
     for (uint32_t i = 0; i < n; i++) {
-        const Value *v = operand(m, i);
-        if (!v || v->kind != ValueText)
+        all.in.at[0] = m->f->output.at[i].name;
+        const Value *v = operand(m, 0);
+        if (!v || v->kind != ValueText || !v->text.len)
             return refuse(m, "output %.*s does not depend on an input",
                           SARG(m->f->output.at[i].name));
         m->counted = 0;
-        text_fmt(last, "%s%.*s", i ? ", " : "", SARG(text_of(m, i, n > 1 ? BindOr : BindPipe)));
+        text_fmt(last, "%s%.*s", i ? ", " : "", SARG(text_of(m, 0, n > 1 ? BindOr : BindPipe)));
         out->shape[i] = v->shape;
         out->output[i] = n > 1 ? word_of(m, v->name, "y") : STR("output");
     }

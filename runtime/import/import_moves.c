@@ -17,8 +17,8 @@ static bool give_reshaped(Import *m, const Shape *to) {
         Str x = text_of(m, 0, BindPipe);
         return give(m, 0, *to, v->where ? BindCall : v->binding, x);
     }
-    if (d.n > 6)
-        return refuse(m, "it has %u axes besides the batch, and 6 are the most", d.n);
+    if (d.n > SampleAxes)
+        return refuse(m, "it has %u axes besides the batch, and %d are the most", d.n, SampleAxes);
     return give(m, 0, *to, BindPipe,
                 d.n == 0   ? piped(m, 0, "squeeze")
                 : d.n == 1 ? piped(m, 0, "flatten")
@@ -26,13 +26,6 @@ static bool give_reshaped(Import *m, const Shape *to) {
 }
 
 // --- other extents -------------------------------------------------------------------------------
-
-static int64_t product_of(const int64_t *x, uint32_t n) {
-    int64_t p = 1;
-    for (uint32_t i = 0; i < n; i++)
-        p *= x[i];
-    return p;
-}
 
 // How well an axis of the target suits the samples; 0: not at all. Before them are as many elements
 // as there are before the samples of the operand: `ahead` in the axes before this one, the others
@@ -56,7 +49,7 @@ static int suits(const Import *m, const Shape *to, uint32_t i, bool times, bool 
 
 static bool place_batch(Import *m, const Shape *s, const bool *times, Shape *to) {
     int64_t before = product_of(s->dim, (uint32_t)s->batch) * (s->outer ? s->outer : 1),
-            all = product_of(s->dim, s->rank), known = 1;
+            all = product_of(s->dim, s->rank);
     int open = -1, best = 0;
     bool said = false;
     for (uint32_t i = 0; i < to->rank; i++) {
@@ -71,10 +64,8 @@ static bool place_batch(Import *m, const Shape *s, const bool *times, Shape *to)
     if (best) {
         int64_t *n = &to->dim[to->batch];
         *n = times[to->batch] || *n == -1 ? *n : *n / m->samples;
-        for (uint32_t i = 0; i < to->rank; i++)
-            known *= to->dim[i] == -1 ? 1 : to->dim[i];
         if (open >= 0)
-            to->dim[open] = known > 0 ? all / known : 0;
+            to->dim[open] = rest_of(to->dim, to->rank, (uint32_t)open, all);
         to->outer = before / product_of(to->dim, (uint32_t)to->batch);
     }
     return (best && product_of(to->dim, to->rank) == all && all > 0 && to->outer > 0 &&
@@ -98,23 +89,20 @@ bool op_reshape(Import *m, const Row *row) {
     }
     to.rank = (uint32_t)v->count;
     for (uint32_t i = 0; i < to.rank; i++) {
-        to.dim[i] = (int64_t)v->number[i];
+        to.dim[i] = extent_of(v->number[i]);
         times[i] = v->samples && v->samples[i];
         if (to.dim[i] == 0 && !attr_int(m, "allowzero", 0) && i < s.rank) {
             to.dim[i] = s.dim[i];
             times[i] = (int)i == s.batch;
         }
-        if (to.dim[i] < -1 || to.dim[i] > (int64_t)1 << 40)
+        if (to.dim[i] < -1)
             return refuse(m, "its shape has an extent of %lld", (long long)to.dim[i]);
     }
     if (s.batch >= 0 ? !place_batch(m, &s, times, &to) : false)
         return false;
     for (uint32_t i = 0; s.batch < 0 && i < to.rank; i++)
-        if (to.dim[i] == -1) {
-            to.dim[i] = 1;
-            int64_t known = product_of(to.dim, to.rank);
-            to.dim[i] = known > 0 ? product_of(s.dim, s.rank) / known : 0;
-        }
+        if (to.dim[i] == -1)
+            to.dim[i] = rest_of(to.dim, to.rank, i, product_of(s.dim, s.rank));
     if (product_of(to.dim, to.rank) != product_of(s.dim, s.rank))
         return refuse(m, "its shape has another number of elements than its operand");
     return give_reshaped(m, &to);
@@ -419,7 +407,7 @@ bool op_expand(Import *m, const Row *row) {
     to.batch += s.batch >= 0 ? (int)(rank - s.rank) : 0;
     for (uint32_t i = 0; i < rank; i++) {
         int64_t a = i + s.rank < rank ? 1 : s.dim[i + s.rank - rank],
-                b = i + n < rank ? 1 : (int64_t)v->number[i + n - rank];
+                b = i + n < rank ? 1 : extent_of(v->number[i + n - rank]);
         bool times = i + n >= rank && v->samples && v->samples[i + n - rank];
         bool fixed = i == 0 && rank > 1 && m->samples > 1 && b == m->samples && a == 1;
         to.dim[i] = times || (int)i == to.batch || fixed || b == 1 || b == -1 ? a : b;
@@ -448,21 +436,29 @@ bool op_tile(Import *m, const Row *row) {
     (void)row;
     if (!ints_of(m, "repeats", 1, &times) || times.n != s.rank)
         return refuse(m, "its repeats are not one for each axis");
-    Str x = name_of(m, 0);
+    Dims one = {0}, all = {0}; // an axis of 1, and of so many, before each that is repeated
     for (uint32_t i = 0; i < s.rank; i++) {
-        if (times.at[i] == 1)
-            continue;
-        if ((int)i == s.batch || times.at[i] < 1 || times.at[i] > 64)
-            return refuse(m, "it repeats the samples, or something %lld times",
-                          (long long)times.at[i]);
-        Text t = {.arena = m->a};
-        for (int64_t k = 0; k < times.at[i]; k++)
-            text_fmt(&t, "%s%.*s", k ? ", " : "concat(", SARG(x));
-        text_fmt(&t, ", axis=axis(%d))", own_axis(&s, i));
-        x = text_str(&t);
-        to.dim[i] *= times.at[i];
+        int64_t n = times.at[i];
+        uint32_t more = (n != 1) + (own_axis(&s, i) >= 0);
+        if (n < 1 || (n > 1 && (int)i == s.batch))
+            return refuse(m, "it repeats the samples, or something %lld times", (long long)n);
+        if (one.n + more > SampleAxes)
+            return refuse(m, "it repeats along too many axes");
+        if (n > 1) {
+            one.at[one.n++] = 1;
+            all.at[all.n++] = n;
+        }
+        if (own_axis(&s, i) >= 0)
+            one.at[one.n++] = all.at[all.n++] = s.dim[i];
+        to.dim[i] = product_of((int64_t[]){n, s.dim[i]}, 2);
     }
-    return give(m, 0, to, BindCall, x);
+    Dims want = own(&to);
+    if (same_dims(&all, &want))
+        return give_reshaped(m, &to);
+    return give(m, 0, to, BindPipe,
+                piped(m, 0, "reshape(%.*s) |> expand(%.*s) |> reshape(%.*s)",
+                      SARG(dims_text(m->a, &one)), SARG(dims_text(m->a, &all)),
+                      SARG(dims_text(m->a, &want))));
 }
 
 // --- channels and space --------------------------------------------------------------------------
@@ -504,9 +500,9 @@ bool op_space_to_depth(Import *m, const Row *row) {
     if (!block_of(m, &b))
         return false;
     const Shape s = operand(m, 0)->shape;
-    int64_t c = s.dim[1], h = s.dim[2] / b, w = s.dim[3] / b;
-    Shape to = shape_of(4, (int64_t[]){1, c * b * b, h, w}, 0);
     if (s.dim[2] % b || s.dim[3] % b)
         return refuse(m, "its blocks do not divide the extents");
+    int64_t c = s.dim[1], h = s.dim[2] / b, w = s.dim[3] / b;
+    Shape to = shape_of(4, (int64_t[]){1, c * b * b, h, w}, 0);
     return give_blocks(m, &to, (int64_t[]){c, h, b, w, b}, "2, 4, 0, 1, 3");
 }

@@ -558,16 +558,16 @@ bool import_node(Import *m) {
     if (!row)
         return refuse(m, "this operation has no translation here; export the part of the net that "
                          "does without it, or write the rest by hand (docs/cookbook.md)");
-    uint32_t n = m->node->in.n;
-    while (n > row->least && !m->node->in.at[n - 1].len)
-        n--; // left out
-    if (n < row->least || n > row->most || !m->node->out.n)
+    uint32_t n = m->node->in.n, needed = row->most == Any ? n : row->least;
+    if (n < row->least || n > row->most)
         return refuse(m, "it has %u operands", n);
+    if (!m->node->out.n || !m->node->out.at[0].len)
+        return refuse(m, "its first result is left out");
     for (uint32_t k = 0; k < n; k++) {
         if (m->node->in.at[k].len && !operand(m, k))
             return refuse(m, "nothing gives its operand %.*s", SARG(m->node->in.at[k]));
         const Value *v = operand(m, k);
-        if (k < row->least && !v)
+        if (k < needed && !v)
             return refuse(m, "its operand %u is left out", k + 1);
         if (v && v->kind == ValueText && !v->text.len)
             return refuse(m, "the node that gives its operand %u comes later", k + 1);

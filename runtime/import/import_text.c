@@ -18,6 +18,33 @@ Shape shape_of(uint32_t rank, const int64_t *dim, int batch) {
     return s;
 }
 
+int64_t product_of(const int64_t *x, uint32_t n) {
+    int64_t p = 1;
+    for (uint32_t i = 0; i < n; i++) {
+        if (x[i] < 0)
+            return -1;
+        p = x[i] && p > INT64_MAX / x[i] ? INT64_MAX : p * x[i];
+    }
+    return p;
+}
+
+int64_t rest_of(const int64_t *dim, uint32_t n, uint32_t axis, int64_t all) {
+    int64_t before = product_of(dim, axis), behind = product_of(dim + axis + 1, n - axis - 1),
+            known = product_of((int64_t[]){before, behind}, 2);
+    return known > 0 ? all / known : 0;
+}
+
+bool has_extents(const Shape *s) {
+    for (uint32_t i = 0; i < s->rank; i++)
+        if (s->dim[i] < 1)
+            return false;
+    return product_of(s->dim, s->rank) <= ExtentMost;
+}
+
+int64_t extent_of(double x) {
+    return (int64_t)fmax(-(double)ExtentMost, fmin(x, (double)ExtentMost));
+}
+
 Dims own(const Shape *s) {
     Dims d = {0};
     for (uint32_t i = 0; i < s->rank; i++)
@@ -140,6 +167,8 @@ void bind_value(Import *m, Value *v) {
 bool give_as(Import *m, Value *v, Shape shape, Binding binding, Str text) {
     if (m->error.len)
         return false;
+    if (!has_extents(&shape))
+        return refuse(m, "its result has no elements, or more than memory holds");
     v->kind = ValueText;
     v->shape = shape;
     v->binding = binding;
@@ -164,14 +193,11 @@ bool give(Import *m, uint32_t k, Shape shape, Binding binding, Str text) {
 
 bool give_ints(Import *m, Shape shape, const double *x, const uint8_t *samples) {
     Value *v = result(m, 0);
-    size_t n = 1;
-    for (uint32_t i = 0; i < shape.rank; i++)
-        n *= (size_t)shape.dim[i];
     v->kind = ValueConstant;
     v->shape = shape;
     v->number = x;
     v->samples = samples;
-    v->count = n;
+    v->count = (size_t)product_of(shape.dim, shape.rank);
     v->state = true;
     return true;
 }
@@ -235,6 +261,8 @@ static void store(Import *m, Str name, const Role *r) {
                 .rank = r->rank ? r->rank : v->shape.rank,
                 .transposed = r->transposed};
     memcpy(s.dim, r->rank ? r->dim : v->shape.dim, s.rank * sizeof *s.dim);
+    if ((size_t)product_of(s.dim, s.rank) != (s.tensor ? s.tensor->count : v->count))
+        refuse(m, "its weight %.*s has other extents", SARG(v->label));
     vec_push(m->a, &m->stored, s);
 }
 
@@ -443,6 +471,8 @@ static bool aligned_dims(Import *m, const Value *v, const Shape *to, Dims *out) 
     uint32_t missing = to->rank - v->shape.rank;
     bool dropped = to->batch >= 0 && to->dim[to->batch] == 1;
     *out = (Dims){0};
+    if (v->shape.rank > to->rank)
+        return refuse(m, "an operand has more axes than its result");
     if (v->shape.batch >= 0 && v->shape.batch + (int)missing != to->batch)
         return refuse(m, "its operands have the batch on different axes");
     for (uint32_t i = 0; i < to->rank; i++) {

@@ -182,13 +182,16 @@ static bool put_dims(const ProtoField *f, OnnxTensor *t) {
     return !left.len;
 }
 
+// False: more than memory holds, an extent of 0 apart, so that no product of extents overflows.
 static bool count_elements(OnnxTensor *t, size_t *bytes) {
-    size_t count = 1;
-    for (uint32_t i = 0; i < t->rank; i++)
-        if (t->dim[i] < 0 || !mem_mul(count, (size_t)t->dim[i], &count))
+    size_t most = 1;
+    t->count = 1;
+    for (uint32_t i = 0; i < t->rank; i++) {
+        if (t->dim[i] < 0 || !mem_mul(most, t->dim[i] ? (size_t)t->dim[i] : 1, &most))
             return false;
-    t->count = count;
-    return count < (size_t)1 << 40 && mem_mul(count, element_bytes(t->type), bytes);
+        t->count *= (size_t)t->dim[i];
+    }
+    return most < (size_t)1 << 40 && mem_mul(t->count, element_bytes(t->type), bytes);
 }
 
 // The numbers of a tensor: in one of three places.
@@ -310,6 +313,8 @@ static GanStatus read_node(Reader *r, Str message, OnnxNode *out) {
         else if (f.number == 9 && read_entry(f.bytes, &key, &value) &&
                  str_eq(key, STR("pkg.torch.onnx.name_scopes")))
             out->scope = scope_of(value);
+    while (out->in.n && !out->in.at[out->in.n - 1].len)
+        out->in.n--; // left out
     return message.len ? damaged("a node") : GAN_OK;
 }
 
