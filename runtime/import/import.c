@@ -31,13 +31,13 @@ void helper(Import *m, const char *name) {
 static void take_words(Import *m, Front *f) {
     WordInfo word;
     for (uint32_t i = 0; word_info(i, &word); i++)
-        vec_push(m->a, &m->taken, word.name);
+        name_take(m, &m->taken, word.name);
     for (uint32_t i = 0; i < f->library.n; i++)
         for (uint32_t k = 0; k < f->library.at[i]->list.n; k++)
-            vec_push(m->a, &m->taken, f->library.at[i]->list.at[k]->text);
+            name_take(m, &m->taken, f->library.at[i]->list.at[k]->text);
     for (uint32_t i = 0; i < HELPERS; i++)
-        vec_push(m->a, &m->taken, str_c(helpers[i].name));
-    vec_push(m->a, &m->taken, STR("F"));
+        name_take(m, &m->taken, str_c(helpers[i].name));
+    name_take(m, &m->taken, STR("F"));
 }
 
 static Str clean_word(Arena *a, Str name) {
@@ -54,10 +54,9 @@ static Str clean_word(Arena *a, Str name) {
 static Str net_name(Import *m, Str path) {
     Str file = path_base(path), ext = path_ext(file), name;
     name = clean_word(m->a, str_sub(file, 0, file.len - (ext.len ? ext.len + 1 : 0)));
-    for (uint32_t i = 0; i < m->taken.n; i++)
-        if (str_eq(m->taken.at[i], name))
-            return format(m, "%.*s_net", SARG(name));
-    return name;
+    if (name_taken(&m->taken, name))
+        name = format(m, "%.*s_net", SARG(name));
+    return name_unique(m, &m->taken, name);
 }
 
 static Str extents(Import *m, const OnnxInput *in) {
@@ -198,7 +197,6 @@ static GanStatus convert(Arena *perm, const Host *h, const OnnxFile *f, const Pa
         bug("the library does not parse");
     take_words(&m, &words);
     Str name = net_name(&m, p->text);
-    vec_push(perm, &m.taken, name);
     if (!import_net(&m, name, &net))
         return fail(GAN_ERR_INPUT, "%.*s cannot be imported: %.*s", SARG(p->from), SARG(m.error));
     TRY(checked_text(perm, h, p->text, import_model(&m, &net, name, p->from, p->weights), &text));

@@ -83,6 +83,8 @@ typedef struct Stored { // a tensor of the file of weights
     bool transposed; // rows and columns of `tensor`
 } Stored;
 
+typedef Map Names; // those that are taken: the hash of each, and the number that its like gets
+
 typedef struct Import {
     Arena *a;
     const OnnxFile *f;
@@ -95,11 +97,13 @@ typedef struct Import {
     uint32_t counted; // its operands that have left the counts, a bit each
     Refs refs;        // of the text being made
     VEC(Variable) variable;
+    uint32_t unused; // all variables before it are in use
     Text declared, body; // of the function: its param lines, its statements
     VEC(Stored) stored;
-    StrVec stems;     // names of layers that are taken
+    Names stems;      // of layers
+    Names taken;      // words that no variable may be
+    uint32_t names;   // of variables, tried so far
     uint32_t helpers; // used, a bit for each row of the table of helpers
-    StrVec taken;     // words that no variable may be
     Str error;        // why there is no net; empty: there is
 } Import;
 
@@ -167,10 +171,17 @@ int own_axis(const Shape *s, uint32_t axis); // -1: it is none of ours
 bool same_dims(const Dims *a, const Dims *b);
 Str dims_text(Arena *a, const Dims *d); // "64, 7, 7"
 
+bool name_taken(const Names *names, Str name);
+void name_take(Import *m, Names *names, Str name);
+Str name_unique(Import *m, Names *names, Str name); // taken now: the name, or name_2, name_3 ...
+// A word of the language like a name of the file; `otherwise` where it has no letter.
+Str word_of(Import *m, Str name, const char *otherwise);
+
 // Operand k as text that binds at least so; counts.
 Str text_of(Import *m, uint32_t k, Binding least);
 Str name_of(Import *m, uint32_t k);   // the same as a variable, to be written more than once
 void bind_value(Import *m, Value *v); // to a variable, where it is none
+void variable_drop(Import *m, uint32_t variable); // a text that mentioned it has become none
 Str piped(Import *m, uint32_t k, const char *call, ...); // "x |> call"
 // As operand k among those of a shape: extents of 1 where ours align from the other side.
 Str aligned(Import *m, uint32_t k, const Shape *to, Binding least);

@@ -137,28 +137,6 @@ static void add_initializers(Import *m) {
     }
 }
 
-static Str word_of(Import *m, Str name, const char *otherwise) {
-    Text t = {.arena = m->a};
-    for (size_t i = 0; i < name.len; i++) {
-        char c = name.ptr[i];
-        bool letter = ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '_';
-        bool digit = c >= '0' && c <= '9';
-        if (letter || (digit && t.n))
-            text_char(&t, c);
-        else if (t.n && t.at[t.n - 1] != '_')
-            text_char(&t, '_');
-    }
-    Str word = t.n ? text_str(&t) : str_c(otherwise);
-    for (bool again = true; again;) {
-        again = false;
-        for (uint32_t i = 0; i < m->taken.n && !again; i++)
-            again = str_eq(m->taken.at[i], word);
-        word = again ? format(m, "%.*s_", SARG(word)) : word;
-    }
-    vec_push(m->a, &m->taken, word);
-    return word;
-}
-
 // N, then the extents of a sample.
 static bool add_input(Import *m, const OnnxInput *in, NetText *out) {
     OnnxInput *to = &out->input[out->inputs++];
@@ -178,8 +156,7 @@ static bool add_input(Import *m, const OnnxInput *in, NetText *out) {
                       (long long)m->samples, (long long)in->dim[0]);
     if (in->dim[0] > 0)
         m->samples = in->dim[0];
-    Value *v = value_find(m, in->name);
-    v = v ? v : value_add(m, in->name);
+    Value *v = value_add(m, in->name);
     v->shape = shape_of(in->rank, in->dim, 0);
     v->shape.dim[0] = 1;
     if (!has_extents(&v->shape))
@@ -196,9 +173,10 @@ static bool add_inputs(Import *m, NetText *out) {
     out->input = arena_array(m->a, OnnxInput, m->f->input.n + 1);
     for (uint32_t i = 0; i < m->f->input.n; i++) {
         const OnnxInput *in = &m->f->input.at[i];
-        if (onnx_initializer(m->f, in->name))
+        const Value *known = value_find(m, in->name);
+        if (known && known->kind != ValueText) // an initializer
             continue;
-        if (!in->name.len || value_find(m, in->name))
+        if (!in->name.len || known)
             return refuse(m, "two inputs have one name");
         if (!add_input(m, in, out))
             return false;
@@ -261,10 +239,10 @@ static void settle(Import *m) {
         if (!v || (m->counted >> k & 1 && v->where))
             continue;
         if (v->where)
-            m->variable.at[v->where - 1].refs--;
+            variable_drop(m, v->where - 1);
         else if (!(m->counted >> k & 1))
             for (uint32_t i = 0; v->kind == ValueText && v->uses == 1 && i < v->refs.n; i++)
-                m->variable.at[v->refs.at[i]].refs--;
+                variable_drop(m, v->refs.at[i]);
         v->uses -= v->uses > 0;
     }
 }

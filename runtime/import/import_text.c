@@ -99,26 +99,63 @@ static bool plain(Str text) {
     return true;
 }
 
-// --- variables -----------------------------------------------------------------------------------
+// --- names ---------------------------------------------------------------------------------------
 
-static bool is_taken(const Import *m, Str name) {
-    for (uint32_t i = 0; i < m->taken.n; i++)
-        if (str_eq(m->taken.at[i], name))
-            return true;
-    for (uint32_t i = 0; i < m->variable.n; i++)
-        if (str_eq(m->variable.at[i].name, name))
-            return true;
-    return false;
+static uint64_t name_key(Str name) {
+    return hash64(name.ptr, name.len, 11);
 }
 
-static Str new_name(const Import *m) {
+bool name_taken(const Names *names, Str name) {
+    return map_find(names, name_key(name)) != 0;
+}
+
+void name_take(Import *m, Names *names, Str name) {
+    map_put(m->a, names, name_key(name), 2);
+}
+
+Str name_unique(Import *m, Names *names, Str name) {
+    uint32_t first = map_find(names, name_key(name)), n = first;
+    Str found = name;
+    for (; name_taken(names, found); n++)
+        found = format(m, "%.*s_%u", SARG(name), n);
+    name_take(m, names, found);
+    if (first)
+        map_put(m->a, names, name_key(name), n);
+    return found;
+}
+
+Str word_of(Import *m, Str name, const char *otherwise) {
+    Text t = {.arena = m->a};
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.ptr[i];
+        bool letter = ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '_';
+        bool digit = c >= '0' && c <= '9';
+        if (letter || (digit && t.n))
+            text_char(&t, c);
+        else if (t.n && t.at[t.n - 1] != '_')
+            text_char(&t, '_');
+    }
+    Str word = t.n ? text_str(&t) : str_c(otherwise);
+    if (name_taken(&m->taken, word))
+        word = format(m, "%.*s_", SARG(word));
+    return name_unique(m, &m->taken, word);
+}
+
+// --- variables -----------------------------------------------------------------------------------
+
+// A letter, then letters with numbers.
+static Str new_name(Import *m) {
     static const char pool[] = "habcdefgpqrstuvwyzijklmno";
-    for (uint32_t round = 1;; round++)
-        for (size_t i = 0; i < sizeof pool - 1; i++) {
-            Str name = round > 1 ? format(m, "%c%u", pool[i], round) : format(m, "%c", pool[i]);
-            if (!is_taken(m, name))
-                return name;
+    for (;;) {
+        uint32_t letter = m->names % (sizeof pool - 1), round = m->names / (sizeof pool - 1) + 1;
+        char c = pool[letter];
+        Str name = round > 1 ? format(m, "%c%u", c, round) : format(m, "%c", c);
+        m->names++;
+        if (!name_taken(&m->taken, name)) {
+            name_take(m, &m->taken, name);
+            return name;
         }
+    }
 }
 
 static bool may_reuse(const Variable *v) {
@@ -129,16 +166,21 @@ static uint32_t free_variable(Import *m, const Refs *left) {
     for (uint32_t i = 0; i < left->n; i++)
         if (may_reuse(&m->variable.at[left->at[i]]))
             return left->at[i];
-    for (uint32_t i = 0; i < m->variable.n; i++)
-        if (may_reuse(&m->variable.at[i]))
-            return i;
+    for (; m->unused < m->variable.n; m->unused++)
+        if (may_reuse(&m->variable.at[m->unused]))
+            return m->unused;
     vec_push(m->a, &m->variable, ((Variable){.name = new_name(m)}));
     return m->variable.n - 1;
 }
 
+void variable_drop(Import *m, uint32_t variable) {
+    if (!--m->variable.at[variable].refs && variable < m->unused)
+        m->unused = variable;
+}
+
 static void release(Import *m, const Refs *refs) {
     for (uint32_t i = 0; i < refs->n; i++)
-        m->variable.at[refs->at[i]].refs--;
+        variable_drop(m, refs->at[i]);
 }
 
 static void append(Import *m, Refs *to, const Refs *from) {
@@ -208,13 +250,6 @@ bool is_own(const Value *v) {
     return v && v->kind == ValueWeight && v->uses == 1;
 }
 
-static bool stem_taken(const Import *m, Str stem) {
-    for (uint32_t i = 0; i < m->stems.n; i++)
-        if (str_eq(m->stems.at[i], stem))
-            return true;
-    return false;
-}
-
 // Letters, digits, dots and low lines.
 static Str clean(Arena *a, Str name) {
     Text t = {.arena = a};
@@ -235,22 +270,24 @@ static Str clean(Arena *a, Str name) {
 
 // PyTorch's names of nodes: "/layer1/layer1.0/conv1/Conv" is in layer1.0.conv1.
 static Str scope_of_node(const Import *m) {
-    Str path = m->node->name, scope = {0}, last = {0};
+    Str path = m->node->name, last = {0};
+    Text scope = {.arena = m->a};
     if (m->node->scope.len || !path.len || path.ptr[0] != '/')
         return m->node->scope;
     path = str_sub(path, 1, path.len);
     for (size_t end; (end = str_find(path, '/')) < path.len;) {
-        Str part = str_sub(path, 0, end), above = str_sub(scope, 0, scope.len - last.len);
+        Str part = str_sub(path, 0, end);
         bool below =
             last.len && part.len > last.len && str_starts(part, last) && part.ptr[last.len] == '.';
         if (below)
-            scope = format(m, "%.*s%.*s", SARG(above), SARG(part));
-        else
-            scope = scope.len ? format(m, "%.*s.%.*s", SARG(scope), SARG(part)) : part;
+            scope.n -= last.len;
+        else if (scope.n)
+            text_char(&scope, '.');
+        text_put(&scope, part);
         last = part;
         path = str_sub(path, end + 1, path.len);
     }
-    return scope;
+    return text_str(&scope);
 }
 
 static void store(Import *m, Str name, const Role *r) {
@@ -264,14 +301,6 @@ static void store(Import *m, Str name, const Role *r) {
     if ((size_t)product_of(s.dim, s.rank) != (s.tensor ? s.tensor->count : v->count))
         refuse(m, "its weight %.*s has other extents", SARG(v->label));
     vec_push(m->a, &m->stored, s);
-}
-
-static Str unique_stem(Import *m, Str stem) {
-    Str found = stem;
-    for (uint32_t n = 2; stem_taken(m, found); n++)
-        found = format(m, "%.*s_%u", SARG(stem), n);
-    vec_push(m->a, &m->stems, found);
-    return found;
 }
 
 // What stands before ".weight"; empty: nothing does.
@@ -291,7 +320,7 @@ Str layer_name(Import *m, const Role *role, uint32_t n) {
     }
     if (!stem.len)
         stem = clean(m->a, scope_of_node(m));
-    stem = unique_stem(m, stem.len ? stem : any.len ? any : STR("layer"));
+    stem = name_unique(m, &m->stems, stem.len ? stem : any.len ? any : STR("layer"));
     for (uint32_t i = 0; i < n; i++)
         if (role[i].value) {
             store(m, format(m, "%.*s.%s", SARG(stem), role[i].word), &role[i]);
@@ -301,7 +330,8 @@ Str layer_name(Import *m, const Role *role, uint32_t n) {
 }
 
 static bool is_identifier(const Import *m, Str s) {
-    bool fine = s.len > 2 && !(s.ptr[0] >= '0' && s.ptr[0] <= '9') && !is_taken(m, s);
+    bool fine = s.len > 2 && !(s.ptr[0] >= '0' && s.ptr[0] <= '9') &&
+                !name_taken(&m->taken, s);
     for (size_t i = 0; i < s.len; i++)
         fine = fine && ((s.ptr[i] >= '0' && s.ptr[i] <= '9') || s.ptr[i] == '_' ||
                         ((s.ptr[i] | 32) >= 'a' && (s.ptr[i] | 32) <= 'z'));
@@ -315,21 +345,21 @@ static void declare(Import *m, Value *v) {
     memcpy(d.at, v->shape.dim, sizeof d.at);
     Str size = dims_text(m->a, &d), name = clean(m->a, v->label);
     Role r = {"weight", v, false, 0, {0}};
-    if (is_identifier(m, name) && !stem_taken(m, name)) {
+    if (is_identifier(m, name) && !name_taken(&m->stems, name)) {
         text_fmt(&m->declared, "  %s %.*s : [%.*s] = 0\n", weight ? "param" : "state", SARG(name),
                  SARG(size));
-        vec_push(m->a, &m->taken, name);
-        vec_push(m->a, &m->stems, name);
+        name_take(m, &m->taken, name);
+        name_take(m, &m->stems, name);
         v->text = name;
         store(m, name, &r);
     } else {
         Str stem = before_word(m, v->label, "weight"), bias = before_word(m, v->label, "bias");
-        bool is_bias = bias.len && !stem_taken(m, bias);
-        stem = stem.len && !stem_taken(m, stem) ? stem : is_bias ? bias : name;
+        bool is_bias = bias.len && !name_taken(&m->stems, bias);
+        stem = stem.len && !name_taken(&m->stems, stem) ? stem : is_bias ? bias : name;
         is_bias = is_bias && str_eq(stem, bias);
         const char *word = !weight ? "constant" : is_bias ? "bias" : "weight";
         helper(m, word);
-        stem = unique_stem(m, stem.len ? stem : str_c(word));
+        stem = name_unique(m, &m->stems, stem.len ? stem : str_c(word));
         v->text = format(m, "named(%s([%.*s]), \"%.*s\")()", word, SARG(size), SARG(stem));
         store(m, format(m, "%.*s.%s", SARG(stem), word), &r);
     }

@@ -416,10 +416,3 @@ void onnx_close(OnnxFile *f) {
         file_unmap(&f->map.at[i]);
     *f = (OnnxFile){0};
 }
-
-const OnnxTensor *onnx_initializer(const OnnxFile *f, Str name) {
-    for (uint32_t i = 0; i < f->initializer.n; i++)
-        if (str_eq(f->initializer.at[i].name, name))
-            return &f->initializer.at[i];
-    return NULL;
-}

@@ -77,8 +77,7 @@ GanStatus onnx_open(Arena *perm, Str path, OnnxFile *out);
 GanStatus onnx_open_bytes(Arena *perm, Str bytes, Str folder, OnnxFile *out);
 void onnx_close(OnnxFile *f); // accepts an empty one
 
-bool onnx_is_real(OnnxElement type);                             // float, double, float16, bfloat16
-double onnx_at(const OnnxTensor *t, size_t i);                   // element i as a number
-const OnnxTensor *onnx_initializer(const OnnxFile *f, Str name); // NULL: there is none
+bool onnx_is_real(OnnxElement type);           // float, double, float16, bfloat16
+double onnx_at(const OnnxTensor *t, size_t i); // element i as a number
 
 #endif
