@@ -82,14 +82,30 @@ static void put_samples(Import *m, const NetText *n, Str image, Text *t) {
     }
 }
 
+// What it is of; without what no text of the language has: bytes that are not UTF-8, and control
+// characters.
+static Str origin(Import *m, Str from) {
+    Text t = {.arena = m->a};
+    Str file = path_base(from), all = format(m, "%.*s, imported", SARG(file));
+    if (m->f->producer.len)
+        all = format(m, "%.*s: by %.*s %.*s", SARG(all), SARG(clean_word(m->a, m->f->producer)),
+                     SARG(m->f->version));
+    bool utf8 = str_utf8_valid(all, NULL);
+    for (size_t i = 0; i < all.len; i++) {
+        unsigned char c = (unsigned char)all.ptr[i];
+        bool plain = (c >= ' ' && c < 0x7f) || (c > 0x7f && utf8);
+        text_char(&t, plain ? (char)c : '?');
+    }
+    return text_str(&t);
+}
+
 Str import_model(Import *m, const NetText *n, Str name, Str from, Str weights) {
     Text t = {.arena = m->a};
     const OnnxInput *in = &n->input[0];
     bool image = n->inputs == 1 && in->rank == 4 && (in->dim[1] == 1 || in->dim[1] == 3);
-    text_fmt(&t, "model %.*s \"%.*s, imported", SARG(name), SARG(path_base(from)));
-    if (m->f->producer.len)
-        text_fmt(&t, ": by %.*s %.*s", SARG(clean_word(m->a, m->f->producer)), SARG(m->f->version));
-    text_fmt(&t, "\"\n\n");
+    text_fmt(&t, "model %.*s ", SARG(name));
+    gan_string(&t, origin(m, from));
+    text_fmt(&t, "\n\n");
     if (image)
         text_fmt(&t,
                  "data %.*s : image(%.*s) scale(-1, 1)    # from -1 to 1; where the net takes "
