@@ -308,7 +308,7 @@ static double evaluate(Arena *a, const Line *l, const Import *import, Str text) 
 static Str check_line(Arena *a, Str text) {
     Line l = read_line(a, text);
     OnnxFile file = {0};
-    if (onnx_open_bytes(a, onnx_bytes(&l), (Str){0}, &file) != GAN_OK)
+    if (onnx_open_bytes(a, onnx_bytes(&l), &file) != GAN_OK)
         return str_format(a, "%s", gan_error());
     Import m = {.a = a, .f = &file};
     NetText net = {0};

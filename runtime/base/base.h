@@ -193,6 +193,8 @@ void file_unmap(FileMap *m);
 const char *file_mapped_at(const void *address); // the path; NULL: of no file. For signal handlers
 bool file_exists(Str path);
 bool file_is_dir(Str path);
+bool file_same(Str a, Str b);          // both are there, and one: links are followed
+Str file_resolved(Arena *a, Str path); // from the root, without links; empty: it is not there
 
 // --- file_out.c: writing -------------------------------------------------------------------------
 

@@ -158,3 +158,15 @@ bool file_is_dir(Str path) {
     struct stat info;
     return io_path(path, &p) && stat(p.z, &info) == 0 && S_ISDIR(info.st_mode);
 }
+
+bool file_same(Str a, Str b) {
+    IoPath p, q;
+    struct stat x, y;
+    return io_path(a, &p) && io_path(b, &q) && stat(p.z, &x) == 0 && stat(q.z, &y) == 0 &&
+           x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+Str file_resolved(Arena *a, Str path) {
+    IoPath p, real;
+    return io_path(path, &p) && realpath(p.z, real.z) ? str_copy(a, str_c(real.z)) : (Str){0};
+}

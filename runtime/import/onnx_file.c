@@ -19,7 +19,9 @@
 typedef struct Reader {
     Arena *a;
     OnnxFile *f;
-    Str folder; // of files of weights; empty: there are none
+    Str folder;   // of files of weights; empty: there are none
+    Str below[2]; // where they may lie, resolved: in that folder, in that of the file which a link
+                  // to the model leads to
 } Reader;
 
 static GanStatus damaged(const char *what) {
@@ -93,30 +95,44 @@ double onnx_at(const OnnxTensor *t, size_t i) {
 
 // --- weights in other files ----------------------------------------------------------------------
 
-// Only below the model's folder, whatever the file says.
-static bool stays_inside(Str path) {
-    bool inside = path.len && path.ptr[0] != '/' && !memchr(path.ptr, 0, path.len);
-    for (Str rest = path; inside && rest.len;) {
+static bool is_below(Str path, Str folder) {
+    Str rest = str_sub(path, folder.len, path.len);
+    return folder.len && str_starts(path, folder) &&
+           (folder.ptr[folder.len - 1] == '/' || (rest.len && rest.ptr[0] == '/'));
+}
+
+// The file at a location. It lies below the model's folder, as in ONNX Runtime: neither `..` nor a
+// link leads out of it. In a cache such as Hugging Face's the model and its weights are links to
+// files that lie in one folder.
+static GanStatus find_outside(Reader *r, Str location, Str *out) {
+    bool named = r->folder.len && location.ptr[0] != '/' && !memchr(location.ptr, 0, location.len);
+    for (Str rest = location; named && rest.len;) {
         size_t slash = str_find(rest, '/');
-        inside = !str_eq(str_sub(rest, 0, slash), STR(".."));
+        named = !str_eq(str_sub(rest, 0, slash), STR(".."));
         rest = str_sub(rest, slash + (slash < rest.len), rest.len);
     }
-    return inside;
+    Str path = named ? path_join(r->a, r->folder, location) : (Str){0};
+    *out = named ? file_resolved(r->a, path) : (Str){0};
+    if (named && !out->len) // the system says why
+        *out = path;
+    else if (!is_below(*out, r->below[0]) && !is_below(*out, r->below[1]))
+        return fail(GAN_ERR_INPUT, "its weights are in %.*s, which is not below the model's folder",
+                    SARG(location));
+    return GAN_OK;
 }
 
 static GanStatus map_outside(Reader *r, Str location, FileMap *out) {
+    Str path;
     for (uint32_t i = 0; i < r->f->outside.n; i++)
         if (str_eq(r->f->outside.at[i], location)) {
             *out = r->f->map.at[r->f->map.n - r->f->outside.n + i];
             return GAN_OK;
         }
-    if (!r->folder.len || !stays_inside(location))
-        return fail(GAN_ERR_INPUT, "its weights are in %.*s, which is not below the model's folder",
-                    SARG(location));
+    TRY(find_outside(r, location, &path));
     vec_push(r->a, &r->f->map, ((FileMap){0})); // first: a mapping that is there has a place
     vec_push(r->a, &r->f->outside, location);
     FileMap *at = &r->f->map.at[r->f->map.n - 1];
-    GanStatus st = file_map(path_join(r->a, r->folder, location), at);
+    GanStatus st = file_map(path, at);
     *out = *at;
     return st;
 }
@@ -386,8 +402,8 @@ static bool read_opset(Str message, OnnxFile *out) {
     return !message.len;
 }
 
-GanStatus onnx_open_bytes(Arena *perm, Str bytes, Str folder, OnnxFile *out) {
-    Reader r = {perm, out, folder};
+static GanStatus read_model(Reader r, Str bytes) {
+    OnnxFile *out = r.f;
     ProtoField f;
     bool graph = false;
     while (proto_next(&bytes, &f))
@@ -405,10 +421,17 @@ GanStatus onnx_open_bytes(Arena *perm, Str bytes, Str folder, OnnxFile *out) {
     return GAN_OK;
 }
 
+GanStatus onnx_open_bytes(Arena *perm, Str bytes, OnnxFile *out) {
+    return read_model((Reader){.a = perm, .f = out}, bytes);
+}
+
 GanStatus onnx_open(Arena *perm, Str path, OnnxFile *out) {
     FileMap *map = vec_add(perm, &out->map);
     TRY(file_map(path, map));
-    return onnx_open_bytes(perm, (Str){(const char *)map->ptr, map->n}, path_dir(path), out);
+    Reader r = {.a = perm, .f = out, .folder = path_dir(path)};
+    r.below[0] = file_resolved(perm, r.folder);
+    r.below[1] = path_dir(file_resolved(perm, path));
+    return read_model(r, (Str){(const char *)map->ptr, map->n});
 }
 
 void onnx_close(OnnxFile *f) {

@@ -72,9 +72,8 @@ typedef struct OnnxFile {
 
 // GAN_ERR_INPUT: it is damaged, or has what cannot be read here. `out` is to be closed either way.
 GanStatus onnx_open(Arena *perm, Str path, OnnxFile *out);
-// The same from bytes, which are borrowed; weights in other files are looked for in `folder`,
-// empty: refused.
-GanStatus onnx_open_bytes(Arena *perm, Str bytes, Str folder, OnnxFile *out);
+// The same from bytes, which are borrowed; weights in other files are refused.
+GanStatus onnx_open_bytes(Arena *perm, Str bytes, OnnxFile *out);
 void onnx_close(OnnxFile *f); // accepts an empty one
 
 bool onnx_is_real(OnnxElement type);           // float, double, float16, bfloat16

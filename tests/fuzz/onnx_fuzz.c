@@ -9,7 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (arena_init(&arena, (size_t)1 << 32) != GAN_OK)
         return 0;
     volatile double sum = 0;
-    if (onnx_open_bytes(&arena, (Str){(const char *)data, size}, (Str){0}, &file) == GAN_OK) {
+    if (onnx_open_bytes(&arena, (Str){(const char *)data, size}, &file) == GAN_OK) {
         for (uint32_t t = 0; t < file.initializer.n; t++)
             for (size_t i = 0; i < file.initializer.at[t].count; i++)
                 sum += onnx_at(&file.initializer.at[t], i);
