@@ -203,6 +203,20 @@ static GanStatus write_both(Import *m, Str text, const Paths *p) {
     return fail(st, "%.*s", SARG(why));
 }
 
+// Neither result takes the place of a file that it is made from.
+static GanStatus spare_source(Arena *perm, const OnnxFile *f, const Paths *p) {
+    const Str out[] = {p->text, p->weights};
+    for (uint32_t k = 0; k < 2; k++) {
+        bool source = file_same(out[k], p->from);
+        for (uint32_t i = 0; i < f->outside.n; i++)
+            source |= file_same(out[k], path_join(perm, path_dir(p->from), f->outside.at[i]));
+        if (source)
+            return fail(GAN_ERR_USAGE, "%.*s is read here: name another result with -o",
+                        SARG(out[k]));
+    }
+    return GAN_OK;
+}
+
 static GanStatus convert(Arena *perm, const Host *h, const OnnxFile *f, const Paths *p) {
     Import m = {.a = perm, .f = f};
     NetText net = {0};
@@ -231,6 +245,8 @@ GanStatus cmd_import(Arena *perm, const Host *h, const Options *o) {
     GanStatus st = onnx_open(perm, p.from, &f);
     if (st == GAN_ERR_INPUT)
         fail_in(st, "%.*s", SARG(p.from));
+    if (st == GAN_OK)
+        st = spare_source(perm, &f, &p);
     if (st == GAN_OK)
         st = convert(perm, h, &f, &p);
     onnx_close(&f);
