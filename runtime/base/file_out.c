@@ -20,6 +20,7 @@ enum { OutBuffer = 1 << 16, WriteMost = 1 << 19 };
 struct FileOut {
     int fd;
     IoPath path, temporary; // the file's; where it is written first, empty: in its place
+    IoPath old;             // what was in its place, until others are in theirs; empty: nothing
     int at;                 // its place in `listed`, or -1
     size_t n;               // bytes waiting in `buffer`
     char buffer[OutBuffer];
@@ -47,11 +48,21 @@ static void unlist_temporary(FileOut *f) {
     f->at = -1;
 }
 
+// Where the old file is still in its place, only its second name goes.
+static void restore(const FileOut *f) {
+    if (f->old.z[0]) {
+        rename(f->old.z, f->path.z);
+        unlink(f->old.z);
+    }
+}
+
 void file_drop_temporaries(void) {
     for (int i = 0; i < TemporariesListed; i++) {
         const FileOut *f = atomic_exchange(&listed[i], NULL);
-        if (f)
+        if (f) {
             unlink(f->temporary.z);
+            restore(f);
+        }
     }
 }
 
@@ -116,7 +127,7 @@ static bool follow_links(IoPath *path) {
 // would take its place (as root, that of /dev/null).
 static int open_out(FileOut *f) {
     struct stat s;
-    f->temporary.z[0] = 0;
+    f->temporary.z[0] = f->old.z[0] = 0;
     if (stat(f->path.z, &s) == 0 && !S_ISREG(s.st_mode) && !S_ISDIR(s.st_mode))
         return open(f->path.z, O_WRONLY | O_CLOEXEC);
     return follow_links(&f->path) ? open_temporary(f) : -1;
@@ -167,27 +178,74 @@ static bool sync_folder_of(const char *path) {
     return ok;
 }
 
-GanStatus file_out_commit(FileOut *f) {
+// All of it on disk, closed either way. NULL, or what failed; errno.
+static const char *finish(FileOut *f) {
     const char *failed = NULL;
-    bool temporary = f->temporary.z[0];
     if (!io_write(f->fd, f->buffer, f->n))
         failed = "write";
-    else if (temporary && (io_refused() || fsync(f->fd) != 0))
+    else if (f->temporary.z[0] && (io_refused() || fsync(f->fd) != 0))
         failed = "sync";
     int error = errno;
     if (close(f->fd) != 0 && !failed)
         failed = "close", error = errno;
-    if (!failed && temporary && (io_refused() || rename(f->temporary.z, f->path.z) != 0))
-        failed = "put in place", error = errno;
-    if (failed && temporary)
-        unlink(f->temporary.z);
-    unlist_temporary(f);
     errno = error;
-    GanStatus st = failed ? io_fail(failed, str_c(f->path.z)) : GAN_OK;
-    if (!failed && temporary && !sync_folder_of(f->path.z))
-        st = io_fail("sync the folder of", str_c(f->path.z));
-    mem_free(f);
+    return failed;
+}
+
+// Gives what is in its place a second name; where the file system has none, that is its only one.
+static bool keep_old(FileOut *f) {
+    struct stat s;
+    if (lstat(f->path.z, &s) != 0 || !S_ISREG(s.st_mode))
+        return true;
+    int n = snprintf(f->old.z, sizeof f->old.z, "%s-old", f->temporary.z);
+    if (n < 0 || (size_t)n >= sizeof f->old.z) {
+        f->old.z[0] = 0;
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    unlink(f->old.z);
+    return !io_refused() && (link(f->path.z, f->old.z) == 0 || rename(f->path.z, f->old.z) == 0);
+}
+
+static const char *put_in_place(FileOut *f, bool keep) {
+    if (!f->temporary.z[0])
+        return NULL;
+    if (keep && !keep_old(f))
+        return "keep";
+    return io_refused() || rename(f->temporary.z, f->path.z) != 0 ? "put in place" : NULL;
+}
+
+GanStatus file_out_commit_all(FileOut *const *f, size_t n) {
+    GanStatus st = GAN_OK;
+    const char *failed;
+    size_t placed = 0;
+    for (size_t i = 0; i < n; i++)
+        if ((failed = finish(f[i])) && st == GAN_OK)
+            st = io_fail(failed, str_c(f[i]->path.z));
+    for (; st == GAN_OK && placed < n; placed += st == GAN_OK)
+        if ((failed = put_in_place(f[placed], n > 1)))
+            st = io_fail(failed, str_c(f[placed]->path.z));
+    for (size_t i = 0; st == GAN_OK && i < n; i++)
+        if (f[i]->temporary.z[0] && !sync_folder_of(f[i]->path.z))
+            st = io_fail("sync the folder of", str_c(f[i]->path.z));
+    for (size_t i = 0; i < n; i++) {
+        bool back = st != GAN_OK && n > 1, is_new = f[i]->temporary.z[0] && !f[i]->old.z[0];
+        if (f[i]->temporary.z[0] && i >= placed)
+            unlink(f[i]->temporary.z);
+        else if (back && is_new)
+            unlink(f[i]->path.z);
+        if (back)
+            restore(f[i]);
+        else if (f[i]->old.z[0])
+            unlink(f[i]->old.z);
+        unlist_temporary(f[i]);
+        mem_free(f[i]);
+    }
     return st;
+}
+
+GanStatus file_out_commit(FileOut *f) {
+    return file_out_commit_all(&f, 1);
 }
 
 void file_out_abandon(FileOut *f) {

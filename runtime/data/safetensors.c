@@ -340,12 +340,16 @@ GanStatus safe_out_put(SafeOut *f, const void *data, size_t n) {
     return file_out_put(f->file, data, n);
 }
 
-GanStatus safe_out_commit(SafeOut *f) {
+FileOut *safe_out_end(SafeOut *f) {
     if (f->left)
         bug("safetensors: %" PRIu64 " bytes fewer than the header says", f->left);
-    GanStatus st = file_out_commit(f->file);
+    FileOut *file = f->file;
     mem_free(f);
-    return st;
+    return file;
+}
+
+GanStatus safe_out_commit(SafeOut *f) {
+    return file_out_commit(safe_out_end(f));
 }
 
 void safe_out_abandon(SafeOut *f) {

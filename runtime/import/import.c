@@ -2,7 +2,7 @@
 //
 // In: NET.onnx. Out: NET.gan, the net as a function with a complete model around it, and
 // NET.safetensors, the weights under the names that the text gives them. The text is compiled
-// before anything is written, so that both files are there and fit, or neither is.
+// before anything is written, and both files are put in place together.
 #include "import.h"
 #include "commands.h"
 #include "safetensors.h"
@@ -146,7 +146,7 @@ static GanStatus put_stored(SafeOut *f, const Stored *s) {
     return GAN_OK;
 }
 
-static GanStatus write_weights(Import *m, Str path) {
+static GanStatus put_weights(Import *m, Str path, FileOut **out) {
     SafeTensor *t = arena_array(m->a, SafeTensor, m->stored.n + 1);
     for (uint32_t i = 0; i < m->stored.n; i++) {
         const Stored *s = &m->stored.at[i];
@@ -162,8 +162,9 @@ static GanStatus write_weights(Import *m, Str path) {
     for (uint32_t i = 0; st == GAN_OK && i < m->stored.n; i++)
         st = put_stored(f, &m->stored.at[i]);
     if (st == GAN_OK)
-        return safe_out_commit(f);
-    safe_out_abandon(f);
+        *out = safe_out_end(f);
+    else
+        safe_out_abandon(f);
     return st;
 }
 
@@ -187,20 +188,18 @@ typedef struct Paths {
     Str from, text, weights;
 } Paths;
 
-// After a failure a file is there only if it was there before.
 static GanStatus write_both(Import *m, Str text, const Paths *p) {
-    const Str path[] = {p->weights, p->text};
-    const bool before[] = {file_exists(p->weights), file_exists(p->text)};
-    GanStatus st = write_weights(m, p->weights);
+    FileOut *file[2] = {NULL, NULL};
+    GanStatus st = put_weights(m, p->weights, &file[0]);
     if (st == GAN_OK)
-        st = file_write_atomic(p->text, text.ptr, text.len);
+        st = file_out_open(p->text, &file[1]);
     if (st == GAN_OK)
-        return GAN_OK;
-    Str why = str_format(m->a, "%s", gan_error());
-    for (uint32_t i = 0; i < 2; i++)
-        if (!before[i])
-            (void)file_remove(path[i]);
-    return fail(st, "%.*s", SARG(why));
+        st = file_out_put(file[1], text.ptr, text.len);
+    if (st == GAN_OK)
+        return file_out_commit_all(file, 2);
+    file_out_abandon(file[0]);
+    file_out_abandon(file[1]);
+    return st;
 }
 
 // Neither result takes the place of a file that it is made from.
