@@ -76,7 +76,8 @@ static void put_samples(Import *m, const NetText *n, Str image, Text *t) {
     for (uint32_t i = 0; i < n->outputs; i++) {
         Str at = n->outputs > 1 ? format(m, "[%u]", i) : (Str){0};
         if (image.len && i == 0)
-            text_fmt(t, "sample features = F(%.*s)%.*s\n", SARG(image), SARG(at));
+            text_fmt(t, "sample %.*s = F(%.*s)%.*s\n", SARG(word_of(m, STR("features"), "")),
+                     SARG(image), SARG(at));
         text_fmt(t, "sample %.*s(%.*s) = F(%.*s)%.*s\n", SARG(n->output[i]), SARG(text_str(&given)),
                  SARG(text_str(&names)), SARG(at));
     }

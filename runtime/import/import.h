@@ -103,6 +103,7 @@ typedef struct Import {
     Names stems;      // of layers
     Names taken;      // words that no variable may be
     uint32_t names;   // of variables, tried so far
+    size_t folded;    // elements of constants made so far
     uint32_t helpers; // used, a bit for each row of the table of helpers
     Str error;        // why there is no net; empty: there is
 } Import;

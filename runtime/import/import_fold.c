@@ -5,7 +5,7 @@
 // it gives. Numbers of samples stay N times a number through all that a shape goes through.
 #include "import.h"
 
-enum { FoldMost = 1 << 22 }; // elements
+enum { FoldMost = 1 << 22, FoldAll = 1 << 26 }; // elements, of a constant and of all
 
 typedef struct Cells { // a constant being made
     Shape shape;
@@ -23,6 +23,9 @@ static bool make_cells(Import *m, uint32_t rank, const int64_t *dim, Cells *out)
         if (out->count > FoldMost)
             return refuse(m, "a constant of more than %d elements", (int)FoldMost);
     }
+    m->folded += out->count;
+    if (m->folded > FoldAll)
+        return refuse(m, "constants of more than %d elements", (int)FoldAll);
     out->x = arena_array(m->a, double, out->count + 1);
     out->n = arena_array(m->a, uint8_t, out->count + 1);
     return true;
@@ -74,7 +77,8 @@ static bool fold_shape(Import *m) {
 static bool fold_size(Import *m) {
     const Shape *s = &operand(m, 0)->shape;
     Cells c;
-    make_cells(m, 0, NULL, &c);
+    if (!make_cells(m, 0, NULL, &c))
+        return false;
     c.x[0] = 1;
     for (uint32_t i = 0; i < s->rank; i++)
         c.x[0] *= (double)s->dim[i];
@@ -93,7 +97,8 @@ static bool fold_constant(Import *m) {
         return true;
     }
     if ((a = attribute(m, "value_float")) || (a = attribute(m, "value_int"))) {
-        make_cells(m, 0, NULL, &c);
+        if (!make_cells(m, 0, NULL, &c))
+            return false;
         c.x[0] = attribute(m, "value_int") ? (double)a->i : a->f;
         return give_cells(m, &c, attribute(m, "value_int") != NULL);
     }
@@ -572,7 +577,8 @@ static bool fold_product(Import *m) {
         one[i] = 1;
     if (v->shape.rank > 1)
         return refuse(m, "a product over some axes of a constant");
-    make_cells(m, rank, one, &c);
+    if (!make_cells(m, rank, one, &c))
+        return false;
     c.x[0] = 1;
     for (size_t i = 0; i < v->count; i++) {
         c.x[0] *= cell(v, i);

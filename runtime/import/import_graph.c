@@ -123,11 +123,13 @@ Span3 slice_span(int64_t extent, int64_t start, int64_t end, int64_t step) {
 
 // --- the graph -----------------------------------------------------------------------------------
 
-static void add_initializers(Import *m) {
+static bool add_initializers(Import *m) {
     for (uint32_t i = 0; i < m->f->initializer.n; i++) {
         const OnnxTensor *t = &m->f->initializer.at[i];
-        if (!t->name.len || value_find(m, t->name))
+        if (!t->name.len)
             continue;
+        if (value_find(m, t->name))
+            return refuse(m, "two initializers are named %.*s", SARG(t->name));
         Value *v = value_add(m, t->name);
         v->kind = ValueWeight;
         v->tensor = t;
@@ -135,6 +137,7 @@ static void add_initializers(Import *m) {
         if (!onnx_is_real(t->type) || t->rank == 0)
             constant_of(m, t, v);
     }
+    return true;
 }
 
 // N, then the extents of a sample.
@@ -299,7 +302,7 @@ static bool put_results(Import *m, NetText *out, Text *last) {
         m->counted = 0;
         text_fmt(last, "%s%.*s", i ? ", " : "", SARG(text_of(m, 0, n > 1 ? BindOr : BindPipe)));
         out->shape[i] = v->shape;
-        out->output[i] = n > 1 ? word_of(m, v->name, "y") : STR("output");
+        out->output[i] = word_of(m, n > 1 ? v->name : STR("output"), "y");
     }
     out->outputs = n;
     return !m->error.len && (n || refuse(m, "it has no output"));
@@ -328,8 +331,7 @@ bool import_net(Import *m, Str name, NetText *out) {
     if (m->opset < 7) // operations broadcast by attributes, and remember what they overwrote
         return refuse(m, "it is of opset %lld, and 7 is the oldest that is read: export it again",
                       (long long)m->opset);
-    add_initializers(m);
-    if (!add_inputs(m, out) || !add_results(m))
+    if (!add_initializers(m) || !add_inputs(m, out) || !add_results(m))
         return false;
     bool *live = count_uses(m);
     m->done = arena_array(m->a, bool, m->f->node.n + 1);
