@@ -204,7 +204,7 @@ GanStatus file_write_atomic(Str path, const void *data, size_t n);
 typedef struct FileOut FileOut; // the same, in pieces; buffered
 GanStatus file_out_open(Str path, FileOut **out);
 GanStatus file_out_put(FileOut *f, const void *data, size_t n);
-GanStatus file_out_commit(FileOut *f);      // flush, fsync, rename; frees f either way
+GanStatus file_out_commit(FileOut *f); // flush, fsync, rename; frees f either way
 // The same of files that belong together: after a failure what was there before is there again.
 GanStatus file_out_commit_all(FileOut *const *f, size_t n);
 void file_out_abandon(FileOut *f);          // removes the temporary; accepts NULL

@@ -56,7 +56,7 @@ typedef struct SafeOut SafeOut;
 GanStatus safe_out_open(Str path, SafeTensor *tensor, size_t n, const SafeMeta *meta, size_t metas,
                         SafeOut **out);
 GanStatus safe_out_put(SafeOut *f, const void *data, size_t n);
-FileOut *safe_out_end(SafeOut *f);     // the file, to be committed; frees f; too few bytes are a bug
+FileOut *safe_out_end(SafeOut *f); // the file, to be committed; frees f; too few bytes are a bug
 GanStatus safe_out_commit(SafeOut *f); // frees f either way
 void safe_out_abandon(SafeOut *f);     // accepts NULL
 

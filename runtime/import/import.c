@@ -50,10 +50,14 @@ static Str clean_word(Arena *a, Str name) {
     return t.n ? text_str(&t) : STR("net");
 }
 
+static Str without_ext(Str path) {
+    Str ext = path_ext(path);
+    return str_sub(path, 0, path.len - (ext.len ? ext.len + 1 : 0));
+}
+
 // A name that hides nothing.
 static Str net_name(Import *m, Str path) {
-    Str file = path_base(path), ext = path_ext(file), name;
-    name = clean_word(m->a, str_sub(file, 0, file.len - (ext.len ? ext.len + 1 : 0)));
+    Str name = clean_word(m->a, without_ext(path_base(path)));
     if (name_taken(&m->taken, name))
         name = format(m, "%.*s_net", SARG(name));
     return name_unique(m, &m->taken, name);
@@ -134,9 +138,7 @@ float stored_at(const Stored *s, size_t i) {
 
 static GanStatus put_stored(SafeOut *f, const Stored *s) {
     enum { Lot = 4096 };
-    size_t n = 1;
-    for (uint32_t i = 0; i < s->rank; i++)
-        n *= (size_t)s->dim[i];
+    size_t n = (size_t)product_of(s->dim, s->rank);
     for (size_t i = 0; i < n; i += Lot) {
         float lot[Lot];
         size_t k = n - i < Lot ? n - i : Lot;
@@ -169,31 +171,35 @@ static GanStatus put_weights(Import *m, Str path, FileOut **out) {
     return st;
 }
 
+typedef struct ImportJob {
+    Arena *a;
+    const Host *host;
+    const Options *options;
+    Str from, text, weights; // paths
+    OnnxFile file;           // owned: from
+} ImportJob;
+
 // In canonical layout, and only where it compiles.
-static GanStatus checked_text(Arena *perm, const Host *h, Str path, Str text, Str *out) {
+static GanStatus checked_text(const ImportJob *j, Str text, Str *out) {
     Front f, formatted;
     Module module;
-    Text t = {.arena = perm};
-    front_init(&formatted, perm);
-    front_init(&f, perm);
-    uint32_t source = front_add_source(&formatted, path, text, false);
+    Text t = {.arena = j->a};
+    front_init(&formatted, j->a);
+    front_init(&f, j->a);
+    uint32_t source = front_add_source(&formatted, j->text, text, false);
     *out = source && fmt_source(&t, &formatted, source) ? text_str(&t) : text;
-    CompileOptions o = {.path = path, .text = *out, .batch = 2, .real = DtF32};
+    CompileOptions o = {.path = j->text, .text = *out, .batch = 2, .real = DtF32};
     if (compile_module(&f, &o, &module) == GAN_OK)
         return GAN_OK;
-    show_diagnostics(perm, &f, &h->console);
+    show_diagnostics(j->a, &f, &j->host->console);
     return fail(GAN_ERR_INPUT, "the net has no text that compiles: it has been written nowhere");
 }
 
-typedef struct Paths {
-    Str from, text, weights;
-} Paths;
-
-static GanStatus write_both(Import *m, Str text, const Paths *p) {
+static GanStatus write_both(Import *m, const ImportJob *j, Str text) {
     FileOut *file[2] = {NULL, NULL};
-    GanStatus st = put_weights(m, p->weights, &file[0]);
+    GanStatus st = put_weights(m, j->weights, &file[0]);
     if (st == GAN_OK)
-        st = file_out_open(p->text, &file[1]);
+        st = file_out_open(j->text, &file[1]);
     if (st == GAN_OK)
         st = file_out_put(file[1], text.ptr, text.len);
     if (st == GAN_OK)
@@ -203,13 +209,33 @@ static GanStatus write_both(Import *m, Str text, const Paths *p) {
     return st;
 }
 
+static GanStatus convert(const ImportJob *j) {
+    Import m = {.a = j->a, .f = &j->file};
+    NetText net = {0};
+    Front words;
+    Str text;
+    front_init(&words, j->a);
+    if (!front_load_library(&words))
+        bug("the library does not parse");
+    take_words(&m, &words);
+    Str name = net_name(&m, j->text);
+    if (!import_net(&m, name, &net))
+        return fail(GAN_ERR_INPUT, "%.*s cannot be imported: %.*s", SARG(j->from), SARG(m.error));
+    TRY(checked_text(j, import_model(&m, &net, name, j->from, j->weights), &text));
+    Str done = format(j, "%.*s\n%.*s\n", SARG(j->text), SARG(j->weights));
+    TRY(write_both(&m, j, text)); // after all that needs memory
+    j->host->console.result(j->host->console.user, done);
+    return GAN_OK;
+}
+
 // Neither result takes the place of a file that it is made from.
-static GanStatus spare_source(Arena *perm, const OnnxFile *f, const Paths *p) {
-    const Str out[] = {p->text, p->weights};
+static GanStatus spare_source(const ImportJob *j) {
+    const Str out[] = {j->text, j->weights};
+    const StrVec *outside = &j->file.outside;
     for (uint32_t k = 0; k < 2; k++) {
-        bool source = file_same(out[k], p->from);
-        for (uint32_t i = 0; i < f->outside.n; i++)
-            source |= file_same(out[k], path_join(perm, path_dir(p->from), f->outside.at[i]));
+        bool source = file_same(out[k], j->from);
+        for (uint32_t i = 0; i < outside->n; i++)
+            source |= file_same(out[k], path_join(j->a, path_dir(j->from), outside->at[i]));
         if (source)
             return fail(GAN_ERR_USAGE, "%.*s is read here: name another result with -o",
                         SARG(out[k]));
@@ -217,38 +243,23 @@ static GanStatus spare_source(Arena *perm, const OnnxFile *f, const Paths *p) {
     return GAN_OK;
 }
 
-static GanStatus convert(Arena *perm, const Host *h, const OnnxFile *f, const Paths *p) {
-    Import m = {.a = perm, .f = f};
-    NetText net = {0};
-    Front words;
-    Str text;
-    front_init(&words, perm);
-    if (!front_load_library(&words))
-        bug("the library does not parse");
-    take_words(&m, &words);
-    Str name = net_name(&m, p->text);
-    if (!import_net(&m, name, &net))
-        return fail(GAN_ERR_INPUT, "%.*s cannot be imported: %.*s", SARG(p->from), SARG(m.error));
-    TRY(checked_text(perm, h, p->text, import_model(&m, &net, name, p->from, p->weights), &text));
-    TRY(write_both(&m, text, p));
-    h->console.result(h->console.user, format(&m, "%.*s\n%.*s\n", SARG(p->text), SARG(p->weights)));
-    return GAN_OK;
+static GanStatus run(void *user) {
+    ImportJob *j = user;
+    j->from = j->options->file.at[0];
+    j->text = option_text(j->options, OptFile, format(j, "%.*s.gan", SARG(without_ext(j->from))));
+    TRY(path_writes(j->text, ".gan", false));
+    j->weights = format(j, "%.*s.safetensors", SARG(without_ext(j->text)));
+    GanStatus st = onnx_open(j->a, j->from, &j->file);
+    if (st == GAN_ERR_INPUT)
+        fail_in(st, "%.*s", SARG(j->from));
+    if (st == GAN_OK)
+        st = spare_source(j);
+    return st == GAN_OK ? convert(j) : st;
 }
 
 GanStatus cmd_import(Arena *perm, const Host *h, const Options *o) {
-    Paths p = {.from = o->file.at[0]};
-    OnnxFile f = {0};
-    Str ext = path_ext(p.from), stem = str_sub(p.from, 0, p.from.len - (ext.len ? ext.len + 1 : 0));
-    p.text = option_text(o, OptFile, str_format(perm, "%.*s.gan", SARG(stem)));
-    TRY(path_writes(p.text, ".gan", false));
-    p.weights = str_format(perm, "%.*s.safetensors", SARG(str_sub(p.text, 0, p.text.len - 4)));
-    GanStatus st = onnx_open(perm, p.from, &f);
-    if (st == GAN_ERR_INPUT)
-        fail_in(st, "%.*s", SARG(p.from));
-    if (st == GAN_OK)
-        st = spare_source(perm, &f, &p);
-    if (st == GAN_OK)
-        st = convert(perm, h, &f, &p);
-    onnx_close(&f);
+    ImportJob j = {.a = perm, .host = h, .options = o};
+    GanStatus st = arena_guard(perm, "to import a net", run, &j);
+    onnx_close(&j.file);
     return st;
 }

@@ -97,7 +97,7 @@ typedef struct Import {
     uint32_t counted; // its operands that have left the counts, a bit each
     Refs refs;        // of the text being made
     VEC(Variable) variable;
-    uint32_t unused; // all variables before it are in use
+    uint32_t unused;     // all variables before it are in use
     Text declared, body; // of the function: its param lines, its statements
     VEC(Stored) stored;
     Names stems;      // of layers
@@ -160,8 +160,8 @@ Shape shape_of(uint32_t rank, const int64_t *dim, int batch);
 int64_t product_of(const int64_t *x, uint32_t n); // at most INT64_MAX; -1: one is negative
 // The extent of an axis where the others are known, of so many elements; 0: there is none.
 int64_t rest_of(const int64_t *dim, uint32_t n, uint32_t axis, int64_t all);
-bool has_extents(const Shape *s);                 // from 1 to ExtentMost, as is their product
-int64_t extent_of(double x);                      // a number of the file as one, NaN too
+bool has_extents(const Shape *s); // from 1 to ExtentMost, as is their product
+int64_t extent_of(double x);      // a number of the file as one, NaN too
 // The extents of a sample: those of the shape without an axis of samples of one.
 typedef struct Dims {
     uint32_t n;
@@ -182,7 +182,7 @@ Str word_of(Import *m, Str name, const char *otherwise);
 Str text_of(Import *m, uint32_t k, Binding least);
 Str name_of(Import *m, uint32_t k);   // the same as a variable, to be written more than once
 void bind_value(Import *m, Value *v); // to a variable, where it is none
-void variable_drop(Import *m, uint32_t variable); // a text that mentioned it has become none
+void variable_drop(Import *m, uint32_t variable);        // a text that mentioned it has become none
 Str piped(Import *m, uint32_t k, const char *call, ...); // "x |> call"
 // As operand k among those of a shape: extents of 1 where ours align from the other side.
 Str aligned(Import *m, uint32_t k, const Shape *to, Binding least);

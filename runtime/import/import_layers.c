@@ -127,7 +127,8 @@ static bool geometry(Import *m, bool adjoint, Geometry *g) {
             return refuse(m, "its weight has another kernel than its `kernel_shape`");
     for (uint32_t i = 0; i < g->n; i++)
         if (g->stride[i] < 1 || g->dilation[i] < 1 || g->kernel[i] < 1 || g->groups < 1 ||
-            g->groups > 1 << 20 || g->stride[i] > 1 << 20 || g->dilation[i] > 1 << 20 || g->kernel[i] > 1 << 20)
+            g->groups > 1 << 20 || g->stride[i] > 1 << 20 || g->dilation[i] > 1 << 20 ||
+            g->kernel[i] > 1 << 20)
             return refuse(m, "its strides, dilations or kernel are not from 1 on");
     if (pads.n && pads.n != 2 * g->n)
         return refuse(m, "its `pads` are not two for each of %u axes", g->n);

@@ -330,8 +330,7 @@ Str layer_name(Import *m, const Role *role, uint32_t n) {
 }
 
 static bool is_identifier(const Import *m, Str s) {
-    bool fine = s.len > 2 && !(s.ptr[0] >= '0' && s.ptr[0] <= '9') &&
-                !name_taken(&m->taken, s);
+    bool fine = s.len > 2 && !(s.ptr[0] >= '0' && s.ptr[0] <= '9') && !name_taken(&m->taken, s);
     for (size_t i = 0; i < s.len; i++)
         fine = fine && ((s.ptr[i] >= '0' && s.ptr[i] <= '9') || s.ptr[i] == '_' ||
                         ((s.ptr[i] | 32) >= 'a' && (s.ptr[i] | 32) <= 'z'));

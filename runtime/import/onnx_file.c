@@ -406,6 +406,8 @@ static GanStatus read_model(Reader r, Str bytes) {
     OnnxFile *out = r.f;
     ProtoField f;
     bool graph = false;
+    if (bytes.len > INT32_MAX) // a message of protocol buffers ends there
+        return fail(GAN_ERR_INPUT, "not an ONNX file, which has less than 2 GiB");
     while (proto_next(&bytes, &f))
         if (f.number == 2)
             out->producer = f.bytes;

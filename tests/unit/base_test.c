@@ -30,6 +30,8 @@ static void a_status_keeps_its_message_and_callers_add_context(void **state) {
     fail(GAN_ERR_INPUT, "%5000d", 1);
     fail_in(GAN_ERR_INPUT, "%5000d", 1);
     assert_true(strlen(gan_error()) < 4096);
+    fail(GAN_ERR_INPUT, "%s", "a\x1b[1m\xc2\x9b\x7f\r\tb\n\xc3\xa9"); // a name in a file, perhaps
+    assert_string_equal(gan_error(), "a?[1m????\tb\n\xc3\xa9");
 }
 
 static void exit_codes_are_as_documented(void **state) {
@@ -514,6 +516,46 @@ static void a_failing_disk_leaves_the_old_file_or_the_new(void **state) {
     assert_int_equal(failures, 5); // create, write, sync, rename, sync the folder
 }
 
+// Files that belong together: both are new, or each is what it was, and no other file is there.
+static void a_failing_disk_leaves_files_that_fit(void **state) {
+    Fixture *p = *state;
+    StrVec names;
+    Str got;
+    for (uint32_t before = 0; before < 4; before++) {
+        GanStatus st = GAN_ERR_IO;
+        int failures = -1;
+        for (int n = 1; st != GAN_OK; n++, failures++) {
+            FileOut *f[2];
+            uint32_t there = 0;
+            for (uint32_t i = 0; i < 2; i++) {
+                Str path = under(p, i ? "b" : "a");
+                assert_ok(file_remove(path));
+                if (before >> i & 1)
+                    assert_ok(file_write_atomic(path, "old", 3));
+                assert_ok(file_out_open(path, &f[i]));
+                assert_ok(file_out_put(f[i], "newer", 5));
+            }
+            file_fail_at(n);
+            st = file_out_commit_all(f, 2);
+            file_fail_at(0);
+            for (uint32_t i = 0; i < 2; i++) {
+                Str path = under(p, i ? "b" : "a");
+                bool is_there = file_exists(path);
+                assert_int_equal(is_there, st == GAN_OK || before >> i & 1);
+                if (is_there) {
+                    assert_ok(file_read(&p->arena, path, &got));
+                    assert_true(str_eq(got, st == GAN_OK ? STR("newer") : STR("old")));
+                }
+                there += is_there;
+            }
+            assert_ok(dir_list(&p->arena, str_c(p->root), &names));
+            assert_int_equal(names.n, there);
+        }
+        // write, sync; rename, and keep what is there; sync the folder
+        assert_int_equal(failures, 8 + (before & 1) + (before >> 1));
+    }
+}
+
 static void refused_memory_is_a_status_for_every_reader_and_writer(void **state) {
     Fixture *p = *state;
     Str path = under(p, "f"), out;
@@ -767,6 +809,7 @@ int main(int argc, char **argv) {
         CASE(a_file_written_in_pieces_appears_whole_or_not_at_all),
         CASE(two_writers_of_one_file_both_succeed),
         CASE(a_failing_disk_leaves_the_old_file_or_the_new),
+        CASE(a_failing_disk_leaves_files_that_fit),
         CASE(refused_memory_is_a_status_for_every_reader_and_writer),
         CASE(lines_are_appended),
         CASE(folders_are_made_listed_and_walked_in_order),
