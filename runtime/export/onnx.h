@@ -9,11 +9,11 @@
 #ifndef GAN_ONNX_H
 #define GAN_ONNX_H
 
+#include "onnx_types.h"
 #include "proto.h"
 #include "trained.h"
 
 enum { ONNX_OPSET = 17, ONNX_IR = 8 }; // of 2022; ONNX_IR is what that opset came with
-typedef enum OnnxType { OnnxFloat = 1, OnnxInt64 = 7, OnnxBool = 9 } OnnxType;
 
 typedef struct OnnxWeight { // a slot among the initializers
     Str name;
@@ -55,7 +55,7 @@ Str onnx_node(Onnx *o, const char *op, const Str *in, uint32_t n, Text *attribut
               sizeof((const Str[]){__VA_ARGS__}) / sizeof(Str), (attributes))
 // The same result under a name of its own.
 void onnx_rename(Onnx *o, Str value, Str name);
-Str onnx_cast(Onnx *o, Str value, OnnxType to);
+Str onnx_cast(Onnx *o, Str value, OnnxElement to);
 
 Str onnx_number(Onnx *o, double x);                      // a constant []
 Str onnx_shape(Onnx *o, const int64_t *dim, uint32_t n); // a constant [n] of int64

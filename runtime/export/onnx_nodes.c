@@ -79,7 +79,7 @@ void onnx_rename(Onnx *o, Str value, Str name) {
     put_node(o, "Identity", &value, 1, name, NULL);
 }
 
-Str onnx_cast(Onnx *o, Str value, OnnxType to) {
+Str onnx_cast(Onnx *o, Str value, OnnxElement to) {
     Text attributes = {.arena = o->a};
     onnx_int(o, &attributes, "to", to);
     return onnx_put(o, "Cast", &attributes, value);
@@ -87,7 +87,7 @@ Str onnx_cast(Onnx *o, Str value, OnnxType to) {
 
 // --- constants and inputs ------------------------------------------------------------------------
 
-static Str put_constant(Onnx *o, OnnxType type, const int64_t *dim, uint32_t rank, Str bytes) {
+static Str put_constant(Onnx *o, OnnxElement type, const int64_t *dim, uint32_t rank, Str bytes) {
     Text t = {.arena = o->a};
     Str name = new_name(o);
     proto_numbers(&t, 1, dim, rank);

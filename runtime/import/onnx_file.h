@@ -6,23 +6,9 @@
 #define GAN_ONNX_FILE_H
 
 #include "base.h"
+#include "onnx_types.h"
 
 enum { ONNX_RANK = 8 }; // axes of a tensor, at most
-
-// Element types, as TensorProto.DataType numbers them.
-typedef enum OnnxElement {
-    OnnxFloat = 1,
-    OnnxUint8 = 2,
-    OnnxInt8 = 3,
-    OnnxInt32 = 6,
-    OnnxInt64 = 7,
-    OnnxBool = 9,
-    OnnxFloat16 = 10,
-    OnnxDouble = 11,
-    OnnxUint32 = 12,
-    OnnxUint64 = 13,
-    OnnxBfloat16 = 16,
-} OnnxElement;
 
 typedef struct OnnxTensor {
     Str name;
