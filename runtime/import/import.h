@@ -113,8 +113,8 @@ typedef struct Import {
 Value *value_find(const Import *m, Str name); // NULL: there is none
 // The function's text, `name`, and the results it has; false and m->error where it cannot be.
 typedef struct NetText {
-    Str text, helpers; // the function; those it calls
-    OnnxInput *input;  // of the graph that are no initializers, with names of the language
+    Str text;         // the function
+    OnnxInput *input; // of the graph that are no initializers, with names of the language
     uint32_t inputs;
     Str *output;
     Shape *shape;
@@ -122,8 +122,7 @@ typedef struct NetText {
 } NetText;
 bool import_net(Import *m, Str name, NetText *out);
 
-// --- import.c
-// -------------------------------------------------------------------------------------
+// --- import.c ------------------------------------------------------------------------------------
 
 // The model's text: the net, named `name` after the file `from`, with weights in the file
 // `weights`.
@@ -188,8 +187,6 @@ Str piped(Import *m, uint32_t k, const char *call, ...); // "x |> call"
 Str aligned(Import *m, uint32_t k, const Shape *to, Binding least);
 // The text as result k.
 bool give(Import *m, uint32_t k, Shape shape, Binding binding, Str text);
-bool give_as(Import *m, Value *v, Shape shape, Binding binding, Str text);
-bool give_value(Import *m, uint32_t k, const Value *like); // the same value under another name
 bool give_ints(Import *m, Shape shape, const double *x, const uint8_t *samples);
 Str number_text(Arena *a, double x);
 #define format(m, ...) str_format((m)->a, __VA_ARGS__)

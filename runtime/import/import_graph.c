@@ -152,8 +152,8 @@ static bool add_input(Import *m, const OnnxInput *in, NetText *out) {
         if (in->dim[i] <= 0)
             return refuse(m,
                           "axis %u of input %.*s has no fixed extent: export with dynamic extents "
-                          "for the batch only (%.*s is axis 0)",
-                          i, SARG(in->name), 5, "batch");
+                          "for the batch only (axis 0)",
+                          i, SARG(in->name));
     if (in->dim[0] > 0 && m->samples > 0 && m->samples != in->dim[0])
         return refuse(m, "axis 0 of its inputs has %lld and %lld elements, but it is the batch",
                       (long long)m->samples, (long long)in->dim[0]);

@@ -206,7 +206,7 @@ void bind_value(Import *m, Value *v) {
 
 // --- results -------------------------------------------------------------------------------------
 
-bool give_as(Import *m, Value *v, Shape shape, Binding binding, Str text) {
+static bool give_as(Import *m, Value *v, Shape shape, Binding binding, Str text) {
     if (m->error.len)
         return false;
     if (!has_extents(&shape))
