@@ -280,6 +280,33 @@ static void elementwise_two_slots_are_swapped_in_one_loop(void **state) {
     assert_int_equal(c->plan.copied.n, 0);
 }
 
+// Which branch runs is known only when the step does, but not both: each reads the slot where it
+// lies, before it writes it. What comes after them reads what they may have changed.
+static void a_slot_that_either_branch_writes_needs_no_copy(void **state) {
+    (void)state;
+    for (int after = 0; after < 2; after++) {
+        Case *c = begin(4);
+        Val x = input(c, shape(false, 2, DIM(50, 60))), which = Reshape(Sum(x, 6), 0, NULL);
+        const Ctl rest[] = {{CtlIf, 0, which.id}, {CtlBlock, 1, 0}, {CtlElse, 0, 0},
+                            {CtlBlock, 2, 0},     {CtlEnd, 0, 0},   {CtlBlock, 3, 0}};
+        for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
+            vec_push(&arena, &c->m.step.tape, rest[i]);
+        c->m.step.blocks = 4;
+        c->m.step.g.block = 1;
+        Val y = Mul(x, Num(x, 2));
+        write_slot(c, 0, y);
+        c->m.step.g.block = 2;
+        Val z = Sum(Mul(x, x), 6);
+        write_slot(c, 0, Add(x, z));
+        c->m.step.g.block = 3;
+        if (after)
+            result(c, Mul(x, Num(x, 4)));
+        fuse_case(c);
+        assert_int_equal(c->plan.copied.n, after);
+        expect_in_order(c);
+    }
+}
+
 // --- storing or recomputing ----------------------------------------------------------------------
 
 static void an_operand_of_a_library_call_is_stored_once(void **state) {
@@ -631,6 +658,7 @@ int main(int argc, char **argv) {
         TEST(a_slot_that_is_flipped_in_place_needs_a_copy),
         TEST(two_slots_that_are_swapped_need_a_copy),
         TEST(elementwise_two_slots_are_swapped_in_one_loop),
+        TEST(a_slot_that_either_branch_writes_needs_no_copy),
         TEST(an_operand_of_a_library_call_is_stored_once),
         TEST(costly_values_are_stored_and_cheap_ones_recomputed),
         TEST(a_card_filters_one_axis_after_the_other),

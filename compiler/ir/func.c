@@ -82,6 +82,26 @@ uint8_t **blocks_open(Arena *a, const Func *f, bool past_repeats) {
     return open;
 }
 
+// They are where the tape between them has the else of a scope that encloses both.
+bool blocks_exclude(const Func *f, uint32_t a, uint32_t b) {
+    enum { NOWHERE = 1 };
+    int depth = 0, around = 0, other = NOWHERE; // scopes, counted from the first block's: the
+                                                // one at hand, around both, whose else came
+    for (uint32_t i = 0, met = 0; i < f->tape.n && met < 2 && a != b; i++) {
+        const Ctl *c = &f->tape.at[i];
+        met += c->kind == CtlBlock && (c->arg == a || c->arg == b);
+        if (!met || c->kind == CtlBlock)
+            continue;
+        if (c->kind == CtlElse)
+            other = depth == around ? depth : other;
+        else
+            depth += c->kind == CtlEnd ? -1 : 1;
+        around = depth < around ? depth : around;
+        other = other > around ? NOWHERE : other;
+    }
+    return other != NOWHERE;
+}
+
 bool slot_outlives(const Slot *s) {
     return s->kind == SlotParam || s->kind == SlotState || s->kind == SlotOpt ||
            s->kind == SlotScale;

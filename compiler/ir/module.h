@@ -163,6 +163,8 @@ bool func_reads(const Func *f, uint32_t slot); // has a node an operand that is 
 // repeats that have ended, whose last round's values may be used.
 enum { MAX_SCOPES = 32 }; // scopes around a block
 uint8_t **blocks_open(Arena *a, const Func *f, bool past_repeats);
+// Are two blocks in different branches of one `if` or `every`?
+bool blocks_exclude(const Func *f, uint32_t a, uint32_t b);
 
 // Which samples of the global batch per-sample values hold here. Ranks may differ by one sample.
 typedef struct Share {

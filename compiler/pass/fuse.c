@@ -70,17 +70,18 @@ static void join_calls(Fuse *z) {
 
 // --- slots ---------------------------------------------------------------------------------------
 
-bool func_repeats(const Func *f) {
+static bool func_repeats(const Func *f) {
     for (uint32_t i = 0; i < f->tape.n; i++)
         if (f->tape.at[i].kind == CtlRepeat)
             return true;
     return false;
 }
 
-// Has a writer in block `writer` changed the slot, which block `home` reads, before block `reader`
-// uses what was read?
-bool slot_late(uint32_t home, uint32_t reader, uint32_t writer, bool repeat) {
-    return reader != home && writer >= home && (writer <= reader || repeat);
+// Has a writer in block `writer` changed the slot, which block `home` reads, before block `reader`,
+// which uses what was read, begins?
+bool slot_late(const Func *f, uint32_t home, uint32_t reader, uint32_t writer) {
+    return reader != home && writer >= home &&
+           (func_repeats(f) || (writer < reader && !blocks_exclude(f, writer, reader)));
 }
 
 static bool aligned_read(const Fuse *z, uint32_t user, uint32_t id) {
@@ -93,20 +94,19 @@ static bool aligned_read(const Fuse *z, uint32_t user, uint32_t id) {
     return some && all;
 }
 
-// Reads see a slot as their block finds it. Orders the readers of one before the block's write of
-// the slot; false when a reader comes after a write all the same, or is the write itself and needs
-// other elements than the one it puts in their place (h := flip(h, ...)).
-static bool order_readers(Fuse *z, uint32_t read, const NodeVec *readers, bool repeat) {
+// Reads see a slot as their block finds it. Orders the readers of one before the write of the slot
+// in their own block; false when a reader comes after a write all the same, or is the write itself
+// and needs other elements than the one it puts in their place (h := flip(h, ...)).
+static bool order_readers(Fuse *z, uint32_t read, const NodeVec *readers) {
     const NodeVec *writes = &z->writes[slot_of(z, read)];
     uint32_t home = z->g->node.at[read].block;
     for (uint32_t i = 0; i < writes->n; i++) {
         uint32_t w = writes->at[i], wb = z->g->node.at[w].block;
         for (uint32_t k = 0; k < readers->n; k++) {
             uint32_t unit = readers->at[k], block = z->g->node.at[unit].block;
-            bool here = block == home && wb == home;
             bool in_place = unit == w && aligned_read(z, w, read);
-            if (slot_late(home, block, wb, repeat) ||
-                (here && !in_place && (unit == w || !cluster_order(z, unit, w))))
+            if (slot_late(z->f, home, block, wb) ||
+                (block == wb && !in_place && (unit == w || !cluster_order(z, unit, w))))
                 return false;
         }
     }
@@ -152,16 +152,15 @@ static void order_slots(Fuse *z) {
                 vec_push(z->arena, &readers[from], id);
         }
     }
-    bool repeat = func_repeats(z->f);
     const uint8_t *observed = find_observed(z);
     for (uint32_t id = 1; id < g->node.n; id++) {
-        if (observed[id] || (readers[id].n && !order_readers(z, id, &readers[id], repeat))) {
+        if (observed[id] || (readers[id].n && !order_readers(z, id, &readers[id]))) {
             NodeVec self = {0};
             z->unit[id] = z->fixed[id] = z->kept[id] = 1;
             z->users[id] = readers[id];
             vec_push(z->arena, &z->member[id], id);
             vec_push(z->arena, &self, id);
-            order_readers(z, id, &self, false);
+            order_readers(z, id, &self);
         }
     }
 }

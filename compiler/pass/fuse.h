@@ -92,8 +92,7 @@ static inline const NodeVec *slot_changes(const Fuse *z, uint32_t id) {
 }
 bool unit_joins(const Graph *g, uint32_t id); // may be in a region with others
 
-bool func_repeats(const Func *f); // has a Repeat on its tape
-bool slot_late(uint32_t home, uint32_t reader, uint32_t writer, bool repeat); // blocks
+bool slot_late(const Func *f, uint32_t home, uint32_t reader, uint32_t writer); // blocks
 
 // --- units.c, regions.c --------------------------------------------------------------------------
 

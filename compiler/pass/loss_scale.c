@@ -28,27 +28,6 @@ enum { ScaleOf, GoodOf, SkippedOf, SLOTS }; // of a scale, in this order
 
 // --- slots ---------------------------------------------------------------------------------------
 
-// Are blocks `a` and `b` in different branches of one `if` or `every`? They are where the tape
-// between them has the else of a scope that encloses both.
-static bool blocks_exclude(const Func *f, uint32_t a, uint32_t b) {
-    enum { NOWHERE = 1 };
-    int depth = 0, around = 0, other = NOWHERE; // scopes, counted from the first block's: the
-                                                // one at hand, around both, whose else came
-    for (uint32_t i = 0, met = 0; i < f->tape.n && met < 2 && a != b; i++) {
-        const Ctl *c = &f->tape.at[i];
-        met += c->kind == CtlBlock && (c->arg == a || c->arg == b);
-        if (!met || c->kind == CtlBlock)
-            continue;
-        if (c->kind == CtlElse)
-            other = depth == around ? depth : other;
-        else
-            depth += c->kind == CtlEnd ? -1 : 1;
-        around = depth < around ? depth : around;
-        other = other > around ? NOWHERE : other;
-    }
-    return other != NOWHERE;
-}
-
 // Updates of one statement in mutually exclusive branches share a scale: [update] the first one
 // that has it.
 static uint32_t *scale_owners(Arena *a, const Func *f) {

@@ -153,15 +153,14 @@ static bool check_order(Restore *r) {
                           order.at[i].before);
         }
     }
-    bool repeat = func_repeats(f);
     for (uint32_t i = 0; i < p->region.n; i++) {
         const Region *region = &p->region.at[i];
         for (uint32_t k = 0; k < region->in.n; k++) {
             uint32_t read = region->in.at[k];
             const NodeVec *writes = slot_changes(&r->z, read);
             for (uint32_t e = 0; writes && e < writes->n; e++) {
-                if (slot_late(f->g.node.at[read].block, region->block,
-                              f->g.node.at[writes->at[e]].block, repeat)) {
+                if (slot_late(f, f->g.node.at[read].block, region->block,
+                              f->g.node.at[writes->at[e]].block)) {
                     return refuse(r, i, "it reads slot %lld after it was written",
                                   (long long)slot_of(&r->z, read));
                 }
