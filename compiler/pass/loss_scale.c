@@ -20,6 +20,7 @@
 #include "pass.h"
 
 #include <float.h>
+#include <string.h>
 
 // As PyTorch's GradScaler begins, grows and backs off; the upper bound is apex's.
 static const double Start = 65536, Most = 16777216, Factor = 2, Growth = 2000;
@@ -53,19 +54,18 @@ static uint32_t first_slot(const Module *m) {
     return slot;
 }
 
-static bool slot_named(const Module *m, Str name) {
-    for (uint32_t i = 0; i < m->slot.n; i++)
-        if (str_eq(m->slot.at[i].name, name))
-            return true;
-    return false;
+static bool same_nets(const Update *a, const Update *b) {
+    return a->net.n == b->net.n && memcmp(a->net.at, b->net.at, a->net.n * sizeof *a->net.at) == 0;
 }
 
 // "D", "D.2" for the second that updates D.
-static Str scale_name(Arena *a, const Module *m, const Update *u) {
-    Str name = update_name(a, m, u), nets = name;
-    for (uint32_t k = 2; slot_named(m, str_format(a, SCALE_REPORT "%.*s", SARG(name))); k++)
-        name = str_format(a, "%.*s.%u", SARG(nets), k);
-    return name;
+static Str scale_name(Arena *a, const Module *m, const uint32_t *owner, uint32_t update) {
+    const Update *u = m->step.update.at;
+    uint32_t nth = 1;
+    for (uint32_t i = 0; i < update; i++)
+        nth += owner[i] == i && same_nets(&u[i], &u[update]);
+    Str nets = update_name(a, m, &u[update]);
+    return nth == 1 ? nets : str_format(a, "%.*s.%u", SARG(nets), nth);
 }
 
 void loss_scale_slots(Arena *perm, Module *m) {
@@ -74,7 +74,7 @@ void loss_scale_slots(Arena *perm, Module *m) {
         return;
     const uint32_t *owner = scale_owners(perm, &m->step);
     for (uint32_t i = 0; i < m->step.update.n; i++) {
-        Str name = scale_name(perm, m, &m->step.update.at[i]);
+        Str name = scale_name(perm, m, owner, i);
         for (uint32_t k = 0; owner[i] == i && k < SLOTS; k++)
             vec_push(perm, &m->slot,
                      ((Slot){.kind = SlotScale,
