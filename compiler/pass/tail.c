@@ -45,15 +45,27 @@ bool tail_find(const PassOptions *o, const Plan *p, const OrderVec *order, const
     return some;
 }
 
-static void touch(const Plan *p, const Region *r, uint8_t *reads, uint8_t *writes) {
+enum { Reads = 1, Writes = 2 };
+typedef struct SlotUse {
+    uint32_t slot;
+    uint8_t how; // Reads or Writes
+} SlotUse;
+typedef VEC(SlotUse) SlotUseVec;
+
+static void add_use(Arena *a, SlotUseVec *uses, uint32_t slot, uint8_t how) {
+    if (slot != NONE)
+        vec_push(a, uses, ((SlotUse){slot, how}));
+}
+
+static SlotUseVec slot_uses(Arena *a, const Plan *p, const Region *r) {
+    SlotUseVec uses = {0};
     for (uint32_t i = 0; i < r->in.n; i++)
-        if (slot_of(p, r->in.at[i]) != NONE)
-            reads[slot_of(p, r->in.at[i])] = 1;
-    if (r->kind == RegionCopy)
-        reads[node_attr(&p->func->g, r->node.at[0])->i[0]] = 1;
+        add_use(a, &uses, slot_of(p, r->in.at[i]), Reads);
+    if (r->kind == RegionCopy) // whose value lies in work memory
+        add_use(a, &uses, (uint32_t)node_attr(&p->func->g, r->node.at[0])->i[0], Reads);
     for (uint32_t i = 0; i < r->out.n; i++)
-        if (slot_of(p, r->out.at[i]) != NONE)
-            writes[slot_of(p, r->out.at[i])] = 1;
+        add_use(a, &uses, slot_of(p, r->out.at[i]), Writes);
+    return uses;
 }
 
 // Making the value anew is what must not come before the tail has read it. The sums of a call are
@@ -67,24 +79,25 @@ static void meet_maker(const Plan *p, uint32_t value, uint8_t *meets) {
         meets[p->collective.at[p->region.at[maker].call].start] = 1;
 }
 
+// Two that use one slot conflict unless both read it.
 static void find_meets(Arena scratch, const Plan *p, const uint32_t *tail, uint32_t n,
                        uint8_t *meets) {
-    uint32_t slots = p->module->slot.n;
-    uint8_t *reads = arena_array(&scratch, uint8_t, slots),
-            *writes = arena_array(&scratch, uint8_t, slots);
+    uint8_t *used = arena_array(&scratch, uint8_t, p->module->slot.n); // [slot] how, by the tail
     for (uint32_t i = 0; i < n; i++) {
         const Region *r = &p->region.at[tail[i]];
-        touch(p, r, reads, writes);
+        SlotUseVec uses = slot_uses(&scratch, p, r);
+        for (uint32_t k = 0; k < uses.n; k++)
+            used[uses.at[k].slot] |= uses.at[k].how;
         for (uint32_t k = 0; k < r->in.n; k++)
             meet_maker(p, r->in.at[k], meets);
     }
     for (uint32_t r = 0; r < p->region.n; r++) {
         Arena again = scratch;
-        uint8_t *read = arena_array(&again, uint8_t, slots),
-                *written = arena_array(&again, uint8_t, slots);
-        touch(p, &p->region.at[r], read, written);
-        for (uint32_t s = 0; s < slots; s++)
-            meets[r] |= (writes[s] && (read[s] || written[s])) || (reads[s] && written[s]);
+        SlotUseVec uses = slot_uses(&again, p, &p->region.at[r]);
+        for (uint32_t k = 0; k < uses.n; k++) {
+            uint8_t tails = used[uses.at[k].slot];
+            meets[r] |= tails && ((tails | uses.at[k].how) & Writes);
+        }
     }
 }
 
