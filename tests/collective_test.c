@@ -16,11 +16,10 @@ static Arena empty;
 
 // --- compiling -----------------------------------------------------------------------------------
 
-static void compile_text(Arena *a, const char *text, int64_t batch, Parallel parallel, bool no_fuse,
+static void compile_with(Arena *a, const char *text, int64_t batch, const CompileOptions *o,
                          Compiled *out) {
     Front f;
     front_init(&f, a);
-    CompileOptions o = {.real = DtF32, .no_fuse = no_fuse, .parallel = parallel};
     ElabOptions e = {.batch = batch};
     uint32_t source = front_add_source(&f, STR("test.gan"), str_c(text), false);
     Ast *file = source ? parse_gan(&f, source) : NULL;
@@ -30,7 +29,13 @@ static void compile_text(Arena *a, const char *text, int64_t batch, Parallel par
         diag_render(&t, &f, false);
         fail_msg("%s", str_z(a, text_str(&t)));
     }
-    assert_int_equal(compile_plans(a, &out->module, &o, out), GAN_OK);
+    assert_int_equal(compile_plans(a, &out->module, o, out), GAN_OK);
+}
+
+static void compile_text(Arena *a, const char *text, int64_t batch, Parallel parallel, bool no_fuse,
+                         Compiled *out) {
+    CompileOptions o = {.real = DtF32, .no_fuse = no_fuse, .parallel = parallel};
+    compile_with(a, text, batch, &o, out);
 }
 
 static const char step[] = //
@@ -128,6 +133,25 @@ static void gradients_are_not_copied(void **state) {
         }
     }
     assert_int_equal(parts, 8 + 2); // weights and biases of D, of G
+}
+
+// A card makes weight gradients in halves, and widens them before it adds those of D's two
+// batches: it is their sum that the ranks add up.
+static void gradients_in_halves_are_one_part_a_weight(void **state) {
+    (void)state;
+    uint32_t parts[2] = {0};
+    for (int half = 0; half < 2; half++) {
+        Arena a = empty;
+        Compiled c = {0};
+        CompileOptions o = {.real = half ? DtBF16 : DtF32,
+                            .all_halves = true,
+                            .dialect = &dialect_cuda,
+                            .parallel = {.ranks = 2}};
+        compile_with(&a, model_with(&a, ""), 8, &o, &c);
+        for (uint32_t k = 0; k < c.step.collective.n; k++)
+            parts[half] += c.step.collective.at[k].part.n;
+    }
+    assert_int_equal(parts[1], parts[0]);
 }
 
 // --- the text form -------------------------------------------------------------------------------
@@ -569,6 +593,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_start_in_order_and_their_buffers_are_untouched),
         cmocka_unit_test(gradients_are_not_copied),
+        cmocka_unit_test(gradients_in_halves_are_one_part_a_weight),
         cmocka_unit_test(every_rank_has_the_same_list),
         cmocka_unit_test(one_rank_has_no_collectives),
         cmocka_unit_test(buckets_are_cut_from_the_end),

@@ -54,6 +54,10 @@ static bool all_partial(const Finder *s, uint32_t id) {
     return any;
 }
 
+static bool widens(const Graph *g, uint32_t id) {
+    return dtype_size[node_type(g, id)->dtype] > dtype_size[node_type(g, node_in(g, id, 0))->dtype];
+}
+
 // Is the result linear in its partial operands?
 static bool linear(const Finder *s, uint32_t id) {
     if (node_type(s->g, id)->batched)
@@ -72,6 +76,8 @@ static bool linear(const Finder *s, uint32_t id) {
     case OpSub:
     case OpConcat:
         return all_partial(s, id);
+    case OpCast: // a wider type rounds nothing
+        return widens(s->g, id) && all_partial(s, id);
     case OpMul:
     case OpDot:
         return (partial(s, id, 0) && plain(s, id, 1)) || (plain(s, id, 0) && partial(s, id, 1));
