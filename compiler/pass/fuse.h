@@ -56,7 +56,6 @@ typedef struct Fuse {
     uint8_t *unit;         // [node]
     uint8_t *fixed;        // [node] must be stored
     const uint8_t *stated; // [node] a plan text stores it; NULL: no text
-    uint8_t *compared;     // [node] fixed because it is compared with a value selected from it
     uint8_t *kept;         // [node] stored
     ReadsVec *reads;       // [node] of a unit
     NodeVec *users;        // [node] units that read it: edges of the cluster graph

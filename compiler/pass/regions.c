@@ -133,8 +133,7 @@ static void explain_inputs(Fuse *z, Arena *perm, Plan *p, const Region *r) {
         if (!z->unit[id])
             continue;
         size_t bytes = type_bytes(z->g, node_type(z->g, id));
-        const char *why = z->compared[id] ? "it is compared with what was picked from it"
-                                          : cluster_refuses(z, id, r->out.at[0]);
+        const char *why = cluster_refuses(z, id, r->out.at[0]);
         if (!why) {
             why = z->fixed[id] ? "it is stored for others anyway"
                                : "reading it costs less than computing it again";

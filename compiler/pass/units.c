@@ -233,70 +233,6 @@ static void find_units(Fuse *z) {
     }
 }
 
-// --- comparisons ---------------------------------------------------------------------------------
-
-// Operands first .. end - 1 whose elements node `id` selects from, up to their sign; none where it
-// computes.
-static void picked_from(const Graph *g, uint32_t id, uint32_t *first, uint32_t *end) {
-    const Node *n = graph_node(g, id);
-    *first = n->op == OpWhere;
-    *end = n->op == OpGather ? 1 : n->nin;
-    switch ((Op)n->op) {
-    case OpNeg:
-    case OpAbs:
-    case OpMax:
-    case OpMin:
-    case OpMaxOf:
-    case OpWhere:
-    case OpGather:
-        return;
-    case OpCast: // widening is exact
-        if (dtype_size[node_type(g, id)->dtype] <
-            dtype_size[node_type(g, node_in(g, id, 0))->dtype])
-            *end = 0;
-        return;
-    default:
-        if (!fuse_is_view(g, id))
-            *end = 0;
-    }
-}
-
-// Walks from `from` back to the values that it was selected from, and marks them with `visit` in
-// met[]. One already marked visit - 1, by the first side of a comparison, is on both sides.
-static void trace_side(Fuse *z, uint32_t from, uint32_t *met, uint32_t visit, NodeVec *stack) {
-    stack->n = 0;
-    vec_push(z->arena, stack, from);
-    while (stack->n) {
-        uint32_t id = stack->at[--stack->n], first, end;
-        if (met[id] == visit)
-            continue;
-        bool both = visit % 2 && met[id] == visit - 1;
-        met[id] = visit;
-        picked_from(z->g, id, &first, &end);
-        if (!end && both && z->unit[id] && !z->fixed[id])
-            z->fixed[id] = z->compared[id] = 1;
-        for (uint32_t k = first; k < end; k++)
-            vec_push(z->arena, stack, node_in(z->g, id, k));
-    }
-}
-
-// A value that is compared with what was selected from it, v >= max(v), is computed once:
-// recomputed in another loop, its multiply-adds may be contracted differently, and it would differ
-// from itself.
-static void keep_compared(Fuse *z) {
-    const Graph *g = z->g;
-    uint32_t *met = arena_array(z->arena, uint32_t, g->node.n), visit = 2;
-    NodeVec stack = {0};
-    for (uint32_t id = 1; id < g->node.n; id++) {
-        Op op = (Op)g->node.at[id].op;
-        if (!z->live[id] || (op != OpGt && op != OpGe && op != OpEq))
-            continue;
-        trace_side(z, node_in(g, id, 0), met, visit, &stack);
-        trace_side(z, node_in(g, id, 1), met, visit + 1, &stack);
-        visit += 2;
-    }
-}
-
 // --- what units read -----------------------------------------------------------------------------
 
 typedef struct Loop { // over the elements of a type; units of one space share it
@@ -448,7 +384,6 @@ void units_find(Fuse *z) {
     uint32_t n = z->g->node.n;
     z->unit = arena_array(z->arena, uint8_t, n);
     z->fixed = arena_array(z->arena, uint8_t, n);
-    z->compared = arena_array(z->arena, uint8_t, n);
     z->kept = arena_array(z->arena, uint8_t, n);
     z->reads = arena_array(z->arena, ReadsVec, n);
     z->users = arena_array(z->arena, NodeVec, n);
@@ -459,9 +394,7 @@ void units_find(Fuse *z) {
         z->weight[op] = op_weight((Op)op);
     find_live(z);
     find_units(z);
-    if (!z->o->no_fuse) {
+    if (!z->o->no_fuse)
         store_long_chains(z);
-        keep_compared(z);
-    }
     find_all_reads(z);
 }
