@@ -7,8 +7,9 @@ typedef struct Verify {
     const Module *m;
     const Func *f;
     Arena *scratch;
-    uint8_t **open; // [block][block] whose values a block may use
-    uint32_t *at;   // [block] tape entry
+    uint8_t **open;  // [block][block] whose values a block may use
+    uint32_t *at;    // [block] tape entry
+    uint32_t blocks; // on the tape so far
     Str error;
 } Verify;
 
@@ -34,8 +35,8 @@ static bool verify_ctl(Verify *v, uint32_t i, CtlKind *stack, uint32_t *depth) {
     const Ctl *c = &v->f->tape.at[i];
     switch (c->kind) {
     case CtlBlock:
-        if (c->arg >= v->f->blocks || v->at[c->arg])
-            return wrong(v, "tape entry %u: block %u is unknown or comes twice", i, c->arg);
+        if (c->arg >= v->f->blocks || c->arg != v->blocks++)
+            return wrong(v, "tape entry %u: block %u is unknown, or not in order", i, c->arg);
         v->at[c->arg] = i + 1;
         return true;
     case CtlRepeat:
@@ -59,13 +60,13 @@ static bool verify_ctl(Verify *v, uint32_t i, CtlKind *stack, uint32_t *depth) {
 static bool verify_tape(Verify *v) {
     CtlKind stack[MAX_SCOPES];
     uint32_t depth = 0, blocks = v->f->blocks;
+    v->blocks = 0;
     v->at = arena_array(v->scratch, uint32_t, blocks);
     for (uint32_t i = 0; i < v->f->tape.n; i++)
         if (!verify_ctl(v, i, stack, &depth))
             return false;
-    for (uint32_t b = 0; b < blocks && v->f->tape.n; b++)
-        if (!v->at[b])
-            return wrong(v, "block %u is not on the tape", b);
+    if (v->f->tape.n && v->blocks < blocks)
+        return wrong(v, "block %u is not on the tape", v->blocks);
     return depth == 0 || wrong(v, "%u scopes are not ended", depth);
 }
 
