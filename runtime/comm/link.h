@@ -66,13 +66,13 @@ struct LinkApi {
 };
 
 // A link in a shared object. It is linked with nothing of this program: LinkHost has what it needs.
-enum { LINK_PLUGIN_VERSION = 7 };
+enum { LINK_PLUGIN_VERSION = 8 };
 typedef struct LinkHost {
     GanStatus (*fail)(GanStatus code, const char *format, ...);
     double (*now)(void);
     void *(*alloc)(size_t n); // NULL when refused; zeroed
     void (*free)(void *ptr);
-    void (*tree)(CommKind kind, Dtype dtype, void *parts, size_t stride, size_t count, size_t n);
+    void (*tree)(CommKind kind, Dtype dtype, void **part, size_t count, size_t n, size_t keep);
     void (*narrow)(const float *from, uint16_t *to, size_t n, float *lost);
     void (*widen)(const uint16_t *from, float *to, size_t n);
 } LinkHost;
@@ -89,9 +89,10 @@ GanStatus link_plugin_load(Str path, const LinkPlugin **out);
 
 // --- reduce.c ------------------------------------------------------------------------------------
 
-// `count` arrays of n elements, f64 or f32, each `stride` bytes behind the other: combined (+ or
-// max) into the first, pair by pair as CommTree says.
-void link_tree(CommKind kind, Dtype dtype, void *parts, size_t stride, size_t count, size_t n);
+// part [count]: arrays of n elements, f64 or f32, which do not overlap. They are combined (+ or
+// max) pair by pair as CommTree says, in place: the result is in what part[keep] points to; the
+// others and `part` itself are overwritten.
+void link_tree(CommKind kind, Dtype dtype, void **part, size_t count, size_t n, size_t keep);
 // To bf16, nearest, ties to even. What that takes is added to lost [n] (may be NULL); nothing is
 // where a number is not finite, before or after: what is sent says so, and later ones may be.
 void floats_narrow(const float *from, uint16_t *to, size_t n, float *lost);

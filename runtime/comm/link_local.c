@@ -164,8 +164,8 @@ static bool wait_change(LocalHub *h, double until) {
     return pthread_cond_timedwait(&h->changed, &h->lock, &t) == 0;
 }
 
-// Under the lock: everyone's message; their numbers, where they bring as many, to parts [size].
-static void read_all(LocalHub *h, const Handshake *hs, char *parts, uint64_t least_most[2]) {
+// Under the lock: everyone's message; their numbers, where they bring as many, to part [size].
+static void read_all(LocalHub *h, const Handshake *hs, void **part, uint64_t least_most[2]) {
     size_t bytes = bytes_of(hs);
     least_most[0] = UINT64_MAX;
     least_most[1] = 0;
@@ -174,7 +174,7 @@ static void read_all(LocalHub *h, const Handshake *hs, char *parts, uint64_t lea
         least_most[0] = x->fingerprint < least_most[0] ? x->fingerprint : least_most[0];
         least_most[1] = x->fingerprint > least_most[1] ? x->fingerprint : least_most[1];
         if (bytes && x->bytes == bytes)
-            memcpy(parts + (size_t)r * bytes, x->at, bytes);
+            memcpy(part[r], x->at, bytes);
         message_read(h, hs->queue, r, x);
     }
 }
@@ -182,10 +182,12 @@ static void read_all(LocalHub *h, const Handshake *hs, char *parts, uint64_t lea
 static GanStatus local_wait(Link *link, const Handshake *hs, uint64_t least_most[2], bool *waited) {
     LocalHub *h = ((LocalLink *)link)->hub;
     GanStatus st = GAN_OK;
-    size_t bytes = bytes_of(hs);
-    char *parts = mem_alloc((size_t)h->size * bytes + 1);
-    if (!parts)
+    size_t bytes = bytes_of(hs), size = (size_t)h->size;
+    void **part = mem_alloc(size * (sizeof *part + bytes));
+    if (!part)
         return fail(GAN_ERR_MEMORY, "no memory to add %zu bytes", bytes);
+    for (size_t r = 0; r < size; r++)
+        part[r] = (char *)(part + size) + r * bytes;
     pthread_mutex_lock(&h->lock);
     while (st == GAN_OK && !all_there(h, hs)) {
         *waited = true;
@@ -198,15 +200,15 @@ static GanStatus local_wait(Link *link, const Handshake *hs, uint64_t least_most
         }
     }
     if (st == GAN_OK)
-        read_all(h, hs, parts, least_most);
+        read_all(h, hs, part, least_most);
     if (hs->queue == 0)
         ((LocalLink *)link)->until = hs->until;
     pthread_mutex_unlock(&h->lock);
     if (st == GAN_OK && least_most[0] == least_most[1] && bytes) {
-        link_tree(hs->kind, hs->dtype, parts, bytes, (size_t)h->size, hs->n);
-        memcpy(hs->data, parts, bytes);
+        link_tree(hs->kind, hs->dtype, part, size, hs->n, 0);
+        memcpy(hs->data, part[0], bytes);
     }
-    mem_free(parts);
+    mem_free(part);
     return st;
 }
 
@@ -258,24 +260,23 @@ static GanStatus reduce_slice(LocalLink *l, CommKind kind, Dtype dtype, size_t l
                               float *lost) {
     size_t n = hi - lo, size = (size_t)l->link.size;
     bool half = dtype == DtBF16;
-    Dtype wide = half ? DtF32 : dtype;
-    size_t piece = n * dtype_size[wide];
-    TRY(scratch_need(l, piece * size));
-    char *parts = l->scratch;
+    TRY(scratch_need(l, size * (sizeof(void *) + (half ? n * sizeof(float) : 0))));
+    void **part = l->scratch;
+    float *wide = (float *)(void *)(part + size);
     for (size_t r = 0; r < size; r++) {
-        const char *from = (const char *)l->hub->data[r] + lo * dtype_size[dtype];
+        char *at = (char *)l->hub->data[r] + lo * dtype_size[dtype];
+        part[r] = half ? (void *)(wide + r * n) : at;
         if (half)
-            floats_widen((const uint16_t *)(const void *)from, (float *)l->scratch + r * n, n);
-        else
-            memcpy(parts + r * piece, from, piece);
+            floats_widen((const uint16_t *)(const void *)at, part[r], n);
     }
-    link_tree(kind, wide, parts, piece, size, n);
+    void *sum = part[0];
+    link_tree(kind, half ? DtF32 : dtype, part, size, n, 0);
     for (size_t r = 0; r < size; r++) {
         char *to = (char *)l->hub->data[r] + lo * dtype_size[dtype];
         if (half)
-            floats_narrow(l->scratch, (uint16_t *)(void *)to, n, r == 0 && lost ? lost + lo : NULL);
-        else
-            memcpy(to, parts, piece);
+            floats_narrow(sum, (uint16_t *)(void *)to, n, r == 0 && lost ? lost + lo : NULL);
+        else if (to != sum)
+            memcpy(to, sum, n * dtype_size[dtype]);
     }
     return GAN_OK;
 }

@@ -46,6 +46,7 @@ static bool queue_free(const LinkHost *host, MpiQueue *q) {
         host->free(p);
     }
     host->free(q->in);
+    host->free(q->part);
     return true;
 }
 
@@ -55,6 +56,7 @@ static void link_free(MpiLink *l) {
     host->free(l->name);
     host->free(l->progress);
     host->free(l->from);
+    host->free(l->part);
     host->free(l->scratch);
     cma_free(l);
     host->free(l);
@@ -125,7 +127,11 @@ static GanStatus open_world(MpiLink *l) {
     l->name = l->host->alloc(size * sizeof *l->name);
     l->progress = l->host->alloc(size * sizeof *l->progress);
     l->from = l->host->alloc((size + 1) * sizeof *l->from);
-    if (!l->name || !l->progress || !l->from)
+    bool all = true;
+    for (int i = 0; i < QUEUES; i++)
+        all &= (l->queue[i].part = l->host->alloc(size * sizeof *l->part)) != NULL;
+    l->part = l->host->alloc(size * sizeof *l->part);
+    if (!all || !l->name || !l->progress || !l->from || !l->part)
         return l->host->fail(GAN_ERR_MEMORY, "no memory for %zu ranks", size);
     gethostname(l->name[l->link.rank], HOST_NAME - 1);
     return MPI(l, MPI_Allgather, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, l->name, HOST_NAME, MPI_CHAR,

@@ -127,25 +127,23 @@ static size_t slice_first(size_t n, int rank, int size) {
     return first < n ? first : n;
 }
 
-// Everyone's [at, at + bytes) into a piece of the scratch memory each.
+// The others' [at, at + bytes) into a piece of the scratch memory each; this rank's stay in place.
 static GanStatus fetch(MpiLink *l, size_t at, size_t bytes, size_t stride) {
     for (int r = 0; r < l->link.size; r++) {
         char *there = (char *)(uintptr_t)l->cma.address[r] + at,
              *here = (char *)l->scratch + (size_t)r * stride;
-        if (r == l->link.rank)
-            memcpy(here, there, bytes);
-        else if (!move(process_vm_readv, l->cma.pid[r], here, there, bytes))
+        l->part[r] = r == l->link.rank ? there : here;
+        if (r != l->link.rank && !move(process_vm_readv, l->cma.pid[r], here, there, bytes))
             return unreachable(l, r);
     }
     return GAN_OK;
 }
 
 static GanStatus put(MpiLink *l, size_t at, size_t bytes) {
+    char *here = (char *)(uintptr_t)l->cma.address[l->link.rank] + at;
     for (int r = 0; r < l->link.size; r++) {
         char *there = (char *)(uintptr_t)l->cma.address[r] + at;
-        if (r == l->link.rank)
-            memcpy(there, l->scratch, bytes);
-        else if (!move(process_vm_writev, l->cma.pid[r], l->scratch, there, bytes))
+        if (r != l->link.rank && !move(process_vm_writev, l->cma.pid[r], here, there, bytes))
             return unreachable(l, r);
     }
     return GAN_OK;
@@ -161,7 +159,7 @@ GanStatus cma_reduce(MpiLink *l, CommKind kind, Dtype dtype, size_t n) {
     for (size_t at = first; at < end; at += piece) {
         size_t bytes = end - at < piece ? end - at : piece;
         TRY(fetch(l, at, bytes, piece));
-        l->host->tree(kind, dtype, l->scratch, piece, (size_t)size, bytes / unit);
+        l->host->tree(kind, dtype, l->part, (size_t)size, bytes / unit, (size_t)rank);
         TRY(put(l, at, bytes));
     }
     return collective_barrier(l);

@@ -93,35 +93,34 @@ static void split(const Reduction *s, int owners, int size, size_t *from) {
         from[r] = (r < owners ? s->n * (size_t)r / (size_t)owners : s->n) * size_of(s->dtype);
 }
 
-// Every owner receives its part of all ranks' data and adds it up in CommTree's order (reduce-
-// scatter by pairwise exchange: Thakur, Rabenseifner and Gropp 2005, "Optimization of collective
-// communication operations in MPICH"). bf16 is added in f32 and rounded once.
+// Every owner receives its part of all ranks' data and adds it up in CommTree's order, into its own
+// (reduce-scatter by pairwise exchange: Thakur, Rabenseifner and Gropp 2005, "Optimization of
+// collective communication operations in MPICH").
 static GanStatus reduce_scatter(MpiLink *l, const Group *g, const Reduction *s,
                                 const size_t *from) {
-    bool half = s->dtype == DtBF16;
-    size_t size = (size_t)g->size;
+    size_t size = (size_t)g->size, rank = (size_t)g->rank;
     Block mine = part(s->data, from, g->rank);
-    size_t n = mine.n / size_of(s->dtype), wide_bytes = half ? n * sizeof(float) : 0;
-    TRY(scratch_need(l, (mine.n + wide_bytes) * size));
-    float *wide = l->scratch;
-    char *parts = (char *)l->scratch + wide_bytes * size;
+    bool half = s->dtype == DtBF16; // added in f32, rounded once
+    size_t n = mine.n / size_of(s->dtype), wide = half ? n * sizeof(float) : 0;
+    TRY(scratch_need(l, size * (mine.n + wide)));
+    char *received = (char *)l->scratch + size * wide;
     for (int i = 1; i < g->size; i++) {
         int to = (g->rank + i) % g->size, peer = (g->rank + g->size - i) % g->size;
         TRY(exchange(l, g, part(s->data, from, to), to,
-                     (Block){parts + (size_t)peer * mine.n, mine.n}, peer));
+                     (Block){received + (size_t)peer * mine.n, mine.n}, peer));
     }
     if (!n)
         return GAN_OK;
-    memcpy(parts + (size_t)g->rank * mine.n, mine.at, mine.n);
-    if (half) {
-        l->host->widen((const uint16_t *)(const void *)parts, wide, n * size);
-        l->host->tree(s->kind, DtF32, wide, n * sizeof *wide, size, n);
-        float *lost = s->lost ? s->lost + from[g->rank] / sizeof(uint16_t) : NULL;
-        l->host->narrow(wide, mine.at, n, lost);
-    } else {
-        l->host->tree(s->kind, s->dtype, parts, mine.n, size, n);
-        memcpy(mine.at, parts, mine.n);
+    for (size_t r = 0; r < size; r++) {
+        void *at = r == rank ? mine.at : received + r * mine.n;
+        l->part[r] = half ? (char *)l->scratch + r * wide : at;
+        if (half)
+            l->host->widen(at, l->part[r], n);
     }
+    void *sum = l->part[rank];
+    l->host->tree(s->kind, half ? DtF32 : s->dtype, l->part, size, n, rank);
+    if (half)
+        l->host->narrow(sum, mine.at, n, s->lost ? s->lost + from[rank] / sizeof(uint16_t) : NULL);
     return GAN_OK;
 }
 

@@ -167,8 +167,11 @@ static GanStatus receive(MpiLink *l, const Handshake *hs, int from, char *to, si
 // numbers.
 static void fold(const MpiLink *l, const Handshake *hs, char *in, size_t stride, int count) {
     Envelope all, e;
+    void **part = l->queue[hs->queue].part;
     memcpy(&all, in, sizeof all);
+    part[0] = in + sizeof all;
     for (int i = 1; i < count; i++) {
+        part[i] = in + (size_t)i * stride + sizeof e;
         memcpy(&e, in + (size_t)i * stride, sizeof e);
         all.least = e.least < all.least ? e.least : all.least;
         all.most = e.most > all.most ? e.most : all.most;
@@ -176,7 +179,7 @@ static void fold(const MpiLink *l, const Handshake *hs, char *in, size_t stride,
     all.bytes = hs->n * size_of(hs->dtype);
     memcpy(in, &all, sizeof all);
     if (all.least == all.most && all.bytes)
-        l->host->tree(hs->kind, hs->dtype, in + sizeof all, stride, (size_t)count, hs->n);
+        l->host->tree(hs->kind, hs->dtype, part, (size_t)count, hs->n, 0);
 }
 
 // The second round: this subset's sum, first of `in`, becomes that of all.

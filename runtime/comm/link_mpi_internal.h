@@ -48,6 +48,7 @@ typedef struct MpiQueue { // messages of a queue, and where this rank is in it
     SendBuffer *buffer;
     char *in; // everyone's messages of a round; owned, grows
     size_t in_n;
+    void **part;            // [size] operands of a sum; owned
     atomic_ullong sequence; // as last posted
     atomic_uint step;
 } MpiQueue;
@@ -72,6 +73,7 @@ typedef struct MpiLink {
     size_t *from;            // [size + 1] bytes: parts of a transfer
     void *scratch;           // grows
     size_t scratch_n;
+    void **part; // [size] operands of a sum
     Cma cma;
     MpiQueue queue[QUEUES];
     Handshake last;            // of the first queue: what follows it has its deadline

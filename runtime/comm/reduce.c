@@ -8,29 +8,44 @@
 const LinkHost link_host = {fail,      time_now,      mem_alloc,   mem_free,
                             link_tree, floats_narrow, floats_widen};
 
+// to = (before, to) or (to, after): the operands keep their order, which tells zeros and NaNs
+// apart.
 #define COMBINE(T)                                                                                 \
-    static void combine_##T(bool max, T *restrict acc, const T *restrict x, size_t n) {            \
-        if (max)                                                                                   \
-            for (size_t i = 0; i < n; i++)                                                         \
-                acc[i] = x[i] > acc[i] || x[i] != x[i] ? x[i] : acc[i]; /* a NaN is not lost */    \
-        else                                                                                       \
-            for (size_t i = 0; i < n; i++)                                                         \
-                acc[i] += x[i];                                                                    \
+    static void add_##T(T *restrict to, const T *restrict x, size_t n) {                           \
+        for (size_t i = 0; i < n; i++)                                                             \
+            to[i] += x[i];                                                                         \
+    }                                                                                              \
+    static void max_after_##T(T *restrict to, const T *restrict x, size_t n) {                     \
+        for (size_t i = 0; i < n; i++)                                                             \
+            to[i] = x[i] > to[i] || x[i] != x[i] ? x[i] : to[i]; /* a NaN is not lost */           \
+    }                                                                                              \
+    static void max_before_##T(T *restrict to, const T *restrict x, size_t n) {                    \
+        for (size_t i = 0; i < n; i++)                                                             \
+            to[i] = to[i] > x[i] || to[i] != to[i] ? to[i] : x[i];                                 \
     }
 COMBINE(double)
 COMBINE(float)
 #undef COMBINE
 
-void link_tree(CommKind kind, Dtype dtype, void *parts, size_t stride, size_t count, size_t n) {
-    char *part = parts;
-    bool max = kind == CommMax;
+static void combine(CommKind kind, Dtype dtype, void *to, const void *x, size_t n, bool before) {
+    bool wide = dtype == DtF64;
+    if (kind == CommMax && before)
+        wide ? max_before_double(to, x, n) : max_before_float(to, x, n);
+    else if (kind == CommMax)
+        wide ? max_after_double(to, x, n) : max_after_float(to, x, n);
+    else
+        wide ? add_double(to, x, n) : add_float(to, x, n);
+}
+
+void link_tree(CommKind kind, Dtype dtype, void **part, size_t count, size_t n, size_t keep) {
+    void *kept = part[keep];
     for (size_t step = 1; step < count; step *= 2)
         for (size_t i = 0; i + step < count; i += 2 * step) {
-            void *acc = part + i * stride, *x = part + (i + step) * stride;
-            if (dtype == DtF64)
-                combine_double(max, acc, x, n);
-            else
-                combine_float(max, acc, x, n);
+            void *first = part[i], *second = part[i + step];
+            bool into_second = second == kept;
+            combine(kind, dtype, into_second ? second : first, into_second ? first : second, n,
+                    into_second);
+            part[i] = into_second ? second : first;
         }
 }
 
