@@ -145,7 +145,7 @@ static GanStatus mean_comm(Bench *b) {
 
 // Launch by launch: of all ranks at once, as in a step; in a replay of one after the other, for
 // they may be more than there are cores.
-static GanStatus profile(Bench *b, Moments *out) {
+static GanStatus profile(Bench *b, Timeline *out) {
     uint32_t steps = b->steps < PROFILED ? (uint32_t)b->steps : PROFILED;
     int turns = b->o->at[OptReplay].given ? comm_size(b->comm) : 1;
     for (int r = 0; r < turns; r++) {
@@ -153,13 +153,13 @@ static GanStatus profile(Bench *b, Moments *out) {
             TRY(sim_profile(b->perm, b->session.exec, b->comm, steps, out));
         TRY(comm_barrier(b->comm));
     }
-    return turns > 1 ? sim_even(b->perm, b->comm, out) : GAN_OK;
+    return turns > 1 ? sim_average(b->perm, b->comm, out) : GAN_OK;
 }
 
 // On the link as it is measured now, which a wire model is part of; the bound is of the wire alone.
-static GanStatus simulate_step(Bench *b, const Moments *mine) {
+static GanStatus simulate_step(Bench *b, const Timeline *mine) {
     CommOptions how;
-    const Moments *all;
+    const Timeline *all;
     int ranks = comm_size(b->comm);
     SimLink link = {.ranks = ranks};
     TRY(ranks_comm_options(b->o, &how));
@@ -169,32 +169,32 @@ static GanStatus simulate_step(Bench *b, const Moments *mine) {
     if (b->o->at[OptReplay].given || comm_cores(b->comm) > CoresFull)
         link.each.core = link.each.byte = 0; // of cores that have nothing else to do
     TRY(sim_gather(b->perm, b->comm, mine, &all));
-    b->simulated_ms = sim_play(*b->perm, all, (uint32_t)ranks, &link).step * 1000;
+    b->simulated_ms = sim_run(*b->perm, all, (uint32_t)ranks, &link).step * 1000;
     if (b->o->at[OptWire].given)
         link.each = wire_link(how.wire_us, how.wire_gbit);
     b->bound_ms = sim_bound(*b->perm, &b->session.compiled.step, mine, &link) * 1000;
     return GAN_OK;
 }
 
-// Of the times of whole rounds of steps, in order, a step's: the median, or where steps differ the
-// mean over the round of the median of each kind.
+// Of the times of whole periods of steps, in order, a step's: the median, or where steps differ the
+// mean over the period of the median of each kind.
 static double step_time(const Bench *b, const double *ms) {
     const Func *f = b->session.compiled.step.func;
-    uint32_t round = sim_round(f);
+    uint32_t period = sim_period(f);
     Arena scratch = *b->perm;
     double sum = 0, *same = arena_array(&scratch, double, b->steps);
-    for (uint32_t s = 0; s < round; s++) {
+    for (uint32_t s = 0; s < period; s++) {
         size_t n = 0;
         for (uint32_t i = 0; i < b->steps; i++)
-            if (sim_alike(f, (uint32_t)b->warmup + s, (uint32_t)b->warmup + i))
+            if (sim_same_launches(f, (uint32_t)b->warmup + s, (uint32_t)b->warmup + i))
                 same[n++] = ms[i];
         qsort(same, n, sizeof *same, by_double);
-        sum += same[n / 2] / round;
+        sum += same[n / 2] / period;
     }
     return sum;
 }
 
-static GanStatus time_steps(Bench *b, const Moments *replayed) {
+static GanStatus time_steps(Bench *b, const Timeline *replayed) {
     b->ms = arena_array(b->perm, double, b->steps);
     TRY(exec_ready(b->session.exec));
     TRY(comm_barrier(b->comm)); // not between steps: it would wait for what one leaves to the next
@@ -212,7 +212,7 @@ static GanStatus time_steps(Bench *b, const Moments *replayed) {
     b->step_ms = step_time(b, b->ms);
     qsort(b->ms, (size_t)b->steps, sizeof *b->ms, by_double);
     TRY(mean_comm(b));
-    return replayed ? sim_settle(b->session.exec) : exec_finish(b->session.exec);
+    return replayed ? sim_drain(b->session.exec) : exec_finish(b->session.exec);
 }
 
 // `n` steps from `first` on, none of which is waited for but the last.
@@ -349,7 +349,7 @@ static uint32_t rows_of(const Bench *b, Row *row) {
     return rows;
 }
 
-static void answer(Bench *b, const Moments *m) {
+static void answer(Bench *b, const Timeline *m) {
     Row row[ROWS_MOST];
     uint32_t rows = rows_of(b, row), top = (uint32_t)option_number(b->o, OptTop, 0);
     const Plan *p = &b->session.compiled.step;
@@ -394,9 +394,9 @@ static GanStatus bench_model(Bench *b) {
     if (first)
         TRY(measure_roof(b, &b->roof, NULL));
     TRY(bench_fill(b));
-    uint32_t round = sim_round(b->session.compiled.step.func);
-    b->steps = (b->steps + round - 1) / round * round;
-    Moments m = {0};
+    uint32_t period = sim_period(b->session.compiled.step.func);
+    b->steps = (b->steps + period - 1) / period * period;
+    Timeline m = {0};
     bool replay = b->o->at[OptReplay].given, simulated = !alone || brief;
     if (replay)
         TRY(profile(b, &m));

@@ -11,13 +11,13 @@ typedef struct Cost {
     double seconds, gflop, bytes;
 } Cost;
 
-static int dearest_first(const void *a, const void *b) {
+static int slowest_first(const void *a, const void *b) {
     double x = ((const Cost *)a)->seconds, y = ((const Cost *)b)->seconds;
     return (x < y) - (x > y);
 }
 
 // A broadcast operand is counted once, though it be read for every element: it stays in a cache.
-static Cost cost_of(const Plan *p, const Moment *m) {
+static Cost cost_of(const Plan *p, const TimedLaunch *m) {
     const Graph *g = &p->func->g;
     Cost c = {.p = p, .launch = &p->launch.at[m->launch], .seconds = m->seconds};
     for (uint32_t k = 0; k < c.launch->instances; k++) {
@@ -57,7 +57,7 @@ static Str place(Arena *a, const Cost *c) {
 }
 
 // Of the step in which all is done that comes every so many.
-static Cost *costs_of(Arena *a, const Plan *p, const Moments *m, uint32_t *n, double *all) {
+static Cost *costs_of(Arena *a, const Plan *p, const Timeline *m, uint32_t *n, double *all) {
     Cost *c = arena_array(a, Cost, m->n);
     *n = 0;
     for (uint32_t i = 0; i < m->n; i++) {
@@ -66,11 +66,11 @@ static Cost *costs_of(Arena *a, const Plan *p, const Moments *m, uint32_t *n, do
         c[*n] = cost_of(p, &m->at[i]);
         *all += c[(*n)++].seconds;
     }
-    qsort(c, *n, sizeof *c, dearest_first);
+    qsort(c, *n, sizeof *c, slowest_first);
     return c;
 }
 
-void costs_put(Text *t, const Plan *p, const Moments *m, uint32_t most) {
+void costs_put(Text *t, const Plan *p, const Timeline *m, uint32_t most) {
     double all = 0;
     uint32_t n;
     Cost *c = costs_of(t->arena, p, m, &n, &all);
@@ -82,7 +82,7 @@ void costs_put(Text *t, const Plan *p, const Moments *m, uint32_t most) {
                  SARG(what(t->arena, &c[i])));
 }
 
-void costs_json(JsonOut *j, const Plan *p, const Moments *m, uint32_t most) {
+void costs_json(JsonOut *j, const Plan *p, const Timeline *m, uint32_t most) {
     double all = 0;
     uint32_t n;
     Cost *c = costs_of(j->text->arena, p, m, &n, &all);

@@ -189,7 +189,7 @@ static GanStatus measure(Study *s, ScaleMode mode, int64_t ranks) {
 
 // Rank 0 of `ranks` alone on this machine, by the plan made for `link`.
 static GanStatus profile(const Study *s, ScaleMode mode, int64_t ranks, LinkModel link,
-                         Moments *out) {
+                         Timeline *out) {
     NullRank first = {0, (int)ranks};
     Comm *alone = NULL;
     Session session = {0};
@@ -220,7 +220,7 @@ out:
 
 // Weak scaling leaves a rank's work as it is: its launches are measured once, on two ranks' plan.
 static GanStatus simulate(Study *s, ScaleMode mode, const Wanted *w) {
-    Moments m = {0};
+    Timeline m = {0};
     for (uint32_t i = 0; i < w->simulated.n; i++) {
         int64_t ranks = w->simulated.at[i];
         if (mode == ScaleStrong && ranks > s->batch) {
@@ -230,7 +230,7 @@ static GanStatus simulate(Study *s, ScaleMode mode, const Wanted *w) {
         }
         if (mode == ScaleStrong || !m.n)
             TRY(profile(s, mode, mode == ScaleWeak ? 2 : ranks, s->link, &m));
-        SimTimes t = sim_play(*s->perm, &m, 1, &(SimLink){.scaled = s->link, .ranks = ranks});
+        SimTimes t = sim_run(*s->perm, &m, 1, &(SimLink){.scaled = s->link, .ranks = ranks});
         ScalePoint p = {.mode = mode,
                         .ranks = ranks,
                         .batch = batch_of(s, mode, ranks),
@@ -260,7 +260,8 @@ static GanStatus read_options(Study *s, Wanted *w) {
     int64_t most = 1;
     for (uint32_t i = 0; i < w->ranks.n; i++)
         most = w->ranks.at[i] > most ? w->ranks.at[i] : most;
-    int64_t cores = data_threads(0), fair = cores / most;
+    s->cores = data_threads(0);
+    int64_t fair = s->cores / most;
     s->threads = option_number(o, OptThreads, fair > 0 ? fair : 1);
     return file_exists(s->model) ? GAN_OK
                                  : fail(GAN_ERR_INPUT, "there is no file %.*s", SARG(s->model));

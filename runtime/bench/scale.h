@@ -27,6 +27,7 @@ typedef struct Study {
     Dtype real;
     int64_t batch; // a rank's in weak scaling, all ranks' in strong
     int64_t steps, warmup, threads;
+    int64_t cores;  // of this machine
     int64_t timed;  // steps that were timed: whole periods of `every`
     LinkModel link; // of the simulated points
     LinkModel seen; // as --wire says; zeros: it does not

@@ -87,22 +87,32 @@ static void put_methods(const Study *s, Text *t) {
              SARG(path_base(s->model)), GAN_VERSION, s->api->name, dtype_name[s->real],
              (long long)s->threads, s->threads == 1 ? "" : "s", (long long)s->timed,
              (long long)s->warmup, (long long)s->batch);
+    int64_t most = 1;
+    for (uint32_t i = 0; i < s->point.n; i++)
+        if (!s->point.at[i].simulated && s->point.at[i].ranks > most)
+            most = s->point.at[i].ranks;
+    if (most * s->threads > s->cores)
+        text_fmt(t,
+                 " Measured points of more than %lld threads share the %lld cores of this machine, "
+                 "which the simulation does not know.",
+                 (long long)s->cores, (long long)s->cores);
     if (s->o->at[OptWire].given)
         text_fmt(t, " Every collective was made to last at least %.3g us + bytes at %.3g Gbit/s.",
                  s->seen.latency * 1e6, s->seen.bandwidth * 8e-9);
     if (s->o->at[OptSimulate].given)
-        text_fmt(t,
-                 " Simulated points play the launches of one rank, as measured alone on this "
-                 "machine, against a link of %.3g us and %.3g Gbit/s, on which a sum over R ranks "
-                 "takes ceil(log2 R) latencies and 2 (R - 1) / R times its bytes; ranks are taken "
-                 "to be alike.",
-                 s->link.latency * 1e6, s->link.bandwidth * 8e-9);
-    if (told)
         text_fmt(
             t,
-            " `simulated_ms` plays the launches of a measured point, timed one by one, against "
-            "the link it had; over %u points it differs from `step_ms` by %.0f %% at most.",
-            told, worst * 100);
+            " Simulated points are a timeline of the launches of one rank, as measured alone on "
+            "this machine, with a link of %.3g us and %.3g Gbit/s, on which a sum over R ranks "
+            "takes ceil(log2 R) latencies and 2 (R - 1) / R times its bytes; ranks are taken "
+            "to be alike.",
+            s->link.latency * 1e6, s->link.bandwidth * 8e-9);
+    if (told)
+        text_fmt(t,
+                 " `simulated_ms` is the same of a measured point, of its launches, timed one by "
+                 "one, and "
+                 "the link it had; over %u points it differs from `step_ms` by %.0f %% at most.",
+                 told, worst * 100);
     text_char(t, '\n');
 }
 

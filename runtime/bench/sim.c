@@ -17,7 +17,7 @@ typedef struct Profile {
     Arena *perm;
     const Plan *plan;
     double began;
-    Moments moment; // of all profiled steps of one kind, one after the other
+    Timeline line; // of all profiled steps of one kind, one after the other
 } Profile;
 
 static GanStatus on_launch(void *user, Exec *e, uint32_t launch, bool done, const Counters *c) {
@@ -28,21 +28,22 @@ static GanStatus on_launch(void *user, Exec *e, uint32_t launch, bool done, cons
         return GAN_OK;
     }
     const Region *r = &p->plan->region.at[p->plan->merge.at[p->plan->launch.at[launch].first]];
-    Moment m = {
+    TimedLaunch m = {
         .kind = r->kind, .launch = launch, .call = r->call, .seconds = time_now() - p->began};
     if (r->kind == RegionStart)
         m.bytes = p->plan->collective.at[r->call].bytes;
-    vec_push(p->perm, &p->moment, m);
+    vec_push(p->perm, &p->line, m);
     return GAN_OK;
 }
 
-// Of `times` steps of one kind, one after the other, those of step `step` of the round.
-static void medians(Arena *perm, const Moments *all, uint32_t times, uint32_t step, Moments *out) {
+// Of `times` steps of one kind, one after the other, those of step `step` of the period.
+static void medians(Arena *perm, const Timeline *all, uint32_t times, uint32_t step,
+                    Timeline *out) {
     uint32_t one = all->n / times;
     bool alike = all->n % times == 0;
     double *seconds = arena_array(perm, double, times);
     for (uint32_t i = 0; i < one; i++) {
-        Moment m = all->at[all->n - one + i];
+        TimedLaunch m = all->at[all->n - one + i];
         for (uint32_t k = 0; alike && k < times; k++) {
             alike = all->at[k * one + i].launch == m.launch;
             seconds[k] = all->at[k * one + i].seconds;
@@ -56,34 +57,34 @@ static void medians(Arena *perm, const Moments *all, uint32_t times, uint32_t st
     }
 }
 
-uint32_t sim_round(const Func *f) {
-    uint32_t round = 1;
+uint32_t sim_period(const Func *f) {
+    uint32_t period = 1;
     for (uint32_t i = 0; i < f->tape.n; i++) {
-        uint32_t every = f->tape.at[i].kind == CtlEvery ? f->tape.at[i].arg : 1, least = round;
-        while (least % every && least <= ROUND_MOST)
-            least += round;
-        round = least <= ROUND_MOST ? least : round;
+        uint32_t every = f->tape.at[i].kind == CtlEvery ? f->tape.at[i].arg : 1, least = period;
+        while (least % every && least <= PERIOD_MOST)
+            least += period;
+        period = least <= PERIOD_MOST ? least : period;
     }
-    return round;
+    return period;
 }
 
-bool sim_alike(const Func *f, uint32_t step, uint32_t other) {
-    uint32_t round = sim_round(f);
+bool sim_same_launches(const Func *f, uint32_t step, uint32_t other) {
+    uint32_t period = sim_period(f);
     for (uint32_t i = 0; i < f->tape.n; i++) {
         Ctl c = f->tape.at[i];
-        if (c.kind == CtlEvery && round % c.arg == 0 && !(step % c.arg) != !(other % c.arg))
+        if (c.kind == CtlEvery && period % c.arg == 0 && !(step % c.arg) != !(other % c.arg))
             return false;
     }
     return true;
 }
 
-// The moments of an earlier step of the round that is of the same kind; false: it is the first.
-static bool take_earlier(Arena *perm, const Func *f, uint32_t step, Moments *out) {
+// The launches of an earlier step of the period that is of the same kind; false: it is the first.
+static bool take_earlier(Arena *perm, const Func *f, uint32_t step, Timeline *out) {
     uint32_t first = 0, n = out->n;
-    while (first < step && !sim_alike(f, first, step))
+    while (first < step && !sim_same_launches(f, first, step))
         first++;
     for (uint32_t i = 0; first < step && i < n; i++) {
-        Moment m = out->at[i];
+        TimedLaunch m = out->at[i];
         if (m.step != first)
             continue;
         m.step = step;
@@ -92,21 +93,21 @@ static bool take_earlier(Arena *perm, const Func *f, uint32_t step, Moments *out
     return first < step;
 }
 
-// The numbers begin behind a round: nothing that comes less often than once a round is at one.
+// The numbers begin after a period: nothing that happens less often than once a period is at one.
 static GanStatus profile_step(Profile *p, Exec *e, uint32_t number, uint32_t times) {
     ExecHooks hooks = {.launch = on_launch, .user = p};
     Counters at = {.step = number};
     for (uint32_t i = 0; i <= times; i++) { // the first warms up
-        p->moment.n = i == 1 ? 0 : p->moment.n;
+        p->line.n = i == 1 ? 0 : p->line.n;
         TRY(exec_step(e, &at, &hooks));
     }
     return GAN_OK;
 }
 
-GanStatus sim_profile(Arena *perm, Exec *e, Comm *c, uint32_t times, Moments *out) {
+GanStatus sim_profile(Arena *perm, Exec *e, Comm *c, uint32_t times, Timeline *out) {
     Profile p = {.perm = perm, .plan = exec_step_plan(e)};
     const Func *f = p.plan->func;
-    *out = (Moments){.steps = sim_round(f)};
+    *out = (Timeline){.steps = sim_period(f)};
     if (!exec_launches(e))
         return fail(GAN_ERR_USAGE, "this device does not run launches one by one: use cpu");
     TRY(exec_ready(e));
@@ -117,7 +118,7 @@ GanStatus sim_profile(Arena *perm, Exec *e, Comm *c, uint32_t times, Moments *ou
             continue;
         st = profile_step(&p, e, out->steps + s, times);
         if (st == GAN_OK)
-            medians(perm, &p.moment, times, s, out);
+            medians(perm, &p.line, times, s, out);
     }
     if (st == GAN_OK)
         st = exec_finish(e);
@@ -125,26 +126,26 @@ GanStatus sim_profile(Arena *perm, Exec *e, Comm *c, uint32_t times, Moments *ou
     return st;
 }
 
-GanStatus sim_gather(Arena *perm, Comm *c, const Moments *mine, const Moments **out) {
+GanStatus sim_gather(Arena *perm, Comm *c, const Timeline *mine, const Timeline **out) {
     int ranks = comm_size(c);
-    Moments *all = arena_array(perm, Moments, ranks);
+    Timeline *all = arena_array(perm, Timeline, ranks);
     uint32_t *n = arena_array(perm, uint32_t, ranks), most = 0;
     TRY(comm_gather(c, &mine->n, sizeof mine->n, n));
     for (int r = 0; r < ranks; r++)
         most = n[r] > most ? n[r] : most;
-    Moment *own = arena_array(perm, Moment, most),
-           *at = arena_array(perm, Moment, (size_t)ranks * most);
+    TimedLaunch *own = arena_array(perm, TimedLaunch, most),
+                *at = arena_array(perm, TimedLaunch, (size_t)ranks * most);
     for (uint32_t i = 0; i < mine->n; i++)
         own[i] = mine->at[i];
     TRY(comm_gather(c, own, most * sizeof *own, at));
     for (int r = 0; r < ranks; r++)
-        all[r] = (Moments){.at = at + (size_t)r * most, .n = n[r], .steps = mine->steps};
+        all[r] = (Timeline){.at = at + (size_t)r * most, .n = n[r], .steps = mine->steps};
     *out = all;
     return GAN_OK;
 }
 
-GanStatus sim_even(Arena *perm, Comm *c, Moments *m) {
-    const Moments *all;
+GanStatus sim_average(Arena *perm, Comm *c, Timeline *m) {
+    const Timeline *all;
     int ranks = comm_size(c);
     TRY(sim_gather(perm, c, m, &all));
     for (int r = 0; r < ranks; r++) {
@@ -170,11 +171,11 @@ static void sleep_until(double t) {
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
 }
 
-GanStatus sim_replay(Exec *e, const Moments *m, const Counters *c) {
+GanStatus sim_replay(Exec *e, const Timeline *m, const Counters *c) {
     double due = time_now(); // what has been slept too long is taken from the next
     prctl(PR_SET_TIMERSLACK, 1UL);
     for (uint32_t i = 0; i < m->n; i++) {
-        const Moment *x = &m->at[i];
+        const TimedLaunch *x = &m->at[i];
         if (x->step != c->step % m->steps)
             continue;
         if (x->kind != RegionStart && x->kind != RegionWait) {
@@ -190,7 +191,7 @@ GanStatus sim_replay(Exec *e, const Moments *m, const Counters *c) {
     return GAN_OK;
 }
 
-GanStatus sim_settle(Exec *e) {
+GanStatus sim_drain(Exec *e) {
     const Plan *p = exec_step_plan(e);
     for (uint32_t t = 0; t < p->tail.n; t++) {
         const Section *s = &p->section.at[p->tail.at[t].section];
@@ -201,7 +202,7 @@ GanStatus sim_settle(Exec *e) {
     return GAN_OK;
 }
 
-// --- played --------------------------------------------------------------------------------------
+// --- simulated -----------------------------------------------------------------------------------
 
 static double model_seconds(LinkModel m, double latencies, size_t bytes) {
     double latency = bytes <= COMM_SMALL ? m.small : m.latency;
@@ -223,33 +224,33 @@ static double core_seconds(const SimLink *link, size_t bytes) {
     return bytes <= COMM_SMALL ? 0 : link->each.core + (double)bytes * link->each.byte;
 }
 
-enum { SETTLED = 4 }; // rounds until one is like the next: a tail waits for the step before
+enum { PERIODS = 4 }; // simulated: the last is like the next: a tail waits for the step before
 
-typedef struct Player { // one rank
-    const Moments *m;
-    uint32_t next;              // moment, counted through all rounds
-    double now, began, exposed; // the last two: of the last round
+typedef struct SimRank { // one rank
+    const Timeline *m;
+    uint32_t next;              // launch, counted through all periods
+    double now, began, exposed; // the last two: of the last period
     double owed; // to the communicator's thread: taken from what is computed, or waited, next
-} Player;
+} SimRank;
 
-static void play_wait(Player *p, double until) {
+static void rank_wait(SimRank *p, double until) {
     double waits = fmax(until - p->now, 0);
     p->exposed += waits;
     p->now += waits;
     p->owed = fmax(p->owed - waits, 0);
 }
 
-// Goes on to the next start, which it has then come to; false at the end of the last round. `done`:
-// [call] when the last call of this number was there.
-static bool play_to_start(Player *p, const double *done, const Moment **start) {
-    for (; p->next < SETTLED * p->m->n; p->next++) {
-        const Moment *x = &p->m->at[p->next % p->m->n];
-        if (p->next == (SETTLED - 1) * p->m->n) {
+// Goes on to the next start, which it has then come to; false at the end of the last period.
+// `done`: [call] when the last call of this number was there.
+static bool rank_to_start(SimRank *p, const double *done, const TimedLaunch **start) {
+    for (; p->next < PERIODS * p->m->n; p->next++) {
+        const TimedLaunch *x = &p->m->at[p->next % p->m->n];
+        if (p->next == (PERIODS - 1) * p->m->n) {
             p->began = p->now;
             p->exposed = 0;
         }
         if (x->kind == RegionWait) {
-            play_wait(p, done[x->call]);
+            rank_wait(p, done[x->call]);
             continue;
         }
         p->now += x->seconds; // of a start: parts that are not in place are copied
@@ -266,7 +267,7 @@ static bool play_to_start(Player *p, const double *done, const Moment **start) {
     return false;
 }
 
-static uint32_t calls_of(const Moments *m) {
+static uint32_t calls_of(const Timeline *m) {
     uint32_t calls = 0;
     for (uint32_t i = 0; i < m->n; i++)
         if (m->at[i].kind == RegionStart && m->at[i].call >= calls)
@@ -274,18 +275,18 @@ static uint32_t calls_of(const Moments *m) {
     return calls;
 }
 
-SimTimes sim_play(Arena scratch, const Moments *m, uint32_t n, const SimLink *link) {
+SimTimes sim_run(Arena scratch, const Timeline *m, uint32_t n, const SimLink *link) {
     SimTimes out = {0};
     double steps = m->steps, free[2] = {0}; // when the link is: for large calls, for small ones
-    Player *p = arena_array(&scratch, Player, n);
+    SimRank *p = arena_array(&scratch, SimRank, n);
     double *done = arena_array(&scratch, double, calls_of(&m[0]));
     for (uint32_t r = 0; r < n; r++)
-        p[r] = (Player){.m = &m[r]};
+        p[r] = (SimRank){.m = &m[r]};
     for (bool more = true; more;) {
-        const Moment *start = NULL;
+        const TimedLaunch *start = NULL;
         double ready = 0;
         for (uint32_t r = 0; r < n; r++) { // every rank has the same starts in the same order
-            more = play_to_start(&p[r], done, &start);
+            more = rank_to_start(&p[r], done, &start);
             ready = fmax(ready, p[r].now);
         }
         if (more) {
@@ -296,8 +297,8 @@ SimTimes sim_play(Arena scratch, const Moments *m, uint32_t n, const SimLink *li
                 p[r].owed += core_seconds(link, start->bytes);
             done[start->call] = free[small];
             for (uint32_t r = 0; r < n && link->waits; r++)
-                play_wait(&p[r], free[small]);
-            out.comm += takes / (SETTLED * steps);
+                rank_wait(&p[r], free[small]);
+            out.comm += takes / (PERIODS * steps);
         }
     }
     for (uint32_t r = 0; r < n; r++) {

@@ -4,41 +4,41 @@
 
 #include "ranks.h"
 
-typedef struct Moment { // a launch, in the order of the steps
-    RegionKind kind;    // RegionStart, RegionWait; all others compute
-    uint32_t step;      // of the round
-    uint32_t launch;    // Plan.launch[]
-    uint32_t call;      // of a start or a wait: Plan.collective[]
-    double seconds;     // on the computing thread
-    size_t bytes;       // RegionStart: what travels
-} Moment;
-typedef struct Moments { // of a round: the steps until all that comes every so many has come
-    Moment *at;
+typedef struct TimedLaunch { // in the order of the steps
+    RegionKind kind;         // RegionStart, RegionWait; all others compute
+    uint32_t step;           // of the period
+    uint32_t launch;         // Plan.launch[]
+    uint32_t call;           // of a start or a wait: Plan.collective[]
+    double seconds;          // on the computing thread
+    size_t bytes;            // RegionStart: what travels
+} TimedLaunch;
+typedef struct Timeline { // of a period of steps, after which all that `every` chooses repeats
+    TimedLaunch *at;
     uint32_t n, cap;
-    uint32_t steps; // of the round: those with numbers 0 to steps - 1, and again
-} Moments;
+    uint32_t steps; // of the period: those with numbers 0 to steps - 1, and again
+} Timeline;
 
-enum { ROUND_MOST = 64 }; // steps; what comes less often is left out
-// Steps of a round of a step function: 1 where it has no `every`.
-uint32_t sim_round(const Func *f);
-// Whether steps of these numbers do the same, as far as `every` decides it within a round.
-bool sim_alike(const Func *f, uint32_t step, uint32_t other);
+enum { PERIOD_MOST = 64 }; // steps; what comes less often is left out
+// Steps of a period of a step function: 1 where it has no `every`.
+uint32_t sim_period(const Func *f);
+// Whether steps of these numbers do the same, as far as `every` decides it within a period.
+bool sim_same_launches(const Func *f, uint32_t step, uint32_t other);
 
-// The launches of a round on this rank, each with the median of its times over `times` steps of its
-// kind that nobody waits in: collectives are left out meanwhile. Steps whose run-time conditions do
-// not choose the same launches every time are taken as they ran last.
-GanStatus sim_profile(Arena *perm, Exec *e, Comm *c, uint32_t times, Moments *out);
+// The launches of a period on this rank, each with the median of its times over `times` steps of
+// its kind that nobody waits in: collectives are left out meanwhile. Steps whose run-time
+// conditions do not choose the same launches every time are taken as they ran last.
+GanStatus sim_profile(Arena *perm, Exec *e, Comm *c, uint32_t times, Timeline *out);
 // Those of all ranks, [comm_size].
-GanStatus sim_gather(Arena *perm, Comm *c, const Moments *mine, const Moments **all);
+GanStatus sim_gather(Arena *perm, Comm *c, const Timeline *mine, const Timeline **all);
 // Gives each launch the mean of its times over the ranks, where all run the same launches: ranks
 // with equal work that were timed one after the other differ by what the host did meanwhile.
-GanStatus sim_even(Arena *perm, Comm *c, Moments *m);
-// The same step (of the round: c->step says which) with every computing launch slept through
+GanStatus sim_average(Arena *perm, Comm *c, Timeline *m);
+// The same step (of the period: c->step says which) with every computing launch slept through
 // instead of run: what waits, starts and travels is real. So many ranks can be tried on few cores.
-GanStatus sim_replay(Exec *e, const Moments *m, const Counters *c);
-GanStatus sim_settle(Exec *e); // after the last: waits for the sums it has left
+GanStatus sim_replay(Exec *e, const Timeline *m, const Counters *c);
+GanStatus sim_drain(Exec *e); // after the last: waits for the sums it has left
 
-// How long a sum of `bytes` takes: the longer of both. A zero bandwidth is no link.
+// How long an all-reduce of `bytes` takes: the longer of both. A zero bandwidth is no link.
 typedef struct SimLink {
     LinkModel each;   // as measured or as --wire says: latency + bytes / bandwidth
     LinkModel scaled; // grows with the ranks: ceil(log2 R) * latency + 2 (R - 1) / R * bytes /
@@ -51,20 +51,20 @@ typedef struct SimTimes { // seconds of a step
     double step, comm, exposed;
 } SimTimes;
 
-double sim_sum_seconds(const SimLink *link, size_t bytes); // of one sum; 0 on one rank
+double sim_sum_seconds(const SimLink *link, size_t bytes); // of one all-reduce; 0 on one rank
 
-// Plays the time lines of `n` ranks against a link that carries one call at a time, in the order
+// Runs the timelines of `n` ranks against a link that carries one call at a time, in the order
 // they start, and besides one of those that are small (COMM_SMALL). A call begins when every rank
 // has come to it; a large one takes its `each.core` from what is computed, or waited, next. One
 // line stands for ranks that are all alike. The times are of a step among its like, which finds its
-// predecessor's tail under way; means over the steps of a round and the ranks.
-SimTimes sim_play(Arena scratch, const Moments *m, uint32_t n, const SimLink *link);
+// predecessor's tail under way; means over the steps of a period and the ranks.
+SimTimes sim_run(Arena scratch, const Timeline *m, uint32_t n, const SimLink *link);
 
 // sim_bound.c: what no order of this work could hide in a step at whose end all of it is done: the
 // least it waits on such a link, if each value travelled by itself as soon as it is there, the most
 // wanted first, while whatever does not depend on it is computed. A bound from below: for every
 // launch, the launches and the values it depends on, of each the earliest moment it can begin, take
-// one core and one wire. A mean over the steps of a round.
-double sim_bound(Arena scratch, const Plan *p, const Moments *m, const SimLink *link);
+// one core and one wire. A mean over the steps of a period.
+double sim_bound(Arena scratch, const Plan *p, const Timeline *m, const SimLink *link);
 
 #endif

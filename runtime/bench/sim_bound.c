@@ -98,7 +98,7 @@ static void write_slot(Bound *b, uint32_t w, uint32_t slot) {
             depend(b, w, i);
 }
 
-static void add_compute(Bound *b, const Moment *m) {
+static void add_compute(Bound *b, const TimedLaunch *m) {
     const Launch *l = &b->p->launch.at[m->launch];
     uint32_t w = b->work.n;
     vec_push(b->a, &b->work, ((Work){.takes = m->seconds}));
@@ -147,7 +147,7 @@ static const Section *section_of(const Plan *p, uint32_t launch) {
 }
 
 // Marks the launches of a step that the step before has left: of tails whose blocks have not run.
-static uint8_t *find_carried(Arena *a, const Plan *p, const Moments *m, uint32_t step) {
+static uint8_t *find_carried(Arena *a, const Plan *p, const Timeline *m, uint32_t step) {
     uint8_t *carried = arena_array(a, uint8_t, m->n),
             *ran = arena_array(a, uint8_t, p->func->blocks);
     for (uint32_t i = 0; i < m->n; i++) {
@@ -160,7 +160,7 @@ static uint8_t *find_carried(Arena *a, const Plan *p, const Moments *m, uint32_t
     return carried;
 }
 
-static double bound_of(Arena scratch, const Plan *p, const Moments *m, uint32_t step,
+static double bound_of(Arena scratch, const Plan *p, const Timeline *m, uint32_t step,
                        const SimLink *link) {
     uint32_t works = 1;
     double sum = 0;
@@ -176,7 +176,7 @@ static double bound_of(Arena scratch, const Plan *p, const Moments *m, uint32_t 
     const uint8_t *carried = find_carried(&scratch, p, m, step);
     for (int last = 0; last < 2; last++) { // what is left to the next step, at the end of its own
         for (uint32_t i = 0; i < m->n; i++) {
-            const Moment *x = &m->at[i];
+            const TimedLaunch *x = &m->at[i];
             if (x->step != step || carried[i] != last)
                 continue;
             if (x->kind == RegionStart)
@@ -190,7 +190,7 @@ static double bound_of(Arena scratch, const Plan *p, const Moments *m, uint32_t 
     return fmax(set_done(&b, all) - sum, 0);
 }
 
-double sim_bound(Arena scratch, const Plan *p, const Moments *m, const SimLink *link) {
+double sim_bound(Arena scratch, const Plan *p, const Timeline *m, const SimLink *link) {
     double sum = 0;
     for (uint32_t step = 0; step < m->steps; step++)
         sum += bound_of(scratch, p, m, step, link);

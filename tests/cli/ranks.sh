@@ -142,6 +142,7 @@ grep -q 'a&amp;b.gan' study/study.svg || fail "the plot's title is not escaped"
 says 'strong, 16 ranks: the batch of 8 has no sample for each'
 grep -q '## Methods' study/study.md || fail "the study has no methods"
 grep -q '<circle' study/study.svg || fail "the plot has no points"
+sed -n '/^## Methods/,$p' study/study.md | grep -q 'the median of 3 steps after 1' || fail "the methods do not say what was timed"
 for column in comm_ms exposed_ms step_null_ms simulated_ms; do
     sed -n '/^## Methods/,$p' study/study.md | grep -q "\`$column\`" || fail "the methods do not explain $column"
 done

@@ -11,30 +11,30 @@
 
 static Arena scratch; // of all cases
 
-static Moment compute(double seconds) {
-    return (Moment){.kind = RegionLoop, .seconds = seconds};
+static TimedLaunch compute(double seconds) {
+    return (TimedLaunch){.kind = RegionLoop, .seconds = seconds};
 }
-static Moment start(uint32_t call, size_t bytes) {
-    return (Moment){.kind = RegionStart, .call = call, .bytes = bytes};
+static TimedLaunch start(uint32_t call, size_t bytes) {
+    return (TimedLaunch){.kind = RegionStart, .call = call, .bytes = bytes};
 }
-static Moment wait_for(uint32_t call) {
-    return (Moment){.kind = RegionWait, .call = call};
+static TimedLaunch wait_for(uint32_t call) {
+    return (TimedLaunch){.kind = RegionWait, .call = call};
 }
 
 static LinkModel model_of(double latency, double bandwidth) { // independent of the size
     return (LinkModel){.latency = latency, .bandwidth = bandwidth, .small = latency};
 }
 
-static SimTimes play(const Moment *m, uint32_t n, int64_t ranks, bool wire) {
-    Moments all = {.at = (Moment *)(uintptr_t)m, .n = n, .steps = 1};
+static SimTimes run(const TimedLaunch *m, uint32_t n, int64_t ranks, bool wire) {
+    Timeline all = {.at = (TimedLaunch *)(uintptr_t)m, .n = n, .steps = 1};
     LinkModel model = model_of(0.001, 1e6); // 1 ms, 1 MB/s
     SimLink link = {.each = wire ? model : (LinkModel){0},
                     .scaled = wire ? (LinkModel){0} : model,
                     .ranks = ranks};
-    SimTimes t = sim_play(scratch, &all, 1, &link);
+    SimTimes t = sim_run(scratch, &all, 1, &link);
     return (SimTimes){t.step * 1000, t.comm * 1000, t.exposed * 1000};
 }
-#define PLAY(m, ranks, wire) play(m, sizeof(m) / sizeof *(m), ranks, wire)
+#define RUN(m, ranks, wire) run(m, sizeof(m) / sizeof *(m), ranks, wire)
 
 static void near(double a, double b) {
     if (!(fabs(a - b) < 1e-9))
@@ -43,8 +43,8 @@ static void near(double a, double b) {
 
 static void overlapped_communication_costs_nothing(void **state) {
     (void)state;
-    const Moment m[] = {compute(0.010), start(0, 2000), compute(0.005), wait_for(0)};
-    SimTimes p = PLAY(m, 2, false); // 1 ms + 2 kB at 1 MB/s: 3 ms, under 5
+    const TimedLaunch m[] = {compute(0.010), start(0, 2000), compute(0.005), wait_for(0)};
+    SimTimes p = RUN(m, 2, false); // 1 ms + 2 kB at 1 MB/s: 3 ms, under 5
     near(p.step, 15);
     near(p.comm, 3);
     near(p.exposed, 0);
@@ -52,17 +52,18 @@ static void overlapped_communication_costs_nothing(void **state) {
 
 static void exposed_communication_is_waited_for(void **state) {
     (void)state;
-    const Moment m[] = {compute(0.010), start(0, 7000), compute(0.005), wait_for(0),
-                        compute(0.002)};
-    SimTimes p = PLAY(m, 2, false);
+    const TimedLaunch m[] = {compute(0.010), start(0, 7000), compute(0.005), wait_for(0),
+                             compute(0.002)};
+    SimTimes p = RUN(m, 2, false);
     near(p.step, 20);
     near(p.exposed, 3);
 }
 
 static void the_link_serializes_transfers(void **state) {
     (void)state;
-    const Moment m[] = {start(0, 4000), start(1, 1000), compute(0.001), wait_for(1), wait_for(0)};
-    SimTimes p = PLAY(m, 2, false); // 5 ms, then 2 more
+    const TimedLaunch m[] = {start(0, 4000), start(1, 1000), compute(0.001), wait_for(1),
+                             wait_for(0)};
+    SimTimes p = RUN(m, 2, false); // 5 ms, then 2 more
     near(p.step, 7);
     near(p.exposed, 6);
     near(p.comm, 7);
@@ -70,21 +71,21 @@ static void the_link_serializes_transfers(void **state) {
 
 static void more_ranks_take_more_latencies_and_up_to_twice_the_bytes(void **state) {
     (void)state;
-    const Moment m[] = {start(0, 4000), wait_for(0)};
-    near(PLAY(m, 1, false).step, 0);
-    near(PLAY(m, 2, false).step, 1 + 4);
-    near(PLAY(m, 8, false).step, 3 + 4 * 14.0 / 8);
-    near(PLAY(m, 1024, false).step, 10 + 4 * 2046.0 / 1024);
-    near(PLAY(m, 1024, true).step, 1 + 4); // a link model does not depend on the number of ranks
+    const TimedLaunch m[] = {start(0, 4000), wait_for(0)};
+    near(RUN(m, 1, false).step, 0);
+    near(RUN(m, 2, false).step, 1 + 4);
+    near(RUN(m, 8, false).step, 3 + 4 * 14.0 / 8);
+    near(RUN(m, 1024, false).step, 10 + 4 * 2046.0 / 1024);
+    near(RUN(m, 1024, true).step, 1 + 4); // a link model does not depend on the number of ranks
 }
 
 static void ranks_wait_for_the_slowest(void **state) {
     (void)state;
-    const Moment fast[] = {compute(0.010), start(0, 1000), compute(0.001), wait_for(0)};
-    const Moment slow[] = {compute(0.016), start(0, 1000), compute(0.001), wait_for(0)};
-    const Moments m[] = {{.at = (Moment *)(uintptr_t)fast, .n = 4, .steps = 1},
-                         {.at = (Moment *)(uintptr_t)slow, .n = 4, .steps = 1}};
-    SimTimes t = sim_play(scratch, m, 2, &(SimLink){.each = model_of(0.001, 1e6), .ranks = 2});
+    const TimedLaunch fast[] = {compute(0.010), start(0, 1000), compute(0.001), wait_for(0)};
+    const TimedLaunch slow[] = {compute(0.016), start(0, 1000), compute(0.001), wait_for(0)};
+    const Timeline m[] = {{.at = (TimedLaunch *)(uintptr_t)fast, .n = 4, .steps = 1},
+                          {.at = (TimedLaunch *)(uintptr_t)slow, .n = 4, .steps = 1}};
+    SimTimes t = sim_run(scratch, m, 2, &(SimLink){.each = model_of(0.001, 1e6), .ranks = 2});
     near(t.step, 0.018);                  // 16, and 2 for the sum
     near(t.exposed, (0.007 + 0.001) / 2); // each has 1 ms of work meanwhile
 }
@@ -95,29 +96,29 @@ static void large_reductions_slow_the_computing_thread(void **state) {
     enum { LARGE = 100000, SMALL = 1000 };
     SimLink link = {.each = {0.004, 1e8, 0.001, 0.001, 2e-8},
                     .ranks = 2}; // 5 ms, 3 of them on a core
-    const Moment beside[] = {start(0, LARGE), compute(0.010), wait_for(0)},
-                 waited[] = {start(0, LARGE), wait_for(0), compute(0.010)},
-                 small[] = {start(0, SMALL), compute(0.010), wait_for(0)};
+    const TimedLaunch beside[] = {start(0, LARGE), compute(0.010), wait_for(0)},
+                      waited[] = {start(0, LARGE), wait_for(0), compute(0.010)},
+                      small[] = {start(0, SMALL), compute(0.010), wait_for(0)};
     const struct {
-        const Moment *m;
+        const TimedLaunch *m;
         double step;
     } lines[] = {{beside, 0.013}, {waited, 0.015}, {small, 0.010}};
     for (int i = 0; i < 3; i++)
-        near(sim_play(scratch,
-                      &(Moments){.at = (Moment *)(uintptr_t)lines[i].m, .n = 3, .steps = 1}, 1,
-                      &link)
+        near(sim_run(scratch,
+                     &(Timeline){.at = (TimedLaunch *)(uintptr_t)lines[i].m, .n = 3, .steps = 1}, 1,
+                     &link)
                  .step,
              lines[i].step);
-    near(sim_play(scratch, &(Moments){.at = (Moment *)(uintptr_t)small, .n = 1, .steps = 1}, 1,
-                  &link)
+    near(sim_run(scratch, &(Timeline){.at = (TimedLaunch *)(uintptr_t)small, .n = 1, .steps = 1}, 1,
+                 &link)
              .comm,
          0.001 + SMALL / 1e8);
 }
 
 static void an_all_reduce_may_be_awaited_in_the_next_step(void **state) {
     (void)state;
-    const Moment m[] = {compute(0.004), wait_for(0), compute(0.010), start(0, 8000)};
-    SimTimes p = PLAY(m, 2, false); // 9 ms, 4 of which overlap the next step's first 4
+    const TimedLaunch m[] = {compute(0.004), wait_for(0), compute(0.010), start(0, 8000)};
+    SimTimes p = RUN(m, 2, false); // 9 ms, 4 of which overlap the next step's first 4
     near(p.step, 19);
     near(p.exposed, 5);
     near(p.comm, 9);
@@ -125,11 +126,11 @@ static void an_all_reduce_may_be_awaited_in_the_next_step(void **state) {
 
 static void different_steps_are_simulated_in_sequence(void **state) {
     (void)state;
-    Moment m[] = {compute(0.010), compute(0.030), start(0, 8000), wait_for(0)};
+    TimedLaunch m[] = {compute(0.010), compute(0.030), start(0, 8000), wait_for(0)};
     for (int i = 1; i < 4; i++)
         m[i].step = 1;
-    Moments two = {.at = m, .n = 4, .steps = 2};
-    SimTimes t = sim_play(scratch, &two, 1, &(SimLink){.each = model_of(0.001, 1e6), .ranks = 2});
+    Timeline two = {.at = m, .n = 4, .steps = 2};
+    SimTimes t = sim_run(scratch, &two, 1, &(SimLink){.each = model_of(0.001, 1e6), .ranks = 2});
     near(t.step, (0.010 + 0.030 + 0.009) / 2);
     near(t.exposed, 0.009 / 2);
     near(t.comm, 0.009 / 2);
@@ -148,19 +149,19 @@ static void a_period_covers_all_every_intervals(void **state) {
             vec_push(&a, &f.tape, ((Ctl){.kind = CtlEvery, .arg = row[i].every[k]}));
             vec_push(&a, &f.tape, ((Ctl){.kind = CtlEnd}));
         }
-        assert_int_equal(sim_round(&f), row[i].round);
-        assert_true(sim_alike(&f, 3, 3 + row[i].round));
-        assert_int_equal(sim_alike(&f, 0, 1), row[i].round == 1);
+        assert_int_equal(sim_period(&f), row[i].round);
+        assert_true(sim_same_launches(&f, 3, 3 + row[i].round));
+        assert_int_equal(sim_same_launches(&f, 0, 1), row[i].round == 1);
     }
     arena_release(&a);
 }
 
 static void without_overlap_all_is_waited_for(void **state) {
     (void)state;
-    const Moment m[] = {compute(0.010), start(0, 2000), compute(0.005), wait_for(0)};
-    Moments all = {.at = (Moment *)(uintptr_t)m, .n = 4, .steps = 1};
+    const TimedLaunch m[] = {compute(0.010), start(0, 2000), compute(0.005), wait_for(0)};
+    Timeline all = {.at = (TimedLaunch *)(uintptr_t)m, .n = 4, .steps = 1};
     SimLink link = {.each = {0.001, 1e6, .small = 0.001}, .ranks = 2, .waits = true};
-    SimTimes t = sim_play(scratch, &all, 1, &link);
+    SimTimes t = sim_run(scratch, &all, 1, &link);
     near(t.step, 0.018);
     near(t.exposed, 0.003);
 }
@@ -212,11 +213,11 @@ static void compile_text(Arena *a, const char *text, Parallel parallel, Compiled
 }
 
 // The plan's launches, of up to a thousand `unit`s.
-static Moments moments_of(Arena *a, const Plan *p, uint32_t seed, double unit) {
-    Moments m = {.steps = 1};
+static Timeline timeline_of(Arena *a, const Plan *p, uint32_t seed, double unit) {
+    Timeline m = {.steps = 1};
     for (uint32_t i = 0; i < p->launch.n; i++) {
         const Region *r = &p->region.at[p->merge.at[p->launch.at[i].first]];
-        Moment x = {.kind = r->kind, .launch = i, .call = r->call};
+        TimedLaunch x = {.kind = r->kind, .launch = i, .call = r->call};
         if (r->kind == RegionStart)
             x.bytes = p->collective.at[r->call].bytes;
         else if (r->kind != RegionWait)
@@ -246,7 +247,7 @@ static void the_bound_is_what_no_order_can_hide(void **state) {
     Compiled c = {0};
     assert_int_equal(arena_init(&a, 0), GAN_OK);
     compile_text(&a, one_weight, (Parallel){.ranks = 2}, &c);
-    Moments m = moments_of(&a, &c.step, 1, 1e-9);
+    Timeline m = timeline_of(&a, &c.step, 1, 1e-9);
     SimLink link = {.each = model_of(1e-5, 32e3), .ranks = 2};
     double bound = sim_bound(scratch, &c.step, &m, &link);
     near(floor(bound * 1e5), 225); // 18 floats: weights, a bias and a loss
@@ -261,11 +262,11 @@ static void the_bound_is_below_every_order_of_the_calls(void **state) {
         assert_int_equal(arena_init(&a, 0), GAN_OK);
         compile_text(&a, two_nets, (Parallel){.ranks = 2, .bucket = seed % 2 ? 64 << seed % 7 : 0},
                      &c);
-        Moments m = moments_of(&a, &c.step, seed, 1e-6);
+        Timeline m = timeline_of(&a, &c.step, seed, 1e-6);
         SimLink link = {.each = model_of(1e-6 * (1 << seed % 9), 1e5 * (1 << seed % 13)),
                         .ranks = 2};
         double bound = sim_bound(scratch, &c.step, &m, &link),
-               took = sim_play(scratch, &m, 1, &link).exposed;
+               took = sim_run(scratch, &m, 1, &link).exposed;
         if (!(bound >= 0 && bound <= took + 1e-12))
             fail_msg("seed %u: bound %g, played %g", seed, bound, took);
         arena_release(&a);
