@@ -21,7 +21,7 @@ GanStatus exec_begin(const DeviceApi *api, Device *d, Arena *perm, const Module 
     *e = (Exec){.api = api, .device = d, .module = m, .n = FuncEntry + m->entry.n};
     e->plan = arena_array(perm, const Plan *, e->n); // all of `perm` there will ever be: the step
     e->loaded = arena_array(perm, Loaded *, e->n);   // may be loaded by a thread that has no arena
-    e->left = arena_array(perm, Left, m->step.blocks);
+    e->tail = arena_array(perm, PendingTail, m->step.blocks);
     e->plan[FuncInit] = init;
     e->slot_bytes = init->slot_bytes;
     GanStatus st = api->alloc(d, e->slot_bytes, &e->slots);
@@ -54,7 +54,7 @@ static void work_release(Exec *e) {
 }
 
 static GanStatus load(Exec *e, uint32_t func) {
-    void *work = func == FuncInit ? e->first : e->work;
+    void *work = func == FuncInit ? e->init_work : e->work;
     return e->api->load(e->device, e->plan[func], e->slots, work, &e->loaded[func]);
 }
 
@@ -146,12 +146,12 @@ static GanStatus run_section(Exec *e, uint32_t func, uint32_t section, const Cou
 
 // Numbers that are made of the step's are those of the step that left the tail.
 static GanStatus run_tail(Exec *e, uint32_t tail, const ExecHooks *h) {
-    Left *left = &e->left[tail];
-    if (!left->pending)
+    PendingTail *t = &e->tail[tail];
+    if (!t->pending)
         return GAN_OK;
-    left->pending = false;
-    TRY(put_scalars(e, &left->counters));
-    return run_section(e, FuncStep, e->plan[FuncStep]->tail.at[tail].section, &left->counters, h);
+    t->pending = false;
+    TRY(put_scalars(e, &t->counters));
+    return run_section(e, FuncStep, e->plan[FuncStep]->tail.at[tail].section, &t->counters, h);
 }
 
 static GanStatus run_tails(Exec *e, const ExecHooks *h) {
@@ -167,12 +167,12 @@ GanStatus exec_tails(Exec *e) {
 // What a block does behind its beginning, or leaves.
 static GanStatus run_behind(Run *r, const Section *s, const Counters *here) {
     Exec *e = r->e;
-    Left *left = &e->left[s->tail];
+    PendingTail *tail = &e->tail[s->tail];
     if (s->kind == SectionTail) {
-        *left = (Left){true, *here};
+        *tail = (PendingTail){true, *here};
         return GAN_OK;
     }
-    if (left->pending) {
+    if (tail->pending) {
         TRY(run_tail(e, s->tail, r->hooks));
         TRY(put_scalars(e, &r->counters));
     }
@@ -310,14 +310,14 @@ GanStatus exec_init(Exec *e, uint64_t seed) {
     TRY(exec_tails(e));
     if (!e->fresh)
         TRY(clear_slots(e));
-    TRY(e->api->alloc(e->device, device_bytes(e->api, e->plan[FuncInit]).work, &e->first));
+    TRY(e->api->alloc(e->device, device_bytes(e->api, e->plan[FuncInit]).work, &e->init_work));
     TRY_OUT(run_func(e, FuncInit, &c, NULL));
     TRY_OUT(exec_wait(e));
 out:
     e->api->unload(e->loaded[FuncInit]);
     e->loaded[FuncInit] = NULL;
-    e->api->release(e->device, e->first);
-    e->first = NULL;
+    e->api->release(e->device, e->init_work);
+    e->init_work = NULL;
     return st;
 }
 
@@ -340,7 +340,7 @@ GanStatus exec_launch(Exec *e, uint32_t launch, const Counters *c) {
     return e->api->launch(e->loaded[FuncStep], section, launch, c);
 }
 
-void exec_tell(Exec *e, const Counters *c) {
+void exec_set_progress(Exec *e, const Counters *c) {
     e->trained = *c;
 }
 

@@ -23,10 +23,10 @@ double value_get(const void *storage, int64_t at, Dtype dtype);
 
 // --- exec.c, exec_values.c -----------------------------------------------------------------------
 
-typedef struct Left {  // a tail (program.h)
-    bool pending;      // it was left and has not run
-    Counters counters; // of the block that left it
-} Left;
+typedef struct PendingTail { // a tail (program.h)
+    bool pending;            // it was left and has not run
+    Counters counters;       // of the block that left it
+} PendingTail;
 
 struct Exec {
     const DeviceApi *api; // borrowed
@@ -36,13 +36,13 @@ struct Exec {
     const Plan **plan;    // [n], borrowed; NULL but for init until exec_plans
     Loaded **loaded;      // [n], owned; NULL until first run
     void *slots, *work;   // owned device memory; work: NULL until exec_load_step or exec_plans
-    void *first;          // owned; the work memory of `init` while it runs
+    void *init_work;      // owned; the work memory of `init` while it runs
     size_t slot_bytes, work_bytes;
-    bool fresh;       // what `init` gives values is zero, as the device gave it
-    double *staging;  // owned; grows
-    size_t staged;    // bytes of it
-    Counters trained; // what entry points read as step, epoch and kimg
-    Left *left;       // [tails of the step's plan], room for one a block
+    bool fresh;        // what `init` gives values is zero, as the device gave it
+    double *staging;   // owned; grows
+    size_t staged;     // bytes of it
+    Counters trained;  // what entry points read as step, epoch and kimg
+    PendingTail *tail; // [tails of the step's plan], room for one a block
 };
 
 enum { FuncInit, FuncStep, FuncEntry };

@@ -134,7 +134,7 @@ static char *value_at(const Exec *e, const Plan *p, uint32_t node) {
     if (place.space == SpaceNone || place.space == SpaceInline)
         bug("exec: node %u (%s) is not stored", node,
             op_info[graph_node(&p->func->g, node)->op].text);
-    void *work = p == e->plan[FuncInit] ? e->first : e->work;
+    void *work = p == e->plan[FuncInit] ? e->init_work : e->work;
     return (char *)(place.space == SpaceSlot ? e->slots : work) + place.offset;
 }
 
@@ -156,24 +156,24 @@ uint32_t exec_fetches(const Exec *e) {
     return e->api->fetches;
 }
 
-GanStatus exec_number_later(Exec *e, const Plan *p, uint32_t node, Later *out) {
+GanStatus exec_fetch_number(Exec *e, const Plan *p, uint32_t node, FetchedNumber *out) {
     const Type *t = node_type(&p->func->g, node);
     assert(!t->batched && type_sample(t) == 1);
-    *out = (Later){.dtype = (Dtype)t->dtype};
+    *out = (FetchedNumber){.dtype = (Dtype)t->dtype};
     out->there = !e->api->fetches || node_is_const(&p->func->g, node, &out->value);
     if (out->there)
         return exec_value_get(e, p, node, &out->value, 1);
     return e->api->fetch(e->device, value_at(e, p, node), dtype_size[t->dtype], &out->ticket);
 }
 
-GanStatus exec_number_take(Exec *e, const Later *l, double *x) {
+GanStatus exec_fetched_number(Exec *e, const FetchedNumber *f, double *x) {
     double stored = 0;
-    if (l->there) {
-        *x = l->value;
+    if (f->there) {
+        *x = f->value;
         return GAN_OK;
     }
-    TRY(e->api->fetched(e->device, l->ticket, &stored, dtype_size[l->dtype]));
-    *x = value_get(&stored, 0, l->dtype);
+    TRY(e->api->fetched(e->device, f->ticket, &stored, dtype_size[f->dtype]));
+    *x = value_get(&stored, 0, f->dtype);
     return GAN_OK;
 }
 

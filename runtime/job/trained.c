@@ -91,10 +91,10 @@ GanStatus trained_load(Arena *perm, const Host *h, Trained *t, uint32_t step) {
         return not_there(*perm, t->dir, step);
     t->step = at.step;
     uint32_t steps = at.step - job_now(&t->job)->first; // of the stage, which counts its own
-    exec_tell(t->session.exec,
-              &(Counters){.step = steps,
-                          .epoch = (double)at.epoch,
-                          .kimg = (double)steps * (double)job_batch(&t->job) / 1000});
+    exec_set_progress(t->session.exec,
+                      &(Counters){.step = steps,
+                                  .epoch = (double)at.epoch,
+                                  .kimg = (double)steps * (double)job_batch(&t->job) / 1000});
     return GAN_OK;
 }
 

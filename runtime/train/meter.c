@@ -138,7 +138,7 @@ void meter_init(Arena *perm, const Module *m, Meter *out) {
     for (uint32_t i = 0; i < m->slot.n; i++)
         out->scaled |= m->slot.at[i].kind == SlotScale;
     for (int i = 0; i < METER_STEPS; i++) {
-        out->under_way[i].later = arena_array(perm, Later, out->values);
+        out->under_way[i].later = arena_array(perm, FetchedNumber, out->values);
         out->under_way[i].seen = arena_array(perm, bool, out->values);
     }
 }
@@ -173,8 +173,9 @@ static GanStatus check_scale(const Series *s, uint32_t round) {
                 SARG(nets), s->value[round]);
 }
 
-static GanStatus take_value(Meter *m, Exec *e, const Later *from, Series *s, uint32_t round) {
-    TRY(exec_number_take(e, from, &s->value[round]));
+static GanStatus take_value(Meter *m, Exec *e, const FetchedNumber *from, Series *s,
+                            uint32_t round) {
+    TRY(exec_fetched_number(e, from, &s->value[round]));
     s->seen[round] = true;
     if (s->report)
         return check_scale(s, round);
@@ -196,7 +197,7 @@ GanStatus meter_block(Meter *m, Exec *e, uint32_t block, uint32_t round) {
         if (from->block != block || round >= s->rounds)
             continue;
         uint32_t node = s->report ? f->report.at[from->index].node : f->update.at[from->index].loss;
-        TRY(exec_number_later(e, exec_step_plan(e), node, &to->later[s->first + round]));
+        TRY(exec_fetch_number(e, exec_step_plan(e), node, &to->later[s->first + round]));
         to->seen[s->first + round] = true;
         if (!m->ahead)
             TRY(take_value(m, e, &to->later[s->first + round], s, round));

@@ -19,7 +19,7 @@ typedef struct SeriesSource { // of a series: one, or one for each of several ex
     uint32_t index; // Func.update[] or Func.report[]
 } SeriesSource;
 typedef struct MeterStep { // numbers of one step, being copied from the device
-    Later *later;          // [Meter.values]
+    FetchedNumber *later;  // [Meter.values]
     bool *seen;            // [Meter.values] it ran
 } MeterStep;
 // On a device with asynchronous copies, METER_AHEAD more steps are launched before the numbers of a

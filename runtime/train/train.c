@@ -87,7 +87,7 @@ Counters counters_of(const Train *t) {
 
 void train_tell(const Train *t) {
     Counters c = counters_of(t);
-    exec_tell(t->session.exec, &c);
+    exec_set_progress(t->session.exec, &c);
 }
 
 // A step that did not do: its line is written with what there is, and the run ends there.
