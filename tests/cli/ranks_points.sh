@@ -21,7 +21,7 @@ for point in init:1 post:1; do
     absent early
 done
 
-for point in post:600 in:400 cma:400 after:600; do
+for point in post:600 in:400 far,in:400 cma:400 after:600; do
     for deed in $kill $stop; do
         rm -rf run
         faulty $point:$deed 3 $train --out run

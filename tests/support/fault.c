@@ -1,17 +1,18 @@
 // fault.c - preloaded into one rank of a job by the tests: a fault at a set point of its MPI
 // traffic, or a library that reports fault_is version.
 //
-// GAN_FAULT=POINT:N:SIGNAL. POINT: `init`, before MPI starts; `post`, before the N-th handshake
-// message is sent; `after`, when the N-th of the others' has been received; `in`, in the N-th
-// exchange of a transfer, while the others are inside; `cma`, at the N-th read of another rank's
-// memory. SIGNAL: the number of a signal this process sends itself.
-// GAN_FAULT=mpi or dnn: that library reports another version. GAN_FAULT=nodes, in all ranks: the
-// first half of them and the second are on different nodes; gan_fault_crossed counts the bytes of
-// transfers between these. GAN_FAULT=far: no rank may read another's memory. GAN_FAULT=threads: MPI
-// is not safe for several threads. GAN_FAULT=sums: this rank gets sums with one bit flipped, as
-// from a broken machine. GAN_FAULT=sends: MPI reads send buffers late, so this rank must not reuse
-// one before the send has completed. GAN_FAULT=disk: once MPI has started, which writes files of
-// its own, this rank's files end at 100 KiB, as on a full disk.
+// GAN_FAULT is a list, separated by commas, of:
+// POINT:N:SIGNAL. POINT: `init`, before MPI starts; `post`, before the N-th handshake message is
+// sent; `after`, when the N-th of the others' has been received; `in`, in the N-th exchange of a
+// transfer, while the others are inside; `cma`, at the N-th read of another rank's memory. SIGNAL:
+// the number of a signal this process sends itself.
+// mpi, dnn: that library reports another version. nodes, in all ranks: the first half of them and
+// the second are on different nodes; gan_fault_crossed counts the bytes of transfers between these.
+// far: this rank may not read another's memory, so that none does. threads: MPI is not safe for
+// several threads. sums: this rank gets sums with one bit flipped, as from a broken machine. sends:
+// MPI reads send buffers late, so this rank must not reuse one before the send has completed. disk:
+// once MPI has started, which writes files of its own, this rank's files end at 100 KiB, as on a
+// full disk.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <mpi.h>
@@ -24,18 +25,24 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+// What follows `name` in the list; NULL: it is not there.
+static const char *fault_find(const char *name) {
+    size_t n = strlen(name);
+    for (const char *at = getenv("GAN_FAULT"); at && *at; at += strcspn(at, ","), at += *at == ',')
+        if (!strncmp(at, name, n) && strchr(":,", at[n])) // its end is in that too
+            return at + n;
+    return NULL;
+}
+
 static void fault_point(const char *point, int *times) {
-    char where[16];
     int nth, number;
-    const char *fault = getenv("GAN_FAULT");
-    if (fault && sscanf(fault, "%15[a-z]:%d:%d", where, &nth, &number) == 3 &&
-        !strcmp(where, point) && ++*times == nth)
+    const char *fault = fault_find(point);
+    if (fault && sscanf(fault, ":%d:%d", &nth, &number) == 2 && ++*times == nth)
         raise(number);
 }
 
-static int fault_is(const char *library) {
-    const char *fault = getenv("GAN_FAULT");
-    return fault && !strcmp(fault, library);
+static int fault_is(const char *name) {
+    return fault_find(name) != NULL;
 }
 
 int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
