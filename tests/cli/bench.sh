@@ -40,3 +40,21 @@ expect 0 bench wide.gan --batch 1 --first-launch --steps 1
 planned=$("$(dirname -- "$ganrun")/ganc" plan wide.gan --batch 1 --json | sed -n 's/.*"peak_bytes": \([0-9]*\).*/\1/p')
 measured=$(sed -n 's/^first-launch [0-9.]* //p' out)
 [ "$measured" -lt $((planned * 2)) ] || fail "the plan has $planned bytes, the process $measured"
+
+# The process whose start and memory are measured has the options of the plan: with --memory it is smaller than the plan
+# without.
+cat >deep.gan <<'M'
+model deep
+data x : image(1, 128, 128) scale(-1, 1)
+fn layer(x) = x |> conv(8, k=3, pad=1) |> tanh
+net D(x: [1, 128, 128]) -> [] {
+  h = x
+  for i in [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12] { h = h |> layer }
+  h |> flatten |> dense(1) |> squeeze
+}
+step { update D minimize mean(D(x)) using sgd() }
+M
+planned=$("$(dirname -- "$ganrun")/ganc" plan deep.gan --batch 16 --json | sed -n 's/.*"peak_bytes": \([0-9]*\).*/\1/p')
+expect 0 bench deep.gan --batch 16 --memory 40M --steps 1 --warmup 0 --json
+measured=$(sed -n 's/.*"peak_bytes_measured": \([0-9]*\).*/\1/p' out)
+[ "$measured" -lt "$planned" ] || fail "with --memory 40M the process has $measured bytes, the plan without $planned"
