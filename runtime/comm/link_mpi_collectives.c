@@ -147,7 +147,7 @@ static GanStatus nodes_reduce(MpiLink *l, const Reduction *s) {
 GanStatus collective_reduce(Link *link, CommKind kind, Dtype dtype, void *data, size_t n,
                             float *lost) {
     MpiLink *l = (MpiLink *)link;
-    if (l->cma.exchanged && dtype != DtBF16) // compressed sums have a copy that nobody was told of
+    if (l->cma.exchanged && dtype != DtBF16) // which is added in f32
         return cma_reduce(l, kind, dtype, n);
     bool nodes = link->nodes && kind == CommSum && dtype != DtBF16;
     for (size_t at = 0; at < n; at += CHUNK) {
