@@ -247,6 +247,7 @@ typedef struct DataField {
     const DataXform *xform;     // in order
     uint32_t xforms;
     DataDraw draw;   // of one field at most
+    bool unread;     // its place in a batch stays as it is; it needs no data
     const Str *path; // packs or sources, concatenated; none: those of the first field
     uint32_t paths;
 } DataField;

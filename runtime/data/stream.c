@@ -160,7 +160,7 @@ static GanStatus open_pack(DataStream *s, const DataField *f, Str path, bool wit
 static GanStatus open_feed(DataStream *s, uint32_t i) {
     StreamField *sf = &s->field[i];
     const DataField *f = &sf->want;
-    if (f->paths == 0 && i > 0) {
+    if ((f->paths == 0 || f->unread) && i > 0) {
         sf->feed = 0;
         return GAN_OK;
     }
@@ -168,8 +168,8 @@ static GanStatus open_feed(DataStream *s, uint32_t i) {
         return fail(GAN_ERR_INPUT, "%.*s: no data is named for it", SARG(f->name));
     bool with_labels = false;
     for (uint32_t k = 1; k < s->fields; k++) {
-        with_labels =
-            with_labels || (s->field[k].want.kind != DataImage && !s->field[k].want.paths);
+        const DataField *other = &s->field[k].want;
+        with_labels = with_labels || (other->kind != DataImage && !other->paths && !other->unread);
     }
     sf->feed = s->feeds++;
     Feed *feed = &s->feed[sf->feed];
@@ -266,6 +266,8 @@ static void tell_classes(DataStream *s, const StreamField *sf, uint32_t classes)
 static GanStatus plan_field(DataStream *s, uint32_t i) {
     StreamField *sf = &s->field[i];
     const Feed *feed = &s->feed[sf->feed];
+    if (sf->want.unread)
+        return sf->elements = 1, GAN_OK;
     double lo = 0, hi = 0;
     uint32_t classes = 0, rate = 0;
     for (uint32_t k = 0; k < feed->packs; k++) {
@@ -319,7 +321,7 @@ static void copy_field(DataStream *s, const DataField *from, DataField *to) {
 static GanStatus make_slots(DataStream *s) {
     size_t n = (size_t)s->o.count, most = 0;
     for (uint32_t f = 0; f < s->fields; f++) {
-        for (uint32_t k = 0; k < s->feed[s->field[f].feed].packs; k++) {
+        for (uint32_t k = 0; s->field[f].plan && k < s->feed[s->field[f].feed].packs; k++) {
             size_t floats = s->field[f].plan[k].scratch;
             most = floats > most ? floats : most;
         }
@@ -402,7 +404,7 @@ static GanStatus prepare(void *user) {
                        .in_order = s->o.in_order};
     TRY(make_slots(s));
     for (uint32_t i = 0; i < s->fields; i++)
-        if (s->field[i].want.draw != DrawEach && !s->o.in_order)
+        if (s->field[i].want.draw != DrawEach && !s->o.in_order && !s->field[i].want.unread)
             TRY(open_draw(s, &s->field[i]));
     return GAN_OK;
 }
@@ -470,7 +472,9 @@ static GanStatus fill_with(DataStream *s, const Order *o, uint64_t first, float 
         Drawn d = order_drawn(o, first + (uint64_t)j);
         sample[j] = d.sample;
         for (uint32_t f = 0; f < s->fields; f++)
-            TRY(read_sample(s, &s->field[f], d, true, field[f] + (size_t)j * s->field[f].elements));
+            if (!s->field[f].want.unread)
+                TRY(read_sample(s, &s->field[f], d, true,
+                                field[f] + (size_t)j * s->field[f].elements));
     }
     return GAN_OK;
 }

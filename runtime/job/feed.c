@@ -108,6 +108,16 @@ static DataField data_field(Arena *a, const Field *f, const Job *job) {
     return d;
 }
 
+// A field of a stream, NONE: any of them.
+static bool entry_reads(const Module *m, const Func *entry, uint32_t stream, uint32_t field) {
+    for (uint32_t k = 0; k < entry->data.n; k++) {
+        const Slot *s = &m->slot.at[entry->data.at[k]];
+        if (s->stream == stream && (field == NONE || s->site == field))
+            return true;
+    }
+    return false;
+}
+
 // They were there when the run began.
 static GanStatus check_paths(const DataField *f) {
     for (uint32_t i = 0; i < f->paths; i++)
@@ -123,7 +133,9 @@ static GanStatus open_stream(Feed *f, uint32_t i, const FeedOptions *o) {
     DataField *field = arena_array(f->perm, DataField, s->field.n);
     for (uint32_t k = 0; k < s->field.n; k++) {
         field[k] = data_field(f->perm, &s->field.at[k], o->job);
-        TRY(check_paths(&field[k]));
+        field[k].unread = o->only && !entry_reads(f->module, o->only, i, k);
+        if (!field[k].unread || k == 0)
+            TRY(check_paths(&field[k]));
     }
     if (!field[0].paths)
         return fail(GAN_ERR_USAGE,
@@ -173,13 +185,6 @@ static void make_room(Feed *f) {
     }
 }
 
-static bool entry_reads(const Module *m, const Func *entry, uint32_t stream) {
-    for (uint32_t k = 0; k < entry->data.n; k++)
-        if (m->slot.at[entry->data.at[k]].stream == stream)
-            return true;
-    return false;
-}
-
 GanStatus feed_open(Arena *perm, const Module *m, const FeedOptions *o, Feed **out) {
     *out = NULL;
     if (m->stream.n > STREAMS_MOST)
@@ -204,7 +209,7 @@ GanStatus feed_open(Arena *perm, const Module *m, const FeedOptions *o, Feed **o
     make_room(f);
     GanStatus st = GAN_OK;
     for (uint32_t i = 0; st == GAN_OK && i < m->stream.n; i++)
-        if (o->only ? entry_reads(m, o->only, i) : stream_read(f, i))
+        if (o->only ? entry_reads(m, o->only, i, NONE) : stream_read(f, i))
             st = open_stream(f, i, o);
     if (st == GAN_OK)
         *out = f;

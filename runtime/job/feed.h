@@ -9,7 +9,7 @@ typedef struct FeedOptions {
     const Job *job;           // batch, seed, data, threads, skip_bad; borrowed
     const uint64_t *position; // [streams] batches consumed before, NULL: none
     bool in_order;            // DataOptions.in_order of every stream
-    const Func *only;         // opens the streams that this entry point reads; NULL: the model's
+    const Func *only;         // reads the fields that this entry point does; NULL: the model's
     void (*notice)(void *user, const char *text);
     void *user;
 } FeedOptions;

@@ -24,11 +24,10 @@ expect 0 sample run --entry level --all -o s.npy --threads 1
 expect 0 sample run --entry left --all -o s.npy --threads 1
 [ "$(numbers)" = ' 10 20 30 40 20 ' ] || fail "a crop from the middle, not flipped: $(numbers)"
 
-# Fewer samples than a batch, in other data; nothing of u, which the sample does not read.
+# Fewer samples than a batch, in other data; nothing of w and u, which the sample does not read.
 { header '|u1' '(1, 1, 8, 8)'; for i in $(seq 64); do printf '\007'; done; } >one.npy
-{ header '<f4' '(1,)'; printf '\000\000\200\077'; } >w1.npy
-expect 0 sample run --entry level --all --data x=one.npy --data w=w1.npy -o s.npy --threads 1
+expect 0 sample run --entry level --all --data x=one.npy -o s.npy --threads 1
 [ "$(numbers)" = ' 7 ' ] || fail "one: $(numbers)"
-refused 1 'a batch of 3, and the data has 1 sample' ganrun sample run --entry level --data x=one.npy --data w=w1.npy -o s.npy
+refused 1 'a batch of 3, and the data has 1 sample' ganrun sample run --entry level --data x=one.npy -o s.npy
 refused 2 '\-\-all and --count both say how many' ganrun sample run --entry level --all --count 3 -o s.npy
 refused 2 'sample noise reads no data' ganrun sample run --entry noise --all -o s.npy
