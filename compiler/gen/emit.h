@@ -44,13 +44,17 @@ typedef enum Role {
     RoleUnits,
     RoleCount,
     RolePieces,
-    RoleExtent
-} Role; // and one more for each loop after the first
+    RoleExtent,                          // and one more for each loop after the first
+    RoleInverse = RoleExtent + MAX_VARS, // of that loop's extent, likewise
+    RoleInversePieces = RoleInverse + MAX_VARS,
+} Role;
 
 // --- emit_index.c --------------------------------------------------------------------------------
 
 // A number as text: written out when small, else an argument.
 Str emit_num(Emit *e, uint32_t role, int64_t x);
+// The word that gan_divide divides by x with (kernel_cuda.h). 1 < x < 2^31.
+int64_t emit_inverse(int64_t x);
 uint32_t emit_position(const Nest *n, uint32_t var); // of a variable among the loops: what names it
 void emit_ix(Emit *e, Ix x);
 // One side of a bound, lower or upper: does it need a test? The test.

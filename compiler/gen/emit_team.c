@@ -103,6 +103,13 @@ static void put_pack(Emit *e) {
 
 // --- numbers to variables ------------------------------------------------------------------------
 
+// Declares NAME = number / n, where n, an argument, is `of`.
+static void put_quotient(Emit *e, const char *name, Str number, uint32_t role, int64_t of) {
+    emit_line(e);
+    text_fmt(e->t, "const uint32_t %s = gan_divide(%.*s, %.*s);\n", name, SARG(number),
+             SARG(emit_num(e, role, emit_inverse(of))));
+}
+
 // Variables order[first..last) from the number called `from`, the last one fastest: the unit's "u",
 // or "r", the step's, which is of an index's type already.
 static void put_decode(Emit *e, const char *from, uint32_t first, uint32_t last) {
@@ -117,15 +124,24 @@ static void put_decode(Emit *e, const char *from, uint32_t first, uint32_t last)
         Str at = by > 1 ? str_format(a, "%.*s / %" PRId64, SARG(left), by) : left;
         if (i > first) {
             Str of = emit_num(e, RoleExtent + i, extent);
-            bool literal = *of.ptr != 'n';
-            left = literal ? left : str_format(a, "%.*s / %.*s", SARG(at), SARG(of));
-            by = literal ? by * extent : 1;
-            at = str_format(a, "%.*s %% %.*s", SARG(at), SARG(of));
+            if (*of.ptr != 'n') { // written out
+                by *= extent;
+                at = str_format(a, "%.*s %% %.*s", SARG(at), SARG(of));
+            } else if (team(e)->wide) {
+                by = 1;
+                left = str_format(a, "%.*s / %.*s", SARG(at), SARG(of));
+                at = str_format(a, "%.*s %% %.*s", SARG(at), SARG(of));
+            } else {
+                by = 1;
+                left = str_format(a, "o%u", i);
+                put_quotient(e, left.ptr, at, RoleInverse + i, extent);
+                at = str_format(a, "%.*s - %.*s * %.*s", SARG(at), SARG(left), SARG(of));
+            }
         }
         emit_line(e);
         text_fmt(e->t, "const %s i%u = ", e->index, i);
         if (typed)
-            text_put(e->t, at);
+            text_fmt(e->t, at.len > 1 && pack > 1 ? "(%.*s)" : "%.*s", SARG(at));
         else
             text_fmt(e->t, at.len > 1 ? "(%s)(%.*s)" : "(%s)%.*s", e->index, SARG(at));
         if (pack > 1)
@@ -294,9 +310,9 @@ static void put_unit(Emit *e) {
     const char *type = unit_type(e), *block = many(e) ? "b" : "blockIdx.x";
     if (cut(e)) {
         Str pieces = emit_num(e, RolePieces, team(e)->pieces);
+        put_quotient(e, "group", str_c(block), RoleInversePieces, team(e)->pieces);
         emit_line(e);
-        text_fmt(e->t, "const uint32_t group = %s / %.*s, piece = %s %% %.*s;\n", block,
-                 SARG(pieces), block, SARG(pieces));
+        text_fmt(e->t, "const uint32_t piece = %s - group * %.*s;\n", block, SARG(pieces));
     }
     emit_line(e);
     text_fmt(e->t, "const %s unit = %s%s * %u + team::unit();\n", type,
@@ -591,6 +607,8 @@ static void put_numbers(Emit *e, uint32_t first) {
         emit_line(e);
         if (role == RoleReal) {
             emit_real(e, i, str_format(e->t->arena, "w.at[%u]", first + i));
+        } else if (role >= RoleInverse) {
+            text_fmt(e->t, "const uint64_t n%u = w.at[%u];\n", i, first + i);
         } else {
             const char *type = index ? e->index : unit_type(e);
             text_fmt(e->t, "const %s n%u = (%s)w.at[%u];\n", type, i, type, first + i);

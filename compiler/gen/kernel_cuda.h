@@ -99,6 +99,11 @@ GAN_FN float gan_sqrtf(float a) {
     return corrected == corrected || a < 0.0f ? corrected : a; // zero, infinity, NaN
 }
 
+// i / n for i below 2^31; `by` is what emit_inverse made of n (Granlund and Montgomery 1994).
+GAN_FN uint32_t gan_divide(uint32_t i, uint64_t by) {
+    return __umulhi(i, (uint32_t)by) >> (uint32_t)(by >> 32);
+}
+
 // a * b + c, rounded once: of the terms of products.
 GAN_FN float gan_fma(float a, float b, float c) {
     return fmaf(a, b, c);

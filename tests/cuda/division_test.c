@@ -1,7 +1,8 @@
 // division_test.c - division and square root of the CUDA dialect on the emulator, whose
 // approximate instructions have the error bounds of a GPU's: correctly rounded where kernel_cuda.h
-// says so, and IEEE results for zeros (but for their sign), infinities and NaN everywhere.
-#include "gen.h"
+// says so, and IEEE results for zeros (but for their sign), infinities and NaN everywhere. And
+// division of indices by arguments, which is exact.
+#include "emit.h"
 #include "shim.h"
 
 #include <math.h>
@@ -22,6 +23,12 @@ static const char kernel[] =
     "    const int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
     "    q[i] = gan_divf(a[i], b[i]);\n"
     "    r[i] = gan_sqrtf(a[i]);\n"
+    "}\n";
+
+static const char of_indices[] =
+    "extern \"C\" __global__ void divide(const uint32_t *a, const uint64_t *by, uint32_t *q) {\n"
+    "    const int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+    "    q[i] = gan_divide(a[i], by[i]);\n"
     "}\n";
 
 // Every pair of special values, then numbers of either sign from 2^-40 to 2^40.
@@ -47,20 +54,26 @@ static void assert_same(const char *what, float a, float b, float got, float wan
         fail_msg("%s of %a and %a: %a instead of %a", what, a, b, got, want);
 }
 
-static void quotients_and_roots_are_correctly_rounded(void **state) {
-    static float a[Pairs], b[Pairs], q[Pairs], r[Pairs];
+// The kernel `divide`; skips the test without a C++ compiler.
+static ShimCode *compiled(const char *text) {
     Arena arena;
-    Shim *s;
     ShimCode *code;
-    (void)state;
     assert_int_equal(arena_init(&arena, 0), GAN_OK);
     Text t = {.arena = &arena};
     text_put(&t, gen_prelude(&dialect_cuda));
-    text_put(&t, STR(kernel));
+    text_put(&t, str_c(text));
     assert_int_equal(shim_compile(text_str(&t), (Str[]){STR("divide")}, 1, &code), GAN_OK);
     arena_release(&arena);
     if (!code)
         skip();
+    return code;
+}
+
+static void quotients_and_roots_are_correctly_rounded(void **state) {
+    static float a[Pairs], b[Pairs], q[Pairs], r[Pairs];
+    Shim *s;
+    ShimCode *code = compiled(kernel);
+    (void)state;
     fill(a, b);
     assert_int_equal(shim_open(1, &s), GAN_OK);
     void *at[4];
@@ -82,9 +95,49 @@ static void quotients_and_roots_are_correctly_rounded(void **state) {
     }
 }
 
+// Divisors of all sizes, each a little beside a power of two as well; dividends beside multiples of
+// them, and the largest there is.
+static void fill_indices(uint32_t *a, uint32_t *n) {
+    uint64_t s = 1;
+    for (int i = 0; i < Pairs; i++) {
+        s = s * 6364136223846793005u + 1442695040888963407u;
+        uint32_t bits = 1 + (uint32_t)(i / 16 % 30), most = INT32_MAX;
+        n[i] = i & 1 ? (1u << bits) + (uint32_t)(i >> 1 & 1) : (uint32_t)(s >> 33) >> (30 - bits);
+        n[i] = n[i] < 2 ? 2 : n[i];
+        uint64_t near = (s >> 40) % (most / n[i] + 1) * n[i] + (uint64_t)(i >> 2 & 3);
+        a[i] = near > most || (i >> 2 & 3) == 3 ? most : near ? (uint32_t)near - 1 : 0;
+    }
+}
+
+static void indices_are_divided_exactly(void **state) {
+    static uint32_t a[Pairs], n[Pairs], q[Pairs];
+    static uint64_t by[Pairs];
+    Shim *s;
+    ShimCode *code = compiled(of_indices);
+    (void)state;
+    fill_indices(a, n);
+    for (int i = 0; i < Pairs; i++)
+        by[i] = (uint64_t)emit_inverse(n[i]);
+    assert_int_equal(shim_open(1, &s), GAN_OK);
+    void *at[] = {shim_alloc(s, sizeof a, 4), shim_alloc(s, sizeof by, 8),
+                  shim_alloc(s, sizeof q, 4)};
+    shim_put(s, at[0], a, sizeof a);
+    shim_put(s, at[1], by, sizeof by);
+    ShimFault fault = shim_launch(s, code, STR("divide"), (ShimSize){Pairs / Threads, 1, 1},
+                                  (ShimSize){Threads, 1, 1}, (void *[]){&at[0], &at[1], &at[2]});
+    assert_int_equal(fault, ShimFine);
+    memcpy(q, at[2], sizeof q);
+    shim_close(s);
+    shim_free(code);
+    for (int i = 0; i < Pairs; i++)
+        if (q[i] != a[i] / n[i])
+            fail_msg("%u / %u is %u", a[i], n[i], q[i]);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quotients_and_roots_are_correctly_rounded),
+        cmocka_unit_test(indices_are_divided_exactly),
     };
     if (CASES_LISTED(tests))
         return 0;
