@@ -49,6 +49,12 @@ endforeach()
 install(TARGETS ${portable_programs} RUNTIME_DEPENDENCY_SET portable_libraries RUNTIME DESTINATION .)
 install(RUNTIME_DEPENDENCY_SET portable_libraries PRE_EXCLUDE_REGEXES "^ld-linux" "^lib(c|m|dl|rt|pthread|resolv)\\.so" ${ours}
         LIBRARY DESTINATION lib)
+# NVRTC, cuDNN and NCCL are C++, and a machine with little else may lack its library.
+foreach(library libstdc++.so.6 libgcc_s.so.1)
+    execute_process(COMMAND ${CMAKE_C_COMPILER} -print-file-name=${library} OUTPUT_VARIABLE file OUTPUT_STRIP_TRAILING_WHITESPACE)
+    get_filename_component(file "${file}" REALPATH)
+    install(FILES ${file} DESTINATION lib RENAME ${library})
+endforeach()
 install(DIRECTORY models tests/reference DESTINATION .)
 install(PROGRAMS tests/bench/gpu.sh DESTINATION bench) # what there is to ask of a card
 install(DIRECTORY tests/bench/pytorch DESTINATION bench PATTERN __pycache__ EXCLUDE)

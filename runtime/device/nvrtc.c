@@ -24,7 +24,7 @@ struct Nvrtc {
     int version;
 };
 
-enum { OK = 0, ERROR_COMPILATION = 6, MINIMAL_SINCE = 12040 };
+enum { OK = 0, ERROR_COMPILATION = 6, ERROR_BUILTINS = 7, MINIMAL_SINCE = 12040 };
 
 // The architecture whose PTX all later cards get: the oldest that has all the kernels use.
 enum { PTX_ARCH = 80 };
@@ -96,8 +96,11 @@ static Str joined(Arena *a, const NvrtcJob *job) {
 }
 
 static GanStatus failed(const Nvrtc *n, int result, const char *doing) {
-    return fail(GAN_ERR_DEVICE, "NVRTC %d.%d: %s: %s", n->version / 1000, n->version % 1000 / 10,
-                doing, n->api.error_string(result));
+    return fail(GAN_ERR_DEVICE, "NVRTC %d.%d: %s: %s%s", n->version / 1000, n->version % 1000 / 10,
+                doing, n->api.error_string(result),
+                result == ERROR_BUILTINS ? " (libnvrtc-builtins.so, which comes with it, is not "
+                                           "found, or libstdc++.so.6, which that needs)"
+                                         : "");
 }
 
 typedef int SizeFn(void *program, size_t *n);

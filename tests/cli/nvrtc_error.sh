@@ -9,3 +9,8 @@ export XDG_CACHE_HOME="$work/cache"
 refused 70 'NVRTC 13.0 refuses a kernel for compute_80: [a-z_]*_[0-9a-f]\{16\}(3): error: refused by a test' ganc compile tiny.gan --target cuda:sm_80 -o tiny.ganx
 says 'made of model.gan:[0-9]*: [a-z]'
 absent tiny.ganx
+
+# Its second library needs one that a bare machine lacks.
+export REFUSING_NVRTC=builtins
+refused 3 'NVRTC 13.0: compiling kernels: .*(libnvrtc-builtins.so, .* or libstdc++.so.6, which that needs)' ganc compile tiny.gan --target cuda:sm_80 -o tiny.ganx
+absent tiny.ganx

@@ -1,10 +1,12 @@
 // refusing_nvrtc.c - for tests: a libnvrtc.so.13 that rejects the last kernel of every text, at
-// its third line, with the real compiler's message.
+// its third line, with the real compiler's message; with REFUSING_NVRTC=builtins as where a part of
+// it is missing.
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { REFUSED = 6 };
+enum { REFUSED = 6, NO_BUILTINS = 7 };
 
 #define SYM(field, symbol, result, args) result symbol args;
 #include "nvrtc.def"
@@ -50,7 +52,7 @@ int nvrtcDestroyProgram(void **program) {
 
 int nvrtcCompileProgram(void *program, int options, const char *const *option) {
     (void)program, (void)options, (void)option;
-    return REFUSED;
+    return getenv("REFUSING_NVRTC") ? NO_BUILTINS : REFUSED;
 }
 
 int nvrtcGetProgramLogSize(void *program, size_t *n) {
