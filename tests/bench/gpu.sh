@@ -1,12 +1,12 @@
 #!/bin/sh
 # tests/bench/gpu.sh [STAGE...] [--only WORD] [--out FILE] [--minutes N] [--again]: what there is to ask of a machine with a
 # GPU, the most telling first, in several sessions. Stages, all in this order by default:
-#   doctor       ganrun doctor
+#   doctor       ganrun doctor, and the peaks of the card
 #   conformance  the conformance suite that ref and cpu pass
 #   verify       every reference case in f32, TF32 off, the smallest first; one that fails again launch by launch, which names
 #                the kernel; and a few cases without cuDNN, on our own kernels
 #   bench        ganrun and PyTorch, f32 (TF32) and bf16: every model at its published batch and at a large one, PyTorch eager,
-#                compiled with CUDA graphs, compiled, channels-last
+#                compiled with CUDA graphs, compiled, channels-last; the slowest launches of a step (in FILE.log)
 #   sanitizer    compute-sanitizer on a short run of our own kernels
 # Results are appended to FILE (docs/measurements/gpu.tsv), one line an item, as they come; all output goes to FILE.log.
 # Failures do not end it. Nothing starts after N minutes (9). Of these each stage has a share, after which it starts nothing
@@ -105,9 +105,11 @@ field() { sed -n "s/.*\"$1\": *\\([0-9.e+-]*\\).*/\\1/p" "$out.said"; }
 # --- stages ---
 
 doctor() {
-    item - 0 - doctor "$ganrun" doctor || return 0
-    note - 0 - doctor - "$(tr -s ' \n' ' ' <"$out.said" | cut -c1-600)"
-    { nvidia-smi && ldd "$ganrun"; } >>"$out.log" 2>&1 || :
+    if item - 0 - doctor "$ganrun" doctor; then
+        note - 0 - doctor - "$(tr -s ' \n' ' ' <"$out.said" | cut -c1-600)"
+        nvidia-smi >>"$out.log" 2>&1 || :
+    fi
+    ! item - 0 - roofline "$ganrun" bench --roofline --device cuda || note - 0 - roofline - "$(tail -n 1 "$out.said")"
 }
 
 conformance() {
@@ -145,6 +147,12 @@ ours() { # MODEL BATCH PRECISION OPTIONS...
         field peak_bytes_planned), gflop $(field gflop_per_step), roofline $(field fraction_of_roofline), idle $(
         field outside_share)"
 }
+slowest() { # MODEL BATCH PRECISION OPTIONS...
+    model=$1 batch=$2 precision=$3; shift 3
+    item "$model" "$batch" "$precision" top "$ganrun" bench "models/$model.gan" --device cuda --batch "$batch" \
+        --precision "$precision" --steps 3 "$@" --top 30 || return 0
+    note "$model" "$batch" "$precision" top - "$(grep -A 1 '^ *ms  share' "$out.said" | tail -n 1)"
+}
 theirs() { # WHO MODEL BATCH PRECISION FLAGS...
     who=$1 model=$2 batch=$3 precision=$4; shift 4
     flag=; [ "$precision" = f32 ] || flag=--bf16
@@ -156,6 +164,7 @@ measure() { # WHO PRECISION MODEL BATCH OPTIONS...
     by=$1 real=$2 of=$3 at=$4; shift 4
     case $by in
     ganrun) ours "$of" "$at" "$real" "$@" ;;
+    top) slowest "$of" "$at" "$real" "$@" ;;
     eager) theirs eager "$of" "$at" "$real" ;;
     eager-nhwc) [ "$of" = cyclegan ] || theirs eager-nhwc "$of" "$at" "$real" --channels-last ;;
     compiled) theirs compiled "$of" "$at" "$real" --compile ;;
@@ -170,7 +179,7 @@ bench() {
         while read -r row published large options; do
             wanted "$row" || continue
             for who in $whos; do
-                [ "$who" = ganrun ] || [ "$torch" ] || continue
+                case $who in ganrun | top) ;; *) [ "$torch" ] || continue ;; esac
                 # shellcheck disable=SC2086 # options are words
                 measure "$who" "$precision" "$row" "$([ "$which" = published ] && echo "$published" || echo "$large")" $options
             done
@@ -180,6 +189,7 @@ MODELS
     done <<ORDER
 published f32 ganrun eager
 published bf16 ganrun eager
+published f32 top
 published f32 compiled-graphs
 published bf16 compiled-graphs
 large f32 ganrun eager compiled-graphs
@@ -213,10 +223,10 @@ sanitizer() {
 
 share() { # STAGE: of the time, in percent
     case $1 in
-    doctor) echo 5 ;;
+    doctor) echo 10 ;;
     conformance) echo 10 ;;
     verify) echo 35 ;;
-    bench) echo 40 ;;
+    bench) echo 35 ;;
     sanitizer) echo 10 ;;
     esac
 }

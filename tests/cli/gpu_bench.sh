@@ -13,7 +13,13 @@ verify)
     *sngan_intended*) echo 'cuda: an error' >&2; exit 1 ;;
     esac
     echo 'all 12 checks hold' ;;
-bench) echo '{"step_ms": 1.25, "step_ms_p90": 1.5, "launches_per_step": 150}' ;;
+bench)
+    case "$*" in
+    *--roofline*) echo '400000 GFLOP/s in f32' ;;
+    *--top*) printf '     ms  share  what\n  0.100  20%%  add\n  0.050  10%%  mul\n' ;;
+    *) echo '{"step_ms": 1.25, "step_ms_p90": 1.5, "launches_per_step": 150}' ;;
+    esac
+    ;;
 esac
 END
 sed -i "s,>>calls,>>$work/calls; echo >>$work/ran," ganrun
@@ -58,6 +64,8 @@ gpu
 [ "$(line wgan_gp_published f32 verify-own)" = '- all 12 checks hold' ] || fail 'line of a case without cuDNN'
 [ "$(line dcgan_intended f32 memcheck)" = '- ========= ERROR SUMMARY: 0 errors' ] || fail 'memcheck'
 line dcgan bf16 ganrun | grep -q '^1.25 p90 1.5, launches 150' || fail 'line of ganrun'
+[ "$(line - - roofline)" = '- 400000 GFLOP/s in f32' ] || fail 'line of the peaks'
+line sngan f32 top | grep -q '0.100  20%  add' || fail 'line of the slowest launch'
 line wgan_gp f32 eager | grep -q '^2.5 ' || fail 'line of PyTorch'
 line cyclegan f32 compiled | grep -q 'failed (1): no compiler' || fail 'line of PyTorch that fails'
 grep -q '^==== sngan_intended 0 f32 verify: exit code 1: .*--tf32 off' card.tsv.log || fail 'the log'
