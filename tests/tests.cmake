@@ -102,6 +102,7 @@ target_compile_definitions(nvrtc_test PRIVATE ARCHITECTURES=90 PRECISIONS=DtF32)
 gan_test(nvrtc_all_test cuda/nvrtc_test.c LIBS gan_driver gan_device LABELS long)
 target_compile_definitions(nvrtc_all_test PRIVATE ARCHITECTURES=80,90,100 PRECISIONS=DtF32,DtBF16,DtF16)
 gan_program(kernel_report cuda/kernel_report.c gan_driver gan_device)    # a table for docs/performance.md
+gan_program(floor_report cuda/floor_report.c gan_driver)                 # another
 
 # Kernels in CUDA C, run on the CPU (tests/cuda/shim.h). The shim answers the calls of the thread sanitizer and switches
 # stacks, which other sanitizers do not follow.

@@ -54,8 +54,14 @@ static Str name_at(Str names, uint64_t at) {
     return end < rest.len ? str_sub(rest, 0, end) : (Str){0};
 }
 
+typedef struct Code { // of a kernel
+    Str name;
+    uint64_t bytes;
+} Code;
+typedef VEC(Code) CodeVec;
+
 // A cubin is an ELF file: the code of kernel NAME is its section .text.NAME.
-static void kernels_of_elf(Arena *a, Str image, StrVec *out) {
+static void code_of_elf(Arena *a, Str image, CodeVec *out) {
     const Str text = STR(".text.");
     Elf64_Ehdr head;
     Elf64_Shdr section;
@@ -71,8 +77,27 @@ static void kernels_of_elf(Arena *a, Str image, StrVec *out) {
             return;
         Str name = name_at(names, section.sh_name);
         if (str_starts(name, text))
-            vec_push(a, out, str_sub(name, text.len, name.len));
+            vec_push(a, out, ((Code){str_sub(name, text.len, name.len), section.sh_size}));
     }
+}
+
+static void kernels_of_elf(Arena *a, Str image, StrVec *out) {
+    CodeVec code = {0};
+    code_of_elf(a, image, &code);
+    for (uint32_t i = 0; i < code.n; i++)
+        vec_push(a, out, code.at[i].name);
+}
+
+uint64_t image_code_bytes(Arena scratch, Str image, Str kernel) {
+    uint64_t bytes = 0;
+    for (Str again; image.len; image = again) {
+        CodeVec code = {0};
+        again = image_again(image);
+        code_of_elf(&scratch, image, &code);
+        for (uint32_t i = 0; i < code.n; i++)
+            bytes = str_eq(code.at[i].name, kernel) ? code.at[i].bytes : bytes;
+    }
+    return bytes;
 }
 
 static void kernels_of_ptx(Arena *a, Str image, StrVec *out) {

@@ -16,5 +16,7 @@ Str image_again(Str image);
 // Appends the names of the kernels in the (first) image, which is a cubin or PTX, to `out`: none
 // where the bytes are neither. Names are borrowed.
 void image_kernels(Arena *a, Str image, StrVec *out);
+// Bytes of a kernel's machine code, in either image; 0: they have none.
+uint64_t image_code_bytes(Arena scratch, Str image, Str kernel);
 
 #endif

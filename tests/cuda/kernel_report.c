@@ -1,10 +1,11 @@
 // kernel_report.c - a model's busiest CUDA kernels and their resources, as a table for
-// docs/performance.md. No GPU needed: bytes follow from shapes, the rest is the compiler's
-// report.
+// docs/performance.md, and the sums over all. No GPU needed: bytes follow from shapes, the rest is
+// the compiler's report and its machine code.
 //
 //   build/tests/kernel_report MODEL.gan [ARCH [f32|bf16|f16]]     ARCH: 90 is compute
 //   capability 9.0
 #include "driver.h"
+#include "image.h"
 #include "nvrtc.h"
 #include "resources.h"
 
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 12, MOST_OPS = 6 };
+enum { ROWS = 12, MOST_OPS = 6, INSTRUCTION = 16 }; // the last one in bytes, since Volta
 
 typedef struct Row {
     const Kernel *kernel;
@@ -92,24 +93,55 @@ static void print_ops(const Plan *p, const Region *r) {
     printf("%s", printed > MOST_OPS ? " ..." : "");
 }
 
-static void print_row(const Plan *p, const Row *row, const ResourcesVec *used, Str ptx) {
-    const Region *r = &p->region.at[row->largest];
+typedef struct Made { // the step's kernels, compiled
+    Str cubin, ptx;
+    ResourcesVec used;
+} Made;
+
+static Resources resources_of(const Made *m, Str kernel) {
     Resources u = {0};
-    for (uint32_t i = 0; i < used->n; i++)
-        u = str_eq(used->at[i].name, row->kernel->name) ? used->at[i] : u;
+    for (uint32_t i = 0; i < m->used.n; i++)
+        u = str_eq(m->used.at[i].name, kernel) ? m->used.at[i] : u;
+    return u;
+}
+
+static int instructions_of(const Made *m, Str kernel, Arena scratch) {
+    return (int)(image_code_bytes(scratch, m->cubin, kernel) / INSTRUCTION);
+}
+
+static void print_row(const Plan *p, const Row *row, const Made *m, Arena scratch) {
+    const Region *r = &p->region.at[row->largest];
+    const Str name = row->kernel->name;
+    Resources u = resources_of(m, name);
     printf("| ");
     print_ops(p, r);
-    printf(" | %u | %.1f | %u x %u | %d | %d | %d | %d / %d |\n", row->regions, row->bytes / 1e6,
-           r->blocks, row->kernel->threads, u.registers, u.shared, u.stored + u.loaded,
-           widest(ptx, row->kernel->name, "ld.global"),
-           widest(ptx, row->kernel->name, "st.global"));
+    printf(" | %u | %.1f | %u x %u | %d | %d | %d | %d | %d / %d |\n", row->regions,
+           row->bytes / 1e6, r->blocks, row->kernel->threads, instructions_of(m, name, scratch),
+           u.registers, u.shared, u.stored + u.loaded, widest(m->ptx, name, "ld.global"),
+           widest(m->ptx, name, "st.global"));
+}
+
+// Of all kernels.
+static void print_sums(const Plan *p, const Row *row, const Made *m, Arena scratch) {
+    int instructions = 0, registers = 0, spilled = 0;
+    uint32_t regions = 0;
+    double bytes = 0;
+    for (uint32_t i = 0; i < p->kernel.n; i++) {
+        Resources u = resources_of(m, row[i].kernel->name);
+        instructions += instructions_of(m, row[i].kernel->name, scratch);
+        registers += u.registers;
+        spilled += u.stored + u.loaded;
+        regions += row[i].regions;
+        bytes += row[i].bytes;
+    }
+    printf("| all %u | %u | %.1f | | %d | %d | | %d | |\n", p->kernel.n, regions, bytes / 1e6,
+           instructions, registers, spilled);
 }
 
 static GanStatus report(Arena *a, Front *f, const char *path, int arch, Dtype real) {
     Nvrtc *n = NULL;
     Compiled c = {0};
     NvrtcImage cubin, ptx;
-    ResourcesVec used = {0};
     CompileOptions o = {.path = str_c(path), .real = real, .dialect = &dialect_cuda};
     TRY(nvrtc_open(0, &n));
     if (!n)
@@ -119,12 +151,15 @@ static GanStatus report(Arena *a, Front *f, const char *path, int arch, Dtype re
     st = st == GAN_OK ? compile_for(a, n, &c.step, arch, true, &ptx) : st;
     if (st == GAN_OK) {
         const Row *row = rows_of(a, &c.step);
-        resources_read(a, cubin.log, &used);
-        printf("| %s, sm_%d, %s | regions | MB | grid | registers | shared | spilled | widest "
-               "load / store |\n| --- | --: | --: | --: | --: | --: | --: | --: |\n",
+        Made m = {cubin.code, ptx.code, {0}};
+        resources_read(a, cubin.log, &m.used);
+        printf("| %s, sm_%d, %s | regions | MB | grid | instructions | registers | shared | "
+               "spilled | widest load / store |\n"
+               "| --- | --: | --: | --: | --: | --: | --: | --: | --: |\n",
                path, arch, dtype_name[real]);
         for (uint32_t i = 0; i < c.step.kernel.n && i < ROWS; i++)
-            print_row(&c.step, &row[i], &used, ptx.code);
+            print_row(&c.step, &row[i], &m, *a);
+        print_sums(&c.step, row, &m, *a);
     }
     nvrtc_close(n);
     return st;
