@@ -13,7 +13,8 @@
 //            host orders what it enqueues later (record_order.c)
 //   the host changing pinned memory while a copy from it is in flight
 //   invalid memory: freed, never allocated, outside its allocation; asynchronous copies of
-//   memory that is not pinned; kernels launched with arguments that belong to no region of a plan
+//   memory that is not pinned; kernels launched with arguments that belong to no region of a plan,
+//   or with more shared memory than they may have
 //   calls, of libraries too, by a thread without the card's context
 //   calls that stream capture forbids: those that allocate, wait, load modules or create plans of a
 //   library, and the first launch of a kernel or library plan, which may load its code lazily

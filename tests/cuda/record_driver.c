@@ -99,7 +99,8 @@ static CUresult module_unload(CUmodule m) {
 
 typedef struct Function { // what a CUfunction points to
     const char *name;
-    bool loaded; // launched outside a capture before
+    bool loaded;     // launched outside a capture before
+    unsigned shared; // bytes of dynamic shared memory it may have
 } Function;
 
 static CUresult module_function(CUfunction *out, CUmodule m, const char *name) {
@@ -110,12 +111,14 @@ static CUresult module_function(CUfunction *out, CUmodule m, const char *name) {
         return CUDA_ERROR_NOT_FOUND;
     Function *f = arena_new(&recording->arena, Function);
     f->name = str_z(&recording->arena, str_c(name));
+    f->shared = 48 << 10; // more must be asked for
     *out = (CUfunction)f;
     return CUDA_SUCCESS;
 }
 
 static CUresult function_set(CUfunction f, CUfunction_attribute what, int value) {
-    (void)f, (void)what, (void)value;
+    if (what == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
+        ((Function *)f)->shared = (unsigned)value;
     return record_call();
 }
 
@@ -130,6 +133,9 @@ static CUresult launch(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsi
     if (!gx || !gy || gz != 1 || !bx || bx > 1024 || by != 1 || bz != 1 || gy > 65535 || extra ||
         shared > 227 << 10)
         complain("%s: a grid of %ux%u blocks of %u threads", w.name, gx, gy, bx);
+    if (shared > function->shared)
+        complain("%s: %u bytes of shared memory, and %u are allowed", w.name, shared,
+                 function->shared);
     Str name = str_c(w.name);
     if (str_ends(name, STR("_many"))) {
         CUdeviceptr table = *(CUdeviceptr *)params[0];

@@ -98,6 +98,32 @@ static void calls_forbidden_in_capture_are_detected(void **state) {
     }
 }
 
+// A launch with more shared memory than its kernel may have unless it is asked for.
+static void shared_memory_beyond_what_is_allowed_is_detected(void **state) {
+    (void)state;
+    for (int asked = 0; asked < 2; asked++) {
+        Run *run = new_bare();
+        const CudaDriver *cu = recorder_api(run->r)->driver;
+        CUstream s;
+        CUmodule module;
+        CUfunction f;
+        CUdeviceptr at;
+        void *param[2] = {&at, &at};
+        _Alignas(16) const char image[] = "kernel ";
+        cu->StreamCreate(&s, 0);
+        cu->MemAlloc(&at, 256);
+        cu->ModuleLoadDataEx(&module, image, 0, NULL, NULL);
+        cu->ModuleGetFunction(&f, module, "kernel");
+        if (asked)
+            cu->FuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 64 << 10);
+        cu->LaunchKernel(f, 1, 1, 1, 32, 1, 1, 64 << 10, s, param, NULL);
+        const char *said = recorder_complaint(run->r); // asked or not: it is of no plan
+        assert_non_null(said);
+        assert_int_equal(strstr(said, "shared memory") == NULL, asked);
+        free_run(run);
+    }
+}
+
 // A timing run of an engine that overwrites weights.
 static void timing_an_engine_on_weights_is_detected(void **state) {
     (void)state;
@@ -126,6 +152,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_missing_host_wait_is_detected),
         cmocka_unit_test(two_streams_race_unless_an_event_orders_them),
         cmocka_unit_test(calls_forbidden_in_capture_are_detected),
+        cmocka_unit_test(shared_memory_beyond_what_is_allowed_is_detected),
         cmocka_unit_test(timing_an_engine_on_weights_is_detected),
     };
     if (CASES_LISTED(tests))
