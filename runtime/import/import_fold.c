@@ -38,7 +38,10 @@ static bool give_cells(Import *m, const Cells *c, bool whole) {
 }
 
 static double cell(const Value *v, size_t i) {
-    return v->number[i];
+    return v->kind == ValueWeight ? onnx_at(v->tensor, i) : v->number[i];
+}
+static size_t cells_of(const Value *v) {
+    return v->kind == ValueWeight ? v->tensor->count : v->count;
 }
 static bool cell_n(const Value *v, size_t i) {
     return v->samples && v->samples[i];
@@ -300,6 +303,37 @@ static bool fold_gather(Import *m) {
         for (uint32_t k = 0; k < v->shape.rank; k++)
             from[k] = k < axis ? at[k] : k > axis ? at[k + index->shape.rank - 1] : (int64_t)row;
         copy_cell(&c, i, v, index_of(&v->shape, from));
+    }
+    return give_cells(m, &c, v->whole);
+}
+
+// Rows of operand 0 replaced: an index is of its first axes.
+static bool fold_scatter_nd(Import *m) {
+    const Value *v = operand(m, 0), *index = operand(m, 1), *rows = operand(m, 2);
+    const Shape *to = &v->shape;
+    int64_t axes = index->shape.rank ? index->shape.dim[index->shape.rank - 1] : 0;
+    size_t size = 1; // of a row
+    Cells c;
+    if (!str_eq(attr_word(m, "reduction", "none"), STR("none")) || axes < 1 || axes > to->rank)
+        return refuse(m, "it combines rows with what is there, or its indices have no axes");
+    for (uint32_t k = (uint32_t)axes; k < to->rank; k++)
+        size *= (size_t)to->dim[k];
+    if (!make_cells(m, to->rank, to->dim, &c))
+        return false;
+    if (index->count / (size_t)axes * size != cells_of(rows))
+        return refuse(m, "it has another number of rows than of indices");
+    for (size_t i = 0; i < c.count; i++)
+        copy_cell(&c, i, v, i);
+    for (size_t i = 0; i < cells_of(rows); i++) {
+        size_t place = 0;
+        for (uint32_t k = 0; k < axes; k++) {
+            double at = cell(index, i / size * (size_t)axes + k), n = (double)to->dim[k];
+            at += at < 0 ? n : 0;
+            if (!(at >= 0 && at < n))
+                return refuse(m, "an index is outside its axis");
+            place = place * (size_t)to->dim[k] + (size_t)at;
+        }
+        copy_cell(&c, place * size + i % size, rows, i);
     }
     return give_cells(m, &c, v->whole);
 }
@@ -589,31 +623,48 @@ static bool fold_product(Import *m) {
 
 // --- rows ----------------------------------------------------------------------------------------
 
+typedef enum Needs { NeedsNothing, NeedsNumbers, NeedsConstants } Needs; // numbers: also of weights
+
 static const struct Fold {
     const char *op;
     bool (*make)(Import *m);
-    bool any; // of any operand
+    Needs needs; // of its operands
 } folds[] = {
-    {"Shape", fold_shape, true},          {"Size", fold_size, true},
-    {"Constant", fold_constant, true},    {"ConstantOfShape", fold_filled, false},
-    {"Range", fold_range, false},         {"Identity", fold_same, false},
-    {"Cast", fold_cast, false},           {"Reshape", fold_reshape, false},
-    {"Squeeze", fold_squeeze, false},     {"Unsqueeze", fold_unsqueeze, false},
-    {"Transpose", fold_transpose, false}, {"Gather", fold_gather, false},
-    {"Concat", fold_concat, false},       {"Slice", fold_slice, false},
-    {"Expand", fold_expand, false},       {"Tile", fold_tile, false},
-    {"Where", fold_where, false},         {"ReduceProd", fold_product, false},
+    {"Shape", fold_shape, NeedsNothing},
+    {"Size", fold_size, NeedsNothing},
+    {"Constant", fold_constant, NeedsNothing},
+    {"ScatterND", fold_scatter_nd, NeedsNumbers},
+    {"ConstantOfShape", fold_filled, NeedsConstants},
+    {"Range", fold_range, NeedsConstants},
+    {"Identity", fold_same, NeedsConstants},
+    {"Cast", fold_cast, NeedsConstants},
+    {"Reshape", fold_reshape, NeedsConstants},
+    {"Squeeze", fold_squeeze, NeedsConstants},
+    {"Unsqueeze", fold_unsqueeze, NeedsConstants},
+    {"Transpose", fold_transpose, NeedsConstants},
+    {"Gather", fold_gather, NeedsConstants},
+    {"Concat", fold_concat, NeedsConstants},
+    {"Slice", fold_slice, NeedsConstants},
+    {"Expand", fold_expand, NeedsConstants},
+    {"Tile", fold_tile, NeedsConstants},
+    {"Where", fold_where, NeedsConstants},
+    {"ReduceProd", fold_product, NeedsConstants},
 };
 
 bool import_fold(Import *m, bool *made) {
-    bool known = m->node->in.n > 0;
+    Needs known = m->node->in.n > 0 ? NeedsConstants : NeedsNothing; // the most that is met
     *made = true;
-    for (uint32_t k = 0; k < m->node->in.n; k++)
-        known = known && (!operand(m, k) || operand(m, k)->kind == ValueConstant);
+    for (uint32_t k = 0; k < m->node->in.n; k++) {
+        const Value *v = operand(m, k);
+        Needs met = !v || v->kind == ValueConstant ? NeedsConstants
+                    : v->kind == ValueWeight       ? NeedsNumbers
+                                                   : NeedsNothing;
+        known = met < known ? met : known;
+    }
     for (size_t i = 0; i < sizeof folds / sizeof *folds; i++)
-        if ((known || folds[i].any) && str_eq(m->node->op, str_c(folds[i].op)))
+        if (known >= folds[i].needs && str_eq(m->node->op, str_c(folds[i].op)))
             return folds[i].make(m);
-    for (size_t i = 0; known && i < sizeof each / sizeof *each; i++)
+    for (size_t i = 0; known == NeedsConstants && i < sizeof each / sizeof *each; i++)
         if (str_eq(m->node->op, str_c(each[i].op)))
             return fold_each(m, &each[i]);
     *made = false;

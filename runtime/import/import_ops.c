@@ -406,6 +406,7 @@ static const Row rows[] = {
     {"ConstantOfShape", 1, 1, NULL, "", "value"},
     {"Range", 3, 3, NULL, "", ""},
     {"ReduceProd", 1, 2, NULL, "", REDUCE},
+    {"ScatterND", 3, 3, NULL, "", "reduction"},
     {"Identity", 1, 1, op_same, "", ""},
     {"Dropout", 1, 3, op_dropout, "", "ratio seed"},
     {"Cast", 1, 1, op_cast, "", "to saturate"},
