@@ -50,6 +50,7 @@ typedef struct Value {
     ValueKind kind;
     Shape shape;
     bool whole;      // whole numbers: division rounds
+    bool copies;     // it has the batch, but is the same for each sample
     bool wanted;     // a needed node reads it, or its shape
     uint32_t uses;   // operands, and results of the graph, that it is still to become
     uint32_t reader; // 1 + the first node that counts among them; 0: none
@@ -229,7 +230,7 @@ Translate op_conv, op_conv_transpose, op_gemm, op_matmul, op_einsum, op_batch_no
     op_instance_norm, op_group_norm, op_prelu;
 // import_moves.c
 Translate op_reshape, op_flatten, op_squeeze, op_unsqueeze, op_transpose, op_concat, op_split,
-    op_slice, op_gather, op_expand, op_tile, op_depth_to_space, op_space_to_depth;
+    op_slice, op_gather, op_filled, op_expand, op_tile, op_depth_to_space, op_space_to_depth;
 // import_space.c
 Str pads_text(Import *m, uint32_t n, const int64_t *before, const int64_t *after); // as of `pad`
 Translate op_pool, op_global_pool, op_pad, op_resize;

@@ -651,9 +651,21 @@ static const struct Fold {
     {"ReduceProd", fold_product, NeedsConstants},
 };
 
+// A shape that has N among its extents: what has it is a value of each sample, and no constant.
+static bool per_sample(const Import *m) {
+    bool shapes = str_eq(m->node->op, STR("Expand")) || str_eq(m->node->op, STR("ConstantOfShape"));
+    const Value *v = shapes ? operand(m, m->node->in.n - 1) : NULL;
+    for (size_t i = 0; v && v->samples && i < v->count; i++)
+        if (v->samples[i])
+            return true;
+    return false;
+}
+
 bool import_fold(Import *m, bool *made) {
     Needs known = m->node->in.n > 0 ? NeedsConstants : NeedsNothing; // the most that is met
-    *made = true;
+    *made = !per_sample(m);
+    if (!*made)
+        return true;
     for (uint32_t k = 0; k < m->node->in.n; k++) {
         const Value *v = operand(m, k);
         Needs met = !v || v->kind == ValueConstant ? NeedsConstants

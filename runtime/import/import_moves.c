@@ -395,7 +395,26 @@ bool op_gather(Import *m, const Row *row) {
                    : format(m, "gather(%.*s, %.*s)", SARG(table), SARG(which)));
 }
 
-// Of samples only what broadcasting gives them anyway.
+// A number as often as the shape says, for each sample.
+bool op_filled(Import *m, const Row *row) {
+    const Value *v = operand(m, 0);
+    const OnnxAttribute *a = attribute(m, "value");
+    Shape to = {.batch = -1, .rank = (uint32_t)v->count};
+    (void)row;
+    if (v->kind != ValueConstant || v->count > ONNX_RANK)
+        return refuse(m, "its shape is computed by the net: export with fixed extents");
+    for (uint32_t i = 0; i < to.rank; i++) {
+        to.dim[i] = (int64_t)v->number[i];
+        to.batch = v->samples && v->samples[i] ? (int)i : to.batch;
+    }
+    Dims d = own(&to);
+    Str x = number_text(m->a, a && a->t && a->t->count ? onnx_at(a->t, 0) : 0);
+    return d.n ? give(m, 0, to, BindCall,
+                      format(m, "expand(%.*s, %.*s)", SARG(x), SARG(dims_text(m->a, &d))))
+               : give(m, 0, to, BindSign, x);
+}
+
+// What is shared is a value of each sample where N stands among its extents.
 bool op_expand(Import *m, const Row *row) {
     const Shape s = operand(m, 0)->shape;
     const Value *v = operand(m, 1);
@@ -410,21 +429,25 @@ bool op_expand(Import *m, const Row *row) {
                 b = i + n < rank ? 1 : extent_of(v->number[i + n - rank]);
         bool times = i + n >= rank && v->samples && v->samples[i + n - rank];
         bool fixed = i == 0 && rank > 1 && m->samples > 1 && b == m->samples && a == 1;
-        to.dim[i] = times || (int)i == to.batch || fixed || b == 1 || b == -1 ? a : b;
-        if (a != 1 && a != to.dim[i])
+        to.batch = s.batch < 0 && (times || fixed) ? (int)i : to.batch;
+        to.dim[i] = (int)i == to.batch || b == 1 || b == -1 ? a : b;
+        if ((a != 1 && a != to.dim[i]) || (times && b != a))
             return refuse(m, "its operand has other extents");
     }
     to.rank = rank;
     Dims d = own(&s), want = own(&to);
-    if (same_dims(&d, &want))
+    bool copies = s.batch < 0 && to.batch >= 0;
+    if (!copies && same_dims(&d, &want))
         return give_reshaped(m, &to);
     Shape one = to;
     for (uint32_t i = 0; i < rank; i++)
         one.dim[i] = i + s.rank < rank ? 1 : s.dim[i + s.rank - rank];
     Dims lifted = own(&one);
-    Str x = same_dims(&d, &lifted) ? text_of(m, 0, BindOr)
+    Str x = same_dims(&d, &lifted) ? text_of(m, 0, BindCall)
                                    : format(m, "reshape(%.*s, %.*s)", SARG(text_of(m, 0, BindOr)),
                                             SARG(dims_text(m->a, &lifted)));
+    if (same_dims(&lifted, &want))
+        return give(m, 0, to, BindCall, x);
     return give(m, 0, to, BindCall,
                 format(m, "expand(%.*s, %.*s)", SARG(x), SARG(dims_text(m->a, &want))));
 }

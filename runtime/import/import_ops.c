@@ -322,6 +322,8 @@ static bool op_reduce(Import *m, const Row *row) {
     bool batch = s.batch >= 0 && mask >> s.batch & 1;
     if (batch && s.dim[s.batch] != 1)
         return refuse(m, "it reduces over an axis that holds the batch and others");
+    if (batch && operand(m, 0)->copies)
+        return refuse(m, "it reduces what is the same for each sample over the batch");
     if (batch && row->text[0] == 'm' && row->text[1] != 'e')
         return refuse(m, "it takes the extreme over the batch");
     Shape to = reduced(&s, mask, keep);
@@ -403,7 +405,7 @@ static const Row rows[] = {
     {"Shape", 1, 1, NULL, "", "start end"},
     {"Size", 1, 1, NULL, "", ""},
     {"Constant", 0, 0, NULL, "", "value value_float value_floats value_int value_ints"},
-    {"ConstantOfShape", 1, 1, NULL, "", "value"},
+    {"ConstantOfShape", 1, 1, op_filled, "", "value"},
     {"Range", 3, 3, NULL, "", ""},
     {"ReduceProd", 1, 2, NULL, "", REDUCE},
     {"ScatterND", 3, 3, NULL, "", "reduction"},
@@ -538,8 +540,22 @@ static bool gives_whole(const Import *m, const Row *row) {
     for (size_t i = 0; row->make == op_infix && i < sizeof truths / sizeof *truths; i++)
         if (strcmp(row->text, truths[i]) == 0)
             return true;
+    if (row->make == op_filled) {
+        const OnnxAttribute *a = attribute(m, "value");
+        return a && a->t && !onnx_is_real(a->t->type);
+    }
     const Value *v = operand(m, row->make == op_where ? 1 : 0);
     return row->make == op_arg_max || (v && v->whole);
+}
+
+// No operand differs from sample to sample.
+static bool reads_shared(const Import *m) {
+    bool shared = true;
+    for (uint32_t k = 0; k < m->node->in.n; k++) {
+        const Value *v = operand(m, k);
+        shared = shared && (!v || v->shape.batch < 0 || v->copies);
+    }
+    return shared;
 }
 
 static bool finish_results(Import *m, const Row *row) {
@@ -547,8 +563,10 @@ static bool finish_results(Import *m, const Row *row) {
         Value *v = value_find(m, m->node->out.at[k]);
         if (k > 0 && v && v->wanted && v->kind == ValueText && !v->text.len)
             return refuse(m, "its result %u has no translation here", k + 1);
-        if (v)
-            v->whole = gives_whole(m, row);
+        if (!v)
+            continue;
+        v->whole = gives_whole(m, row);
+        v->copies = v->shape.batch >= 0 && reads_shared(m);
     }
     return true;
 }

@@ -24,9 +24,10 @@ sample z34(z: [3, 4])      = z
 sample z45(z: [4, 5])      = z
 sample z345(z: [3, 4, 5])  = z
 sample z244(z: [2, 4, 4])  = z
+sample z388(z: [3, 8, 8])  = z
 X
 expect 0 train inputs.gan --steps 1 --out inputs --threads 1
-for shape in z4 z5 z52 z34 z45 z345 z244; do
+for shape in z4 z5 z52 z34 z45 z345 z244 z388; do
     expect 0 sample inputs --entry $shape --count 5 -o $shape.npy --threads 1
 done
 
@@ -56,6 +57,7 @@ round moved a=z345.npy
 round padded a=z244.npy
 round layers z=z4.npy
 round products a=z34.npy b=z45.npy
+round means a=z388.npy
 
 # Layers of the library, weights under their names.
 for word in 'named(dense(192), "T.dense.0")(z)' 'named(conv(4, k=3, stride=2, pad=1), "U.conv.0")' 'net F = pretrained(layers, "layers.safetensors")'; do
@@ -64,6 +66,23 @@ done
 for word in T.dense.0.weight U.conv.0.bias U.conv_transpose.0.weight; do
     grep -aq "\"$word\"" layers.safetensors || fail "$word is not in layers.safetensors"
 done
+
+# Features for a metric, fixed features of a loss, and a copy that is trained.
+expect 0 train tiny.gan --data x=s.pack --batch 4 --steps 2 --out tiny --threads 1
+expect 0 eval tiny --features means.gan --count 16 --threads 1
+prints ' kid '
+sed '/^step/,$d' means.gan >transfer.gan
+cat >>transfer.gan <<'X'
+net C = copy(F)
+net G(z: [4]) -> [3, 8, 8] = z |> dense(192) |> reshape(3, 8, 8)
+step {
+  update C minimize mse(C(a), 2) using adam(0.1)
+  update G minimize mse(F(G(normal(4))), 2) using adam(0.1)
+}
+X
+expect 0 train transfer.gan --data a=s.pack --batch 8 --steps 60 --out transfer --threads 1
+losses transfer | awk '{ gsub(/[{}:,"CG]/, ""); if (NR == 1) { c = $2; g = $3 } d = $2; h = $3 } END { exit !(d < 0.5*c && h < 0.9*g) }' ||
+    fail 'an imported net does not train'
 
 # -o names both files.
 expect 0 import layers.onnx -o "some where.gan"
