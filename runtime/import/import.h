@@ -233,6 +233,11 @@ Translate op_reshape, op_flatten, op_squeeze, op_unsqueeze, op_transpose, op_con
     op_slice, op_gather, op_filled, op_expand, op_tile, op_depth_to_space, op_space_to_depth;
 // import_space.c
 Str pads_text(Import *m, uint32_t n, const int64_t *before, const int64_t *after); // as of `pad`
+// An attribute of n numbers from 0 on, all `otherwise` where it is left out.
+bool each_axis(Import *m, const char *name, uint32_t n, int64_t otherwise, int64_t *out);
+// SAME: extent n / stride, rounded up; of an odd number of zeros one more behind, or before.
+void same_pads(int64_t n, int64_t stride, int64_t kernel, bool upper, int64_t *before,
+               int64_t *after);
 Translate op_pool, op_global_pool, op_pad, op_resize;
 
 // --- import_fold.c -------------------------------------------------------------------------------

@@ -85,28 +85,6 @@ typedef struct Geometry {
     int64_t beyond[3]; // elements behind the last that a kernel reaches: output_padding
 } Geometry;
 
-static bool each_of(Import *m, const char *name, uint32_t n, int64_t otherwise, int64_t *out) {
-    Ints x;
-    if (!ints_of(m, name, -1, &x))
-        return false;
-    if (x.n && x.n != n)
-        return refuse(m, "its `%s` are not one for each of %u axes", name, n);
-    for (uint32_t i = 0; i < n; i++)
-        out[i] = x.n ? x.at[i] : otherwise;
-    return true;
-}
-
-// SAME: extent / stride, rounded up; of an odd number of zeros one more behind, or before.
-static void same_pads(const Shape *x, bool upper, Geometry *g) {
-    for (uint32_t i = 0; i < g->n; i++) {
-        int64_t n = x->dim[2 + i], s = g->stride[i], k = (g->kernel[i] - 1) * g->dilation[i] + 1,
-                all = ((n + s - 1) / s - 1) * s + k - n;
-        all = all > 0 ? all : 0;
-        g->before[i] = upper ? all / 2 : all - all / 2;
-        g->after[i] = all - g->before[i];
-    }
-}
-
 static bool geometry(Import *m, bool adjoint, Geometry *g) {
     const Shape *x = &operand(m, 0)->shape, *w = &operand(m, 1)->shape;
     Str pad = attr_word(m, "auto_pad", "NOTSET");
@@ -118,9 +96,9 @@ static bool geometry(Import *m, bool adjoint, Geometry *g) {
                          "sample");
     for (uint32_t i = 0; i < g->n; i++)
         g->kernel[i] = w->dim[2 + i];
-    if (!plain_batch(m, 0) || !each_of(m, "strides", g->n, 1, g->stride) ||
-        !each_of(m, "dilations", g->n, 1, g->dilation) || !ints_of(m, "pads", -1, &pads) ||
-        !each_of(m, "kernel_shape", g->n, 0, said))
+    if (!plain_batch(m, 0) || !each_axis(m, "strides", g->n, 1, g->stride) ||
+        !each_axis(m, "dilations", g->n, 1, g->dilation) || !ints_of(m, "pads", -1, &pads) ||
+        !each_axis(m, "kernel_shape", g->n, 0, said))
         return false;
     for (uint32_t i = 0; i < g->n; i++)
         if (said[i] && said[i] != g->kernel[i])
@@ -139,8 +117,9 @@ static bool geometry(Import *m, bool adjoint, Geometry *g) {
     for (uint32_t i = 0; i < g->n; i++)
         if (g->before[i] < 0 || g->after[i] < 0)
             return refuse(m, "its `pads` are below 0");
-    if (!adjoint && (str_eq(pad, STR("SAME_UPPER")) || str_eq(pad, STR("SAME_LOWER"))))
-        same_pads(x, str_eq(pad, STR("SAME_UPPER")), g);
+    for (uint32_t i = 0; i < g->n && !adjoint && str_starts(pad, STR("SAME")); i++)
+        same_pads(x->dim[2 + i], g->stride[i], (g->kernel[i] - 1) * g->dilation[i] + 1,
+                  str_eq(pad, STR("SAME_UPPER")), &g->before[i], &g->after[i]);
     return true;
 }
 
@@ -223,8 +202,8 @@ bool op_conv_transpose(Import *m, const Row *row) {
     Str pad = attr_word(m, "auto_pad", "NOTSET");
     bool upper = str_eq(pad, STR("SAME_UPPER")), same = upper || str_eq(pad, STR("SAME_LOWER"));
     (void)row;
-    if (!geometry(m, true, &g) || !each_of(m, "output_padding", g.n, 0, more) ||
-        !each_of(m, "output_shape", g.n, 0, want))
+    if (!geometry(m, true, &g) || !each_axis(m, "output_padding", g.n, 0, more) ||
+        !each_axis(m, "output_shape", g.n, 0, want))
         return false;
     Shape to = operand(m, 0)->shape;
     const Shape *w = &operand(m, 1)->shape;
@@ -407,6 +386,12 @@ bool op_gemm(Import *m, const Row *row) {
     return give(m, 0, to, c && beta != 0 ? BindSum : alpha != 1 ? BindProduct : BindCall, y);
 }
 
+// The language has a to z only: 0 where an equation has an axis in both cases.
+static char letter_of(Str rule, char c) {
+    bool upper = c >= 'A' && c <= 'Z';
+    return upper && str_find(rule, (char)(c | 32)) < rule.len ? 0 : upper ? (char)(c | 32) : c;
+}
+
 // "bqhd,bkhd->bhqk", the batch's letter left out.
 bool op_einsum(Import *m, const Row *row) {
     Str rule = attr_word(m, "equation", ""), part[3] = {0};
@@ -416,9 +401,9 @@ bool op_einsum(Import *m, const Row *row) {
     Shape to = {.batch = -1};
     (void)row;
     for (size_t i = 0; i < rule.len; i++) {
-        char c = rule.ptr[i];
+        char c = letter_of(rule, rule.ptr[i]);
         bool ends = c == ',' || c == '>';
-        if ((ends && p == 2) || c == '.' || (c >= 'A' && c <= 'Z'))
+        if ((ends && p == 2) || c == '.' || !c)
             return refuse(m, "its equation is not of one or two operands with axes a to z");
         if (ends)
             part[++p] = text_str(&letters), letters = (Text){.arena = m->a};

@@ -43,12 +43,12 @@ typedef struct Windows {
     bool blocks; // side by side on all axes
 } Windows;
 
-static bool ints_each(Import *m, const char *name, uint32_t n, int64_t otherwise, int64_t *out) {
+bool each_axis(Import *m, const char *name, uint32_t n, int64_t otherwise, int64_t *out) {
     Ints x;
     if (!ints_of(m, name, -1, &x))
         return false;
     if (x.n && x.n != n)
-        return refuse(m, "its `%s` are not one for each of %u axes", name, n);
+        return refuse(m, "its `%s` are %u numbers and not %u", name, x.n, n);
     for (uint32_t i = 0; i < n; i++) {
         out[i] = x.n ? x.at[i] : otherwise;
         if (out[i] < 0 || out[i] > 1 << 20)
@@ -57,14 +57,12 @@ static bool ints_each(Import *m, const char *name, uint32_t n, int64_t otherwise
     return true;
 }
 
-static void pool_same(const Shape *s, bool upper, Windows *w) {
-    for (uint32_t i = 0; i < w->n; i++) {
-        int64_t n = s->dim[2 + i],
-                all = ((n + w->stride[i] - 1) / w->stride[i] - 1) * w->stride[i] + w->size[i] - n;
-        all = all > 0 ? all : 0;
-        w->before[i] = upper ? all / 2 : all - all / 2;
-        w->after[i] = all - w->before[i];
-    }
+void same_pads(int64_t n, int64_t stride, int64_t kernel, bool upper, int64_t *before,
+               int64_t *after) {
+    int64_t all = ((n + stride - 1) / stride - 1) * stride + kernel - n;
+    all = all > 0 ? all : 0;
+    *before = upper ? all / 2 : all - all / 2;
+    *after = all - *before;
 }
 
 static bool windows_of(Import *m, Windows *w) {
@@ -72,9 +70,9 @@ static bool windows_of(Import *m, Windows *w) {
     int64_t pads[6] = {0}, dilation[3], ceil_mode = attr_int(m, "ceil_mode", 0);
     Str pad = attr_word(m, "auto_pad", "NOTSET");
     *w = (Windows){0};
-    if (!image_of(m, &w->n) || !ints_each(m, "kernel_shape", w->n, 0, w->size) ||
-        !ints_each(m, "strides", w->n, 1, w->stride) || !ints_each(m, "pads", 2 * w->n, 0, pads) ||
-        !ints_each(m, "dilations", w->n, 1, dilation))
+    if (!image_of(m, &w->n) || !each_axis(m, "kernel_shape", w->n, 0, w->size) ||
+        !each_axis(m, "strides", w->n, 1, w->stride) || !each_axis(m, "pads", 2 * w->n, 0, pads) ||
+        !each_axis(m, "dilations", w->n, 1, dilation))
         return false;
     w->blocks = true;
     for (uint32_t i = 0; i < w->n; i++) {
@@ -84,8 +82,9 @@ static bool windows_of(Import *m, Windows *w) {
         w->before[i] = pads[i];
         w->after[i] = pads[w->n + i];
     }
-    if (str_starts(pad, STR("SAME")))
-        pool_same(s, str_eq(pad, STR("SAME_UPPER")), w);
+    for (uint32_t i = 0; i < w->n && str_starts(pad, STR("SAME")); i++)
+        same_pads(s->dim[2 + i], w->stride[i], w->size[i], str_eq(pad, STR("SAME_UPPER")),
+                  &w->before[i], &w->after[i]);
     for (uint32_t i = 0; i < w->n; i++) {
         int64_t n = s->dim[2 + i], k = w->size[i], by = w->stride[i],
                 all = n + w->before[i] + w->after[i] - k;
