@@ -230,7 +230,8 @@ Translate op_conv, op_conv_transpose, op_gemm, op_matmul, op_einsum, op_batch_no
     op_instance_norm, op_group_norm, op_prelu;
 // import_moves.c
 Translate op_reshape, op_flatten, op_squeeze, op_unsqueeze, op_transpose, op_concat, op_split,
-    op_slice, op_gather, op_filled, op_expand, op_tile, op_depth_to_space, op_space_to_depth;
+    op_slice, op_gather, op_gather_nd, op_filled, op_expand, op_tile, op_depth_to_space,
+    op_space_to_depth;
 // import_space.c
 Str pads_text(Import *m, uint32_t n, const int64_t *before, const int64_t *after); // as of `pad`
 // An attribute of n numbers from 0 on, all `otherwise` where it is left out.

@@ -349,14 +349,45 @@ bool op_slice(Import *m, const Row *row) {
                        SARG(behind)));
 }
 
+// All elements in order, the batch among them: as_strided of a contiguous tensor, a reshape.
+static bool takes_all(const Import *m, const Shape *s, const Value *index) {
+    if (s->rank != 1 || s->batch != 0 || index->kind != ValueConstant || !index->shape.rank ||
+        m->samples < 1 || index->shape.dim[0] != m->samples ||
+        index->count != (size_t)(m->samples * s->dim[0]))
+        return false;
+    for (size_t i = 0; i < index->count; i++)
+        if (index->number[i] != (double)i)
+            return false;
+    return true;
+}
+
+// Whether indices may count from the end of n elements; false and m->error: one is outside.
+static bool counts_back(Import *m, const Value *index, int64_t n, bool *back) {
+    *back = !index->number;
+    for (size_t i = 0; i < index->count; i++) {
+        double x = index->number[i];
+        *back = *back || x < 0;
+        if (!(x >= (double)-n && x < (double)n))
+            return refuse(m, "an index is outside its axis");
+    }
+    return true;
+}
+
 bool op_gather(Import *m, const Row *row) {
     const Shape s = operand(m, 0)->shape;
     Value *index = operand(m, 1);
     uint32_t axis, rank = 0;
     Shape to = {.batch = -1, .outer = s.outer};
+    bool back; // it may count from the end
     (void)row;
     if (!axis_in(m, attr_int(m, "axis", 0), s.rank, &axis))
         return false;
+    if (takes_all(m, &s, index)) {
+        to = index->shape;
+        to.batch = 0;
+        to.dim[0] = 1;
+        return give_reshaped(m, &to);
+    }
     if ((int)axis == s.batch || (s.batch >= 0 && index->shape.batch >= 0) ||
         s.rank + index->shape.rank > ONNX_RANK)
         return refuse(m, "it takes some of the samples, or other elements of each");
@@ -372,13 +403,8 @@ bool op_gather(Import *m, const Row *row) {
     }
     to.rank = rank;
     int at = own_axis(&s, axis);
-    bool back = !index->number; // it may count from the end
-    for (size_t i = 0; i < index->count; i++) {
-        double x = index->number[i], n = (double)s.dim[axis];
-        back = back || x < 0;
-        if (!(x >= -n && x < n))
-            return refuse(m, "an index is outside its axis");
-    }
+    if (!counts_back(m, index, s.dim[axis], &back))
+        return false;
     if (index->kind == ValueConstant && index->shape.rank == 0) {
         Text t = {.arena = m->a};
         for (int i = 0; i < at; i++)
@@ -393,6 +419,34 @@ bool op_gather(Import *m, const Row *row) {
     return give(m, 0, to, BindCall,
                 at ? taken(m, table, which, at)
                    : format(m, "gather(%.*s, %.*s)", SARG(table), SARG(which)));
+}
+
+// Of indices of one axis only: rows of a table that all samples share, or of one of each sample.
+bool op_gather_nd(Import *m, const Row *row) {
+    const Shape s = operand(m, 0)->shape, at = operand(m, 1)->shape;
+    int64_t each = attr_int(m, "batch_dims", 0);
+    uint32_t from = (uint32_t)(each == 1), last = at.rank - 1;
+    Shape to = {.batch = at.batch, .outer = at.outer};
+    bool back;
+    (void)row;
+    if ((each != 0 && each != 1) || !at.rank || at.dim[last] != 1 || at.batch == (int)last ||
+        s.rank <= from || at.rank + s.rank > ONNX_RANK)
+        return refuse(m, "its indices are of more than one axis");
+    if (each ? s.batch || at.batch || s.dim[0] != 1 || at.dim[0] != 1 : s.batch >= 0)
+        return refuse(m, "it takes some of the samples");
+    for (uint32_t i = 0; i < last; i++)
+        to.dim[to.rank++] = at.dim[i];
+    Dims d = own(&to);
+    for (uint32_t i = from + 1; i < s.rank; i++)
+        to.dim[to.rank++] = s.dim[i];
+    if (!counts_back(m, operand(m, 1), s.dim[from], &back))
+        return false;
+    Str table = text_of(m, 0, BindOr),
+        which = format(m, "reshape(%.*s, %.*s)", SARG(text_of(m, 1, BindOr)),
+                       SARG(dims_text(m->a, &d)));
+    if (back)
+        which = format(m, "%.*s %% %lld", SARG(which), (long long)s.dim[from]);
+    return give(m, 0, to, BindCall, format(m, "gather(%.*s, %.*s)", SARG(table), SARG(which)));
 }
 
 // A number as often as the shape says, for each sample.

@@ -495,6 +495,7 @@ static const Row rows[] = {
     {"Split", 1, 2, op_split, "", "axis num_outputs split"},
     {"Slice", 1, 5, op_slice, "", "axes ends starts"},
     {"Gather", 2, 2, op_gather, "", "axis"},
+    {"GatherND", 2, 2, op_gather_nd, "", "batch_dims"},
     {"Expand", 2, 2, op_expand, "", ""},
     {"Tile", 2, 2, op_tile, "", ""},
     {"DepthToSpace", 1, 1, op_depth_to_space, "", "blocksize mode"},
