@@ -334,6 +334,11 @@ static void tell(const Survey *s, Str path, FILE *out) {
         tell_other_sizes(s, out);
     if (s->fields)
         fprintf(out, "model      %.*s\n", SARG(data_line(s)));
+    else if (s->size.n && !s->size.at[0].rate)
+        fprintf(out, "model      data x : image(3, 64, 64) scale(-1, 1), or any other size\n");
+    else if (s->size.n)
+        fprintf(out, "model      data x : float(%u, 8192), or any other length\n",
+                s->size.at[0].channels);
     if (s->lo <= s->hi)
         fprintf(out, "values     %g to %g\n", s->lo, s->hi);
     for (uint32_t i = 0; i < s->first.n; i++)

@@ -7,6 +7,7 @@
 #include "unpack.h"
 
 #include <string.h>
+#include <strings.h>
 
 enum { MemberMost = 1 << 28 }; // bytes
 
@@ -28,11 +29,19 @@ struct Source {
     Str ending;              // not empty: texts whose names end so, instead of samples
 };
 
-// Text files beside images: captions, tables, licences.
+// Text files beside images: captions, tables, licences. Some systems write names in capitals.
 static bool is_notes(Str name) {
-    static const char *const ext[] = {"txt", "md", "csv", "tsv", "json", "xml", "html", "cls"};
-    for (size_t i = 0; i < sizeof ext / sizeof *ext; i++)
-        if (str_eq(path_ext(name), str_c(ext[i])))
+    static const char *const ext[] = {"txt", "md", "csv", "tsv", "json", "xml", "html", "cls"},
+                             *const base[] = {"README", "LICENSE"};
+    char z[8] = "";
+    Str own = path_ext(name);
+    if (own.len < sizeof z)
+        memcpy(z, own.ptr, own.len);
+    for (size_t i = 0; own.len && i < sizeof ext / sizeof *ext; i++)
+        if (strcasecmp(z, ext[i]) == 0)
+            return true;
+    for (size_t i = 0; i < sizeof base / sizeof *base; i++)
+        if (str_eq(path_base(name), str_c(base[i])))
             return true;
     return false;
 }

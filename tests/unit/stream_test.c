@@ -677,6 +677,7 @@ static const struct {
     {"inspect %s/a.pack --json", 0, "\"classes\": 2, \"samples\": [", ""},
     {"inspect %s/set", 1, "5 samples", "1 files cannot be read"},
     {"inspect %s/sizes", 0, "images     3 of 9x8, RGB, 8 bits\nimages     2 of 8x8", ""},
+    {"inspect %s/sizes", 0, "data x : image(3, 64, 64) scale(-1, 1), or any other size", ""},
     {"inspect %s/sizes", 0, "\n           2 of 2 other kinds, 13 to 14 wide, 8 to 8 high\n", ""},
     {"inspect " SEEDS "npy/two.npz", 2, "",
      "it holds x, y; `ganrun data pack` and `inspect` take one of them by"},
