@@ -175,6 +175,9 @@ typedef struct PackOptions {
     int threads;        // 0: one per core
     // called for each sample that cannot be used; may be NULL
     void (*bad)(void *user, Str name, const char *reason);
+    // called every so many seconds with the number of files done; may be NULL
+    void (*progress)(void *user, uint64_t files);
+    double every;
     void *user;
 } PackOptions;
 

@@ -150,6 +150,12 @@ static void tell_bad(void *user, Str name, const char *reason) {
     fprintf(user, "bad: %.*s: %s\n", SARG(name), reason);
 }
 
+enum { ProgressEvery = 10 }; // seconds
+
+static void tell_progress(void *user, uint64_t files) {
+    fprintf(user, "%" PRIu64 " files\n", files);
+}
+
 static GanStatus need(Str given, const char *what) {
     return given.len ? GAN_OK : fail(GAN_ERR_USAGE, "%s", what);
 }
@@ -157,6 +163,8 @@ static GanStatus need(Str given, const char *what) {
 static GanStatus run_pack(Arena *arena, DataArgs *a) {
     TRY(need(a->out, "where to? ganrun data pack SRC -o x.pack"));
     a->pack.bad = tell_bad;
+    a->pack.progress = tell_progress;
+    a->pack.every = ProgressEvery;
     a->pack.user = a->err;
     PackSummary sum = {0};
     Pack pack = {0};

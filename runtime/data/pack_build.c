@@ -19,6 +19,14 @@ GanStatus build_refuse(Build *b, Str name, GanStatus st, const char *reason) {
     return GAN_OK;
 }
 
+void build_progress(Build *b) {
+    double now = time_now();
+    if (!b->o->progress || now - b->shown < b->o->every)
+        return;
+    b->shown = now;
+    b->o->progress(b->o->user, b->sum.good + b->sum.bad);
+}
+
 GanStatus build_check_options(const Build *b, const char *source, size_t n,
                               const OptionCheck *check) {
     for (size_t i = 0; i < n; i++)
@@ -57,6 +65,7 @@ static GanStatus done_image(void *user, const Item *item, GanStatus st, const ch
     if (st != GAN_OK)
         return build_refuse(b, item->name, st, reason);
     b->sum.good++;
+    build_progress(b);
     return pack_writer_add(b->writer, result, item->name);
 }
 
@@ -225,8 +234,13 @@ GanStatus pack_build(Arena *perm, Str path, const PackOptions *o, Str out_path, 
             return fail(GAN_ERR_INPUT, "%.*s: this is a pack already", SARG(path));
         return pack_open(perm, path, pack);
     }
-    Build b = {
-        .o = o, .path = path, .perm = perm, .kind = kind, .out_path = out_path, .pack = pack};
+    Build b = {.o = o,
+               .path = path,
+               .perm = perm,
+               .kind = kind,
+               .out_path = out_path,
+               .pack = pack,
+               .shown = time_now()};
     GanStatus st = arena_guard(perm, "for names and headers", run_build, &b);
     pack_writer_abandon(b.writer);
     blob_close(&b.labels.blob);

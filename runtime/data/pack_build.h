@@ -57,10 +57,12 @@ typedef struct Build {
     Str out_path; // "": into *pack
     Pack *pack;   // borrowed
     PackSummary sum;
+    double shown; // when o->progress was called last
 } Build;
 
 // --- pack_build.c --------------------------------------------------------------------------------
 
+void build_progress(Build *b); // behind each file
 // A sample that cannot be used: counted and reported, or where it is not the sample's fault
 // (GAN_ERR_MEMORY, GAN_ERR_USAGE) the end of the build.
 GanStatus build_refuse(Build *b, Str name, GanStatus st, const char *reason);

@@ -33,6 +33,7 @@ static GanStatus done_sound(void *user, const Item *item, GanStatus st, const ch
     b->sum.shorter += frames < length;
     b->sum.longer += frames > length;
     b->sum.good++;
+    build_progress(b);
     return pack_writer_add(b->writer, result, item->name);
 }
 

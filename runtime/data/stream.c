@@ -108,6 +108,17 @@ static void tell_field(void *user, Str name, const char *reason) {
         s->o.notice(s->o.user, text);
 }
 
+enum { ProgressEvery = 10 }; // seconds
+
+static void tell_progress(void *user, uint64_t files) {
+    DataStream *s = user;
+    char text[120];
+    snprintf(text, sizeof text, "%" PRIu64 " files decoded; `ganrun data pack` does this once",
+             files);
+    if (s->o.notice)
+        s->o.notice(s->o.user, text);
+}
+
 // How a source is packed in memory: to the size of a resize() that comes first, or to the field's
 // own.
 static PackOptions pack_options(DataStream *s, const DataField *f, bool with_labels,
@@ -116,6 +127,8 @@ static PackOptions pack_options(DataStream *s, const DataField *f, bool with_lab
                      .skip_bad = s->o.skip_bad,
                      .threads = s->o.threads,
                      .bad = tell_field,
+                     .progress = tell_progress,
+                     .every = ProgressEvery,
                      .user = s};
     bool files = source_has_members(kind);
     bool image = f->kind == DataImage && f->rank == 3 && (f->dim[0] == 1 || f->dim[0] == 3);

@@ -320,6 +320,30 @@ static void sets_without_a_good_image_are_errors(void **state) {
                    "b.png: it is 20x30, the first 30x20");
 }
 
+static uint64_t files_done[8];
+static uint32_t progress_calls;
+
+static void note_progress(void *user, uint64_t files) {
+    (void)user;
+    files_done[progress_calls++ % 8] = files;
+}
+
+static void progress_is_told_by_the_clock(void **state) {
+    Fixture *p = *state;
+    PackOptions o = {.w = 8, .h = 8, .progress = note_progress};
+    Pack pack = {0};
+    make_folder(p, 4);
+    progress_calls = 0;
+    assert_ok(pack_build(&p->arena, under(p, "set"), &o, (Str){0}, &pack, NULL));
+    assert_int_equal(progress_calls, 4);
+    assert_true(files_done[0] == 1 && files_done[3] == 4);
+    pack_close(&pack);
+    o.every = 1e6;
+    assert_ok(pack_build(&p->arena, under(p, "set"), &o, (Str){0}, &pack, NULL));
+    assert_int_equal(progress_calls, 4);
+    pack_close(&pack);
+}
+
 static void a_zip_with_a_bad_member_names_it(void **state) {
     Fixture *p = *state;
     BadList bad = {0};
@@ -499,6 +523,7 @@ int main(int argc, char **argv) {
         T(a_folder_packs_the_same_for_every_number_of_threads),
         T(every_bad_file_is_listed_and_no_pack_is_left),
         T(sets_without_a_good_image_are_errors),
+        T(progress_is_told_by_the_clock),
         T(a_zip_with_a_bad_member_names_it),
         T(zip_checksums_are_checked),
         T(arrays_pack_with_labels_and_refuse_nan),
