@@ -146,6 +146,9 @@ int by_str(const void *a, const void *b); // of two Str, for qsort and bsearch
 bool str_utf8_valid(Str s, size_t *bad_at);
 uint32_t str_code_points(Str s);    // of UTF-8: as many columns on a screen, mostly
 Str str_double(Arena *a, double x); // shortest text that reads back to the same double
+// For terminals: control bytes, which names in others' files may hold, become ?, but not line ends
+// and tabs.
+void str_mask(char *zero_terminated);
 
 typedef struct Setting {
     Str key, value;

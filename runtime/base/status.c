@@ -9,24 +9,13 @@
 enum { MessageSize = 2048 };
 static _Thread_local char message[MessageSize];
 
-// A message names what is in the files of others: what a terminal obeys there is shown as ?.
-static void show_controls(char *text) {
-    for (unsigned char *c = (unsigned char *)text; *c; c++) {
-        bool wide = c[0] == 0xc2 && (c[1] & 0xe0) == 0x80; // U+0080 to U+009F in UTF-8
-        if ((*c < ' ' && *c != '\n' && *c != '\t') || *c == 0x7f || wide)
-            *c = '?';
-        if (wide)
-            *++c = '?';
-    }
-}
-
 GanStatus fail(GanStatus code, const char *format, ...) {
     char text[MessageSize]; // the arguments may point into `message`
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    show_controls(text);
+    str_mask(text);
     memcpy(message, text, sizeof message);
     return code;
 }
@@ -37,7 +26,7 @@ GanStatus fail_in(GanStatus code, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof text - 2, format, args);
     va_end(args);
-    show_controls(text);
+    str_mask(text);
     size_t n = strlen(text);
     memcpy(text + n, ": ", 2);
     n += 2;

@@ -323,6 +323,16 @@ bool str_utf8_valid(Str s, size_t *bad_at) {
     return true;
 }
 
+void str_mask(char *zero_terminated) {
+    for (unsigned char *c = (unsigned char *)zero_terminated; *c; c++) {
+        bool wide = c[0] == 0xc2 && (c[1] & 0xe0) == 0x80; // U+0080 to U+009F in UTF-8
+        if ((*c < ' ' && *c != '\n' && *c != '\t') || *c == 0x7f || wide)
+            *c = '?';
+        if (wide)
+            *++c = '?';
+    }
+}
+
 // --- text being built ----------------------------------------------------------------------------
 
 static void text_room(Text *t, size_t more) {

@@ -1,9 +1,11 @@
 // data_cli.c - `ganrun data pack|inspect|verify|preview|synth`. Results go to `out`, progress and
 // diagnostics to `err`. Commands and options are rows of data.def.
+#define _GNU_SOURCE // open_memstream
 #include "args.h"
 #include "sources.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 // --- options -------------------------------------------------------------------------------------
@@ -147,7 +149,10 @@ static GanStatus read_values(const ArgValue *v, DataArgs *a) {
 // --- commands ------------------------------------------------------------------------------------
 
 static void tell_bad(void *user, Str name, const char *reason) {
-    fprintf(user, "bad: %.*s: %s\n", SARG(name), reason);
+    char line[1024];
+    snprintf(line, sizeof line, "bad: %.*s: %s", SARG(name), reason);
+    str_mask(line);
+    fprintf(user, "%s\n", line);
 }
 
 enum { ProgressEvery = 10 }; // seconds
@@ -188,7 +193,20 @@ static GanStatus run_pack(Arena *arena, DataArgs *a) {
 
 static GanStatus run_inspect(Arena *arena, DataArgs *a) {
     (void)arena;
-    return data_inspect(a->path, a->pack.dataset, a->json, a->to);
+    char *text = NULL;
+    size_t n = 0;
+    FILE *to = open_memstream(&text, &n);
+    if (!to)
+        return fail(GAN_ERR_MEMORY, "no memory to describe %.*s", SARG(a->path));
+    GanStatus st = data_inspect(a->path, a->pack.dataset, a->json, to);
+    if (fclose(to) == 0) {
+        str_mask(text);
+        fputs(text, a->to);
+    } else if (st == GAN_OK) {
+        st = fail(GAN_ERR_MEMORY, "no memory to describe %.*s", SARG(a->path));
+    }
+    free(text);
+    return st;
 }
 
 static GanStatus run_verify(Arena *arena, DataArgs *a) {

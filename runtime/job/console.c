@@ -7,6 +7,7 @@ void say(const Console *c, const char *format, ...) {
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
+    str_mask(line);
     c->say(c->user, str_c(line));
 }
 

@@ -112,6 +112,16 @@ expect 0 train tiny.gan --data x=last.pack --batch 4 --steps 1 --out run; rm -r 
 npy one.npy '4, 1' '\000\000\200\077\000\000\200\077\000\000\200\077\000\000\200\077'
 refused 1 'has 65 `data` statements, the maximum is 64' ganrun train many.gan \
     $(for i in $(seq 65); do echo "--data x$i=one.npy"; done) --batch 4 --steps 1 --out run
+# Control bytes in names do not reach a terminal.
+odd_name=$(printf 'esc\033[2J.png')
+mkdir escapes; echo text >"escapes/$odd_name"
+expect 1 data inspect escapes
+prints 'esc?\[2J.png: not a PNG'
+expect 1 data pack escapes -o escapes.pack
+says '^bad: esc?\[2J.png: not a PNG'
+expect 1 train tiny.gan --data "x=escapes/$odd_name" --batch 4 --steps 1 --out none
+says 'esc?'
+LC_ALL=C grep -q "$(printf '\033')" out err && fail 'an escape sequence was printed'
 # CIFAR's folders and pickles say what to use instead; a table of numbers is read.
 mkdir binary python
 : >binary/data_batch_1.bin; : >binary/data_batch_2.bin; : >python/batches.meta; : >python/data_batch_1
