@@ -104,6 +104,8 @@ static const Row layers[] = {
     {"x |> batch_norm(group=2)", 0.68491385476140332},
     {"conditional_batch_norm(y)(x)", 0.12384287715379427},
     {"x |> layer_norm", 0.0053396076952808569},
+    {"x |> rms_norm(axis(2))", -0.508976267855594},
+    {"x |> layer_norm([axis(0), axis(2)])", 0.17427010067121},
     {"x |> instance_norm", 0.11035769385007271},
     {"x |> group_norm(2)", 0.57622324007310455},
     {"x |> pixel_norm", -0.15389922128132827},
