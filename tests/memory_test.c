@@ -104,6 +104,19 @@ static void live_buffers_do_not_overlap(void **state) {
     }
 }
 
+static void packing_comes_close_to_the_bound(void **state) {
+    (void)state;
+    uint64_t seed = 4;
+    Buffer b[MostBuffers];
+    double ratio = 0;
+    for (uint32_t i = 0; i < Cases; i++) {
+        uint32_t n = draw_buffers(&seed, b);
+        size_t bound = most_alive(b, n);
+        ratio += bound ? (double)buffers_pack(empty, b, n, bound) / (double)bound / Cases : 0;
+    }
+    assert_true(ratio < 1.013); // the mean; of two orders alone 1.0147
+}
+
 // A value of the previous step is dead once the tail has run: later values may reuse its memory.
 static void memory_is_reused_after_the_tail(void **state) {
     (void)state;
@@ -121,6 +134,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(live_ranges_intersect_where_both_are_live),
         cmocka_unit_test(the_bound_is_the_peak_of_live_bytes),
         cmocka_unit_test(live_buffers_do_not_overlap),
+        cmocka_unit_test(packing_comes_close_to_the_bound),
         cmocka_unit_test(memory_is_reused_after_the_tail),
     };
     return ARENA_CASES(tests, &empty, 0);

@@ -1,5 +1,6 @@
 // buffer.c - packs buffers offline, largest first, each into the smallest gap among those whose
-// live ranges interfere.
+// live ranges interfere. If the result is far from the bound, those that came to lie above it are
+// placed first in further tries (squeaky wheel optimization: Joslin and Clements 1999).
 #include "buffer.h"
 
 #include <stdlib.h>
@@ -121,17 +122,11 @@ static void layout_add(Layout *l, Placed p) {
     }
 }
 
-// Places all buffers in the order of `by`; the memory they need.
-static size_t pack(Arena scratch, Buffer *buffer, uint32_t buffers, ByFn *by) {
-    uint32_t n = 0, end = 0;
-    Buffer **order = arena_array(&scratch, Buffer *, buffers);
-    for (uint32_t i = 1; i < buffers; i++) {
-        if (!buffer[i].bytes)
-            continue;
-        order[n++] = &buffer[i];
-        end = placed(&buffer[i]).end > end ? placed(&buffer[i]).end : end;
-    }
-    qsort(order, n, sizeof *order, by);
+// Places buffers in this order; the memory they need.
+static size_t pack(Arena scratch, Buffer *const *order, uint32_t n) {
+    uint32_t end = 0;
+    for (uint32_t i = 0; i < n; i++)
+        end = placed(order[i]).end > end ? placed(order[i]).end : end;
     Layout layout;
     layout_init(&layout, &scratch, end);
     size_t top = 0;
@@ -145,17 +140,42 @@ static size_t pack(Arena scratch, Buffer *buffer, uint32_t buffers, ByFn *by) {
     return top;
 }
 
-size_t buffers_pack(Arena scratch, Buffer *buffer, uint32_t n, size_t bound) {
-    size_t area = pack(scratch, buffer, n, by_area);
-    if (area <= bound) // nothing is better
-        return area;
-    Buffer *kept = arena_array(&scratch, Buffer, n);
-    memcpy(kept, buffer, n * sizeof *kept);
-    size_t size = pack(scratch, buffer, n, by_size);
-    if (size < area)
-        return size;
-    memcpy(buffer, kept, n * sizeof *kept);
-    return area;
+// Those that ended above the bound come first the next time, in the same order otherwise.
+static void lift(Arena scratch, Buffer **order, uint32_t n, size_t bound) {
+    Buffer **rest = arena_array(&scratch, Buffer *, n);
+    uint32_t first = 0, others = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (order[i]->offset + order[i]->bytes > bound)
+            order[first++] = order[i];
+        else
+            rest[others++] = order[i];
+    memcpy(order + first, rest, others * sizeof *rest);
+}
+
+size_t buffers_pack(Arena scratch, Buffer *buffer, uint32_t buffers, size_t bound) {
+    static ByFn *const by[] = {by_area, by_size};
+    enum { Orders = sizeof by / sizeof *by, Tries = Orders + 8 };
+    size_t best = SIZE_MAX, *offset = arena_array(&scratch, size_t, buffers);
+    Buffer **order = arena_array(&scratch, Buffer *, buffers);
+    uint32_t n = 0;
+    for (uint32_t i = 1; i < buffers; i++)
+        if (buffer[i].bytes)
+            order[n++] = &buffer[i];
+    for (uint32_t k = 0; k < Tries && best > (k < Orders ? bound : bound + bound / 20); k++) {
+        if (k < Orders)
+            qsort(order, n, sizeof *order, by[k]);
+        else
+            lift(scratch, order, n, bound);
+        size_t top = pack(scratch, order, n);
+        if (top >= best)
+            continue;
+        best = top;
+        for (uint32_t i = 1; i < buffers; i++)
+            offset[i] = buffer[i].offset;
+    }
+    for (uint32_t i = 1; i < buffers; i++)
+        buffer[i].offset = offset[i];
+    return best;
 }
 
 size_t *buffers_live(Arena *a, const Buffer *buffer, uint32_t n, uint32_t launches) {

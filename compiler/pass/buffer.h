@@ -17,8 +17,8 @@ typedef struct Buffer {
 bool buffers_meet(const Buffer *x, const Buffer *y);
 
 // Of [n] buffers, of which [0] is none:
-// Gives each its offset; the bytes that all need. Two orders are tried, by size and by size times
-// life, unless the first reaches `bound`.
+// Gives each its offset; the bytes that all need. Two orders are tried, by size times life and by
+// size, unless the first reaches `bound`; up to eight more where both exceed it by a twentieth.
 size_t buffers_pack(Arena scratch, Buffer *buffer, uint32_t n, size_t bound);
 // The bytes that live at once, [launches + 2], in `a`.
 size_t *buffers_live(Arena *a, const Buffer *buffer, uint32_t n, uint32_t launches);
