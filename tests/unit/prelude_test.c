@@ -175,10 +175,23 @@ static void draws(Arena *a) {
         expect(fabs(count[k] / n - 1.0 / 7) < 0.005, "categorical share", k, count[k] / n);
 }
 
+// As in kernels (cc.c), whatever the processor has: a draw has the same bits in both.
+static void products_are_rounded(Arena *a) {
+    (void)a;
+    volatile double x = 1 + 0x1p-30, rounded = x * x;
+    double left = x * x - rounded;
+    expect(left == 0, "a product is not rounded before it is added to", x, left);
+}
+
 int main(int argc, char **argv) {
     static const Walk walks[] = {
-        WALK(walk_functions), WALK(walk_pow),       WALK(walk_bf16),
-        WALK(walk_f16),       WALK(philox_answers), WALK(draws),
+        WALK(walk_functions),
+        WALK(walk_pow),
+        WALK(walk_bf16),
+        WALK(walk_f16),
+        WALK(philox_answers),
+        WALK(draws),
+        WALK(products_are_rounded),
     };
     bool found = WALKS_RUN(walks);
     return !found || failures;
