@@ -53,11 +53,22 @@ struct Dnn {
     VEC(dnnl_memory_t) memory;
 };
 
+// On ARM the library says by the same bits how long vectors are: those of AVX-512 are 512 of SVE.
+static bool has_isa(dnnl_cpu_isa_t isa) {
+#ifdef GAN_VECTOR_LEVELS
+    return (dnnl_get_effective_cpu_isa() & isa) == isa;
+#else
+    (void)isa;
+    return false;
+#endif
+}
+
 int dnn_vector_level(void) {
-    dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
-    if ((isa & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core)
-        return 4;
-    return (isa & dnnl_cpu_isa_avx2) == dnnl_cpu_isa_avx2 ? 3 : 1;
+    return has_isa(dnnl_cpu_isa_avx512_core) ? 4 : has_isa(dnnl_cpu_isa_avx2) ? 3 : 1;
+}
+
+bool dnn_has_matrix_unit(void) {
+    return has_isa(dnnl_cpu_isa_avx512_core_amx);
 }
 
 Str dnn_version(Arena *a) {
@@ -136,11 +147,6 @@ void dnn_block(Dnn *d, uint32_t block) {
 
 dnnl_engine_t dnn_engine(const Dnn *d) {
     return d->engine;
-}
-
-bool dnn_has_matrix_unit(void) {
-    dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
-    return (isa & dnnl_cpu_isa_avx512_core_amx) == dnnl_cpu_isa_avx512_core_amx;
 }
 
 // --- layouts and steps ---------------------------------------------------------------------------
