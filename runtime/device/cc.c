@@ -61,18 +61,20 @@ static bool probe(Arena *a, Str name, Cc *out) {
     return out->build.len > 0;
 }
 
-// The lines of the first processor that decide what -march=native means.
-static Str machine_text(Arena *a) {
-    Str all, line;
+// Of x86-64, then of ARM, where "CPU part" and its neighbours are the model.
+static bool describes_processor(Str line) {
+    return str_starts(line, STR("model name")) || str_starts(line, STR("flags")) ||
+           str_starts(line, STR("CPU ")) || str_starts(line, STR("Features"));
+}
+
+Str cc_machine(Arena *a, Str cpuinfo) {
+    Str line;
     Text t = {.arena = a};
-    if (file_read(a, STR("/proc/cpuinfo"), &all) != GAN_OK)
-        return (Str){0};
-    for (size_t at = 0; at < all.len; at += line.len + 1) {
-        line = str_sub(all, at, at + str_find(str_sub(all, at, all.len), '\n'));
+    for (size_t at = 0; at < cpuinfo.len; at += line.len + 1) {
+        line = str_sub(cpuinfo, at, at + str_find(str_sub(cpuinfo, at, cpuinfo.len), '\n'));
         if (!line.len)
             break;
-        if (str_starts(line, STR("model name")) || str_starts(line, STR("flags")) ||
-            str_starts(line, STR("Features")))
+        if (describes_processor(line))
             text_put(&t, line);
     }
     return text_str(&t);
@@ -89,9 +91,11 @@ static bool find(Arena *a, Str asked, Cc *out) {
 }
 
 bool cc_find(Arena *a, Str asked, Cc *out) {
+    Str cpuinfo;
     if (!find(a, asked, out))
         return false;
-    out->machine = machine_text(a);
+    if (file_read(a, STR("/proc/cpuinfo"), &cpuinfo) == GAN_OK)
+        out->machine = cc_machine(a, cpuinfo);
     return true;
 }
 
@@ -107,7 +111,11 @@ Str cc_version(Arena *a) {
 // Nothing here lets a compiler reorder sums, so the bits do not depend on the tier. Registers are
 // not dealt out loop by loop, which takes a fifth of -Og's time and a little of -O3's, to no gain.
 static const char *const common[] = {"-std=c17",
+#ifdef __aarch64__
+                                     "-mcpu=native", // -march=native would not tune for it
+#else
                                      "-march=native",
+#endif
                                      "--param=ira-max-loops-num=0",
                                      "-ffp-contract=off",
                                      "-fno-math-errno",

@@ -18,6 +18,8 @@ typedef struct Cc {
 
 // The compiler `asked` for; empty: cc, gcc or clang, the first there is. False: none works.
 bool cc_find(Arena *a, Str asked, Cc *out);
+// The lines of /proc/cpuinfo's first processor that decide what code for this machine is.
+Str cc_machine(Arena *a, Str cpuinfo);
 Str cc_version(Arena *a); // how the first there is names itself; empty: none
 // What decides the machine code of a text behind `prelude`, but for that text.
 Str cc_key(Arena *a, const Cc *c, Tier tier, Str prelude);

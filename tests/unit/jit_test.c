@@ -2,6 +2,7 @@
 // or scattered over units; and optimized code from the background compiler.
 #define _GNU_SOURCE
 #include "cache.h"
+#include "cc.h"
 #include "device.h"
 
 #include <setjmp.h>
@@ -114,6 +115,26 @@ static void only_new_kernels_are_compiled(void **state) {
     assert_int_equal(kept(STR(".kernel")).n, 12);
     load(9, 11); // one of each unit
     assert_int_equal(kept(STR(".so")).n, 2);
+}
+
+// Of x86-64 and of ARM: the model is part of the key, another core of the same is not.
+static void code_is_kept_for_the_model_of_processor(void **state) {
+    (void)state;
+    static const char *const info[] = {
+        "processor\t: 0\nmodel name\t: A\ncpu MHz\t\t: 1\nflags\t\t: fpu sse\n\nprocessor\t: 1\n",
+        "processor\t: 0\nmodel name\t: B\ncpu MHz\t\t: 1\nflags\t\t: fpu sse\n\nprocessor\t: 1\n",
+        "processor\t: 0\nFeatures\t: fp sve\nCPU implementer\t: 0x41\nCPU part\t: 0xd40\n\n",
+        "processor\t: 0\nFeatures\t: fp sve\nCPU implementer\t: 0x41\nCPU part\t: 0xd4f\n\n",
+        "processor\t: 0\nFeatures\t: fp sve2\nCPU implementer\t: 0x41\nCPU part\t: 0xd4f\n\n",
+    };
+    enum { Machines = sizeof info / sizeof *info };
+    for (int i = 0; i < Machines; i++)
+        for (int k = 0; k < i; k++)
+            assert_false(
+                str_eq(cc_machine(&arena, str_c(info[i])), cc_machine(&arena, str_c(info[k]))));
+    Str slow = str_c("model name\t: A\ncpu MHz\t\t: 1\n"),
+        fast = str_c("model name\t: A\ncpu MHz\t\t: 2\n");
+    assert_true(str_eq(cc_machine(&arena, slow), cc_machine(&arena, fast)));
 }
 
 static void damage(Str path) {
@@ -428,6 +449,7 @@ static void a_limit_is_a_size(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(code_is_kept_for_the_model_of_processor),
         cmocka_unit_test_teardown(only_new_kernels_are_compiled, clear_cache),
         cmocka_unit_test_teardown(a_damaged_unit_is_compiled_again_and_no_other, clear_cache),
         cmocka_unit_test_teardown(links_that_lead_astray_are_not_followed, clear_cache),
