@@ -10,7 +10,12 @@
 set(GAN_CUDA auto CACHE STRING "The cuda device: auto, on or off")
 set_property(CACHE GAN_CUDA PROPERTY STRINGS auto on off)
 
-# Toolkit folders, then Python wheels of the same files, those of an active virtual environment first.
+# Toolkit folders, then Python wheels of the same files, those of an active virtual environment first. conda's packages and
+# NVIDIA's HPC SDK have a folder for each kind of machine: a server with 64-bit ARM is sbsa. Modules of clusters set CPATH.
+set(cuda_suffixes include targets/x86_64-linux/include)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+    set(cuda_suffixes include targets/sbsa-linux/include)
+endif()
 set(cuda_roots $ENV{CUDA_HOME} $ENV{CUDA_PATH} $ENV{CONDA_PREFIX} /usr/local/cuda /opt/cuda /usr/lib/cuda)
 set(cuda_wheels "")
 if(DEFINED ENV{VIRTUAL_ENV})
@@ -19,11 +24,12 @@ endif()
 file(GLOB installed_wheels /usr/lib/python3*/dist-packages/nvidia/* /usr/local/lib/python3*/dist-packages/nvidia/*
      /usr/local/lib/python3*/site-packages/nvidia/*)
 list(APPEND cuda_wheels ${installed_wheels})
+set(cuda_places HINTS ${cuda_roots} ${cuda_wheels} ENV CPATH PATH_SUFFIXES ${cuda_suffixes})
 if(NOT GAN_CUDA STREQUAL off)
-    find_path(CUDA_INCLUDE_DIR cuda.h HINTS ${cuda_roots} ${cuda_wheels} PATH_SUFFIXES include)
-    find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${cuda_roots} ${cuda_wheels} PATH_SUFFIXES include)
-    find_path(CUFFT_INCLUDE_DIR cufft.h HINTS ${cuda_roots} ${cuda_wheels} PATH_SUFFIXES include)
-    find_path(CUDNN_INCLUDE_DIR cudnn_graph.h HINTS ${cuda_roots} ${cuda_wheels} PATH_SUFFIXES include)
+    find_path(CUDA_INCLUDE_DIR cuda.h ${cuda_places})
+    find_path(NCCL_INCLUDE_DIR nccl.h ${cuda_places})
+    find_path(CUFFT_INCLUDE_DIR cufft.h ${cuda_places})
+    find_path(CUDNN_INCLUDE_DIR cudnn_graph.h ${cuda_places})
 endif()
 set(GAN_HAVE_CUDA OFF)
 set(GAN_HAVE_CUDNN OFF)
