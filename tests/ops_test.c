@@ -3,7 +3,8 @@
 // - its value is compared with its definition (the row's own column for elementwise rows,
 //   support/naive.c for others),
 // - its gradients of first and second order are compared with central differences of the
-//   evaluator's own values.
+//   evaluator's own values,
+// - whether it is linear is found from its values, and compared with its traits.
 // A new elementwise row is covered automatically; a new structural operation fails here until it
 // has instances below.
 #include "interp.h"
@@ -216,12 +217,85 @@ static void check_order(const Case *c, double *x[MAX_X], uint32_t order) {
     }
 }
 
+// --- traits --------------------------------------------------------------------------------------
+
+enum { AllOperands = 1, First = 2, Second = 4 };
+static uint8_t curved_in[OpCount]; // the sets of operands in which some instance is not linear
+static bool has_instances[OpCount];
+
+// f(2u - 3v) = 2 f(u) - 3 f(v), where u and v replace the operands of a set? The others are as in
+// `t`. Halves, for comparisons to hold at times.
+static bool is_linear(const Interp *t, uint32_t id, uint32_t set) {
+    const Graph *g = t->g;
+    uint32_t nin = graph_node(g, id)->nin;
+    int64_t n = interp_count(t, id);
+    const void *in[3][MAX_IN];
+    double *out[3];
+    for (uint32_t v = 0; v < 3; v++) {
+        out[v] = arena_array(t->arena, double, n);
+        for (uint32_t k = 0; k < nin; k++) {
+            uint32_t from = node_in(g, id, k);
+            int64_t count = interp_count(t, from);
+            bool varies = set == AllOperands || set == (uint32_t)First << k;
+            double *x = varies ? arena_array(t->arena, double, count) : t->value[from];
+            for (int64_t i = 0; i < count && varies; i++) {
+                uint64_t key = (uint64_t)(i * MAX_IN + k) * 2;
+                double a = floor(3 * test_number(key)) / 2, b = floor(3 * test_number(key + 1)) / 2;
+                x[i] = v == 0 ? a : v == 1 ? b : 2 * a - 3 * b;
+            }
+            in[v][k] = x;
+        }
+        eval_node(g, id, in[v], out[v], true, &t->counters, *t->arena);
+    }
+    bool linear = true;
+    for (int64_t i = 0; i < n; i++)
+        linear &= near(out[2][i], 2 * out[0][i] - 3 * out[1][i], 1e-12);
+    return linear;
+}
+
+static bool is_function(Op op) { // of its operands alone
+    OpClass c = (OpClass)op_info[op].cls;
+    return c == ClassEW || c == ClassREDUCE || c == ClassMOVE || c == ClassANCHOR;
+}
+
+static void find_traits(const Case *c, double *const *x) {
+    const Graph *g = &c->f.g;
+    Interp t = fill(c, x);
+    interp_run(&t);
+    for (uint32_t id = 1; id < g->node.n; id++) {
+        Op op = (Op)graph_node(g, id)->op;
+        if (!is_function(op))
+            continue;
+        has_instances[op] = true;
+        for (uint32_t set = AllOperands; set <= Second; set <<= 1)
+            if (!(curved_in[op] & set) && !is_linear(&t, id, set))
+                curved_in[op] |= set;
+    }
+}
+
+static uint32_t trait_of(Op op) {
+    uint32_t in = ~(uint32_t)curved_in[op];
+    if (in & AllOperands)
+        return TraitLinear;
+    if (op_info[op].most != 2 || !(in & First))
+        return 0;
+    return in & Second ? TraitBilinear : TraitLinearFirst;
+}
+
+static void check_traits(Op op) {
+    const uint32_t all = TraitLinear | TraitBilinear | TraitLinearFirst;
+    const Case c = {.name = "linear in the operands (Trait)"};
+    if (has_instances[op] && trait_of(op) != (op_info[op].traits & all))
+        complain(&c, op_info[op].text, 0, op_info[op].traits & all, trait_of(op));
+}
+
 static void check(Case *c, bool differentiable) {
     Arena mark = *c->arena;
     double *x[MAX_X];
     cases++;
     draw(c, cases, x);
     check_values(c, x);
+    find_traits(c, x);
     if (differentiable) {
         add_gradients(c);
         check_order(c, x, 1);
@@ -594,6 +668,7 @@ int main(int argc, char **argv) {
             continue;
         } else if (walk[op]) {
             walk[op](&a, (Op)op);
+            check_traits((Op)op);
         } else {
             printf("FAIL %s has no instances\n", op_info[op].text);
             failures++;

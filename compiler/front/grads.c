@@ -1,23 +1,7 @@
 // grads.c - what a gradient flows through, and which names gradients are taken to.
 #include "elab.h"
 
-#include <string.h>
-
 // --- reach ---------------------------------------------------------------------------------------
-
-// The gradient columns of lang/ops.def, as text: "ZERO" lets nothing through.
-static const char *const column[OpCount][3] = {
-#define EW(Name, text, n, flags, value, da, db, dc, domain) [Op##Name] = {#da, #db, #dc},
-#include "ops.def"
-};
-
-static bool lets_through(Op op, uint32_t k) {
-    if (op == OpArgMax || op == OpArgSort || op == OpIota || op == OpRand || op == OpCommit)
-        return false;
-    if (op == OpGather || op == OpScatter || op == OpArrange)
-        return k == 0;
-    return !column[op][0] || strcmp(column[op][k], "ZERO") != 0;
-}
 
 uint8_t *grad_reach(const Graph *g, Arena *a, uint32_t from) {
     uint8_t *reached = arena_array(a, uint8_t, g->node.n);
@@ -27,7 +11,7 @@ uint8_t *grad_reach(const Graph *g, Arena *a, uint32_t from) {
             continue;
         const Node *n = graph_node(g, id);
         for (uint32_t k = 0; k < n->nin; k++)
-            if (lets_through((Op)n->op, k))
+            if (op_has_gradient((Op)n->op, k))
                 reached[node_in(g, id, k)] = 1;
     }
     return reached;

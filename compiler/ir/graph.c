@@ -144,7 +144,7 @@ static uint32_t share(Graph *g, Node n, const uint32_t *in) {
 
 // Operands of commuting ops in one order: by index, constants last.
 static void order_operands(const Graph *g, Op op, uint32_t *in) {
-    if (!op_info[op].commutes)
+    if (!op_is(op, TraitCommutes))
         return;
     double unused;
     bool ca = node_is_const(g, in[0], &unused), cb = node_is_const(g, in[1], &unused);

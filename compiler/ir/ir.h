@@ -126,6 +126,15 @@ typedef struct Val {
 
 typedef enum Domain { DomainANY, DomainPOS, DomainSMALL, DomainBOOL } Domain;
 
+typedef enum Trait { // bits; lang/ops.def says what each means
+    TraitCommutes = 1,
+    TraitLinear = 2,
+    TraitBilinear = 4,
+    TraitLinearFirst = 8,
+    TraitIndexed = 16,
+    TraitConstant = 32,
+} Trait;
+
 typedef struct Infer { // a shape rule's question and answer
     const Graph *g;
     uint32_t nin;
@@ -145,7 +154,7 @@ typedef struct OpInfo {
     uint8_t cls;         // OpClass
     uint8_t family;      // AnchorFamily; of other classes FamilyNone
     uint8_t domain;      // Domain
-    bool commutes;
+    uint8_t traits;      // Trait
     bool (*infer)(Infer *q);
     // Gradient to operand k, given this node y and the incoming gradient g (both of the node's
     // type). id 0: zero.
@@ -153,7 +162,11 @@ typedef struct OpInfo {
 } OpInfo;
 extern const OpInfo op_info[OpCount];
 AnchorFamily node_family(const Graph *g, uint32_t id);
-Op op_find(Str text); // OpNone when unknown
+static inline bool op_is(Op op, Trait trait) {
+    return op_info[op].traits & trait;
+}
+bool op_has_gradient(Op op, uint32_t k); // to operand k; false: it is zero everywhere
+Op op_find(Str text);                    // OpNone when unknown
 // A number as an attribute ("bits" in ops.def) holds it: all NaNs are one, and both zeros.
 double bits_to_double(int64_t bits);
 int64_t double_to_bits(double x);
@@ -330,20 +343,5 @@ typedef struct Counters {
 // see device/ref.c; Rand uses `c`.
 void eval_node(const Graph *g, uint32_t id, const void *const *in, void *out, bool f64,
                const Counters *c, Arena scratch);
-
-// --- print.c, read.c, verify.c -------------------------------------------------------------------
-
-typedef struct Module Module; // module.h
-typedef struct Func Func;
-void module_print(Text *t,
-                  const Module *m); // the text form; module_read(print(m)) prints the same bytes
-// Reads the text form; on a mistake false and "line N: ..." in *error. Never trusts the text: every
-// reader is fuzzed.
-bool module_read(Arena *perm, Str text, Module *out, Str *error);
-// Structure, types, block order, write and read hazards; false and the offending node in *error.
-bool module_verify(const Module *m, Arena scratch, Str *error);
-bool func_verify(const Module *m, const Func *f, Arena scratch, Str *error); // one of its functions
-// The graph's identity: every function, in canonical numbering; no spans, no names of bindings.
-Hash128 module_hash(const Module *m, Arena scratch);
 
 #endif

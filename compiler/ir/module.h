@@ -13,6 +13,9 @@
 
 #define NONE UINT32_MAX
 
+typedef struct Module Module;
+typedef struct Func Func;
+
 typedef enum SlotKind {
     SlotParam,  // trained weight of a net
     SlotState,  // running statistics, spectral vectors, model state: checkpointed
@@ -201,5 +204,18 @@ struct Module {
     VEC(Str) source; // file names by Span.file - 1, for messages
     VEC(Str) source_text;
 };
+
+// --- print.c, read.c, verify.c, hash.c -----------------------------------------------------------
+
+// The text form; module_read(print(m)) prints the same bytes.
+void module_print(Text *t, const Module *m);
+// Reads the text form; on a mistake false and "line N: ..." in *error. Never trusts the text: every
+// reader is fuzzed.
+bool module_read(Arena *perm, Str text, Module *out, Str *error);
+// Structure, types, block order, write and read hazards; false and the offending node in *error.
+bool module_verify(const Module *m, Arena scratch, Str *error);
+bool func_verify(const Module *m, const Func *f, Arena scratch, Str *error); // one of its functions
+// The graph's identity: every function, in canonical numbering; no spans, no names of bindings.
+Hash128 module_hash(const Module *m, Arena scratch);
 
 #endif

@@ -8,7 +8,14 @@
 #include <math.h>
 #include <string.h>
 
-enum { COMM = 1 }; // flags of EW rows
+enum { // as the rows say them
+    COMM = TraitCommutes,
+    LINEAR = TraitLinear,
+    BILINEAR = TraitBilinear,
+    LINEAR_A = TraitLinearFirst,
+    INDEXED = TraitIndexed,
+    CONSTANT = TraitConstant,
+};
 #define ZERO ((Val){0})
 
 // --- shape rules ---------------------------------------------------------------------------------
@@ -132,7 +139,7 @@ int64_t double_to_bits(double x) {
 
 const OpInfo op_info[OpCount] = {
     [OpNone] = {.name = "None", .text = "none", .attrs = ""},
-#define EW(Name, txt, n, flags, val, da, db, dc, dom)                                              \
+#define EW(Name, txt, n, says, val, da, db, dc, dom)                                               \
     [Op##Name] = {.name = #Name,                                                                   \
                   .text = #txt,                                                                    \
                   .attrs = "",                                                                     \
@@ -141,12 +148,14 @@ const OpInfo op_info[OpCount] = {
                   .most = (n),                                                                     \
                   .cls = ClassEW,                                                                  \
                   .domain = Domain##dom,                                                           \
-                  .commutes = (flags) == COMM,                                                     \
+                  .traits = (says),                                                                \
                   .infer = infer_##Name,                                                           \
                   .grad = grad_##Name},
-#define OP(Name, txt, lo, hi, kind, names) STRUCTURAL(Name, txt, lo, hi, kind, None, names)
-#define ANCHOR(Name, txt, lo, hi, kind, names) STRUCTURAL(Name, txt, lo, hi, ANCHOR, kind, names)
-#define STRUCTURAL(Name, txt, lo, hi, kind, fam, names)                                            \
+#define OP(Name, txt, lo, hi, kind, says, names)                                                   \
+    STRUCTURAL(Name, txt, lo, hi, kind, None, says, names)
+#define ANCHOR(Name, txt, lo, hi, kind, says, names)                                               \
+    STRUCTURAL(Name, txt, lo, hi, ANCHOR, kind, says, names)
+#define STRUCTURAL(Name, txt, lo, hi, kind, fam, says, names)                                      \
     [Op##Name] = {.name = #Name,                                                                   \
                   .text = #txt,                                                                    \
                   .attrs = names,                                                                  \
@@ -154,6 +163,7 @@ const OpInfo op_info[OpCount] = {
                   .most = (hi),                                                                    \
                   .cls = Class##kind,                                                              \
                   .family = Family##fam,                                                           \
+                  .traits = (says),                                                                \
                   .infer = infer_##Name,                                                           \
                   .grad = grad_##Name},
 #include "ops.def"
@@ -162,6 +172,18 @@ const OpInfo op_info[OpCount] = {
 
 AnchorFamily node_family(const Graph *g, uint32_t id) {
     return (AnchorFamily)op_info[graph_node(g, id)->op].family;
+}
+
+// The gradient columns, as text.
+static const char *const gradient[OpCount][3] = {
+#define EW(Name, text, n, says, value, da, db, dc, domain) [Op##Name] = {#da, #db, #dc},
+#include "ops.def"
+};
+
+bool op_has_gradient(Op op, uint32_t k) {
+    if (op_info[op].value)
+        return strcmp(gradient[op][k], "ZERO") != 0;
+    return !op_is(op, TraitConstant) && !(op_is(op, TraitIndexed) && k == 1);
 }
 
 Op op_find(Str text) {

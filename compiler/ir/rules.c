@@ -123,7 +123,7 @@ typedef struct Match {
 static bool match_term(Match *m, uint32_t id);
 
 static bool match_operands(Match *m, Op op, const uint32_t *in, uint32_t nin) {
-    bool swap = op_info[op].commutes && m->swaps >> m->commuting++ & 1;
+    bool swap = op_is(op, TraitCommutes) && m->swaps >> m->commuting++ & 1;
     for (uint32_t k = 0; k < nin; k++)
         if (!match_term(m, in[swap ? nin - 1 - k : k]))
             return false;

@@ -13,8 +13,8 @@
 //              3. Everything else stays f32: weights, data, random draws, shared values,
 //                 reductions, losses, optimizers, and products with few elements per sample, where
 //                 rounding would show and no time is gained.
-//              4. Indices of Gather, Scatter and Arrange, and what they are computed from, stay
-//                 f32: bf16 has exact integers up to 256 only.
+//              4. Indices (TraitIndexed), and what they are computed from, stay f32: bf16 has exact
+//                 integers up to 256 only.
 //              Where no library multiplies f16 (wide_f16), products read and return f32 values that
 //              were rounded to f16.
 #include "pass.h"
@@ -62,7 +62,7 @@ static void mark_places(Arena scratch, const Graph *g, uint8_t *kept) {
         bool moves = cls == ClassEW || cls == ClassMOVE;
         for (uint32_t k = 0; k < n->nin && place[id] && moves; k++)
             place[node_in(g, id, k)] = 1;
-        if (n->op == OpGather || n->op == OpScatter || n->op == OpArrange)
+        if (op_is((Op)n->op, TraitIndexed))
             place[node_in(g, id, 1)] = 1;
         if (place[id])
             kept[id] = 0;

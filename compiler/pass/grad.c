@@ -66,12 +66,11 @@ static Val fit(Val g, Val operand) {
     return Expand(SumTo(g, to), to);
 }
 
-static bool passes_gradients(Op op) {
-    return op != OpStop && op != OpCommit && op_info[op].grad != NULL;
-}
-
-static bool is_on_path(const Sweep *s, uint32_t id) {
-    return id >= s->low && visit_of(s, id)->on_path;
+// Does a gradient of node `id` flow on to operand k?
+static bool flows(const Sweep *s, uint32_t id, uint32_t k) {
+    uint32_t in = node_in(s->g, id, k);
+    return in >= s->low && visit_of(s, in)->on_path &&
+           op_has_gradient((Op)graph_node(s->g, id)->op, k);
 }
 
 // Of the nodes y needs, those that need a wanted one through operations that have gradients.
@@ -84,9 +83,8 @@ static void sweep_mark(Sweep *s) {
     for (uint32_t id = s->low; id <= s->y; id++) {
         Visit *v = visit_of(s, id);
         bool needs = v->wanted;
-        const Node *n = graph_node(s->g, id);
-        for (uint32_t k = 0; k < n->nin && passes_gradients((Op)n->op); k++)
-            needs |= is_on_path(s, node_in(s->g, id, k));
+        for (uint32_t k = 0; k < graph_node(s->g, id)->nin; k++)
+            needs |= flows(s, id, k);
         v->on_path = v->on_path && needs;
     }
 }
@@ -94,15 +92,10 @@ static void sweep_mark(Sweep *s) {
 static void sweep_node(Sweep *s, uint32_t id) {
     Val y = {s->g, id}, g = sum_parts(s, id);
     visit_of(s, id)->result = g.id;
-    if (!passes_gradients((Op)graph_node(s->g, id)->op))
-        return;
     for (uint32_t k = 0; k < graph_node(s->g, id)->nin; k++) {
-        uint32_t in = node_in(s->g, id, k);
-        if (is_on_path(s, in)) {
-            Val to_in = op_info[graph_node(s->g, id)->op].grad(y, g, k);
-            if (to_in.id)
-                contribute(s, in, fit(to_in, (Val){s->g, in}).id);
-        }
+        Val in = {s->g, node_in(s->g, id, k)};
+        if (flows(s, id, k))
+            contribute(s, in.id, fit(op_info[graph_node(s->g, id)->op].grad(y, g, k), in).id);
     }
 }
 

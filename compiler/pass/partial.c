@@ -60,33 +60,15 @@ static bool widens(const Graph *g, uint32_t id) {
 
 // Is the result linear in its partial operands?
 static bool linear(const Finder *s, uint32_t id) {
-    if (node_type(s->g, id)->batched)
+    Op op = (Op)graph_node(s->g, id)->op;
+    bool rounds = op == OpCast && !widens(s->g, id);
+    if (node_type(s->g, id)->batched || rounds)
         return false;
-    switch ((Op)graph_node(s->g, id)->op) {
-    case OpNeg:
-    case OpSum:
-    case OpReshape:
-    case OpExpand:
-    case OpPermute:
-    case OpSlice:
-    case OpPad:
-    case OpFlip:
-    case OpFft:
-    case OpAdd:
-    case OpSub:
-    case OpConcat:
+    if (op_is(op, TraitLinear))
         return all_partial(s, id);
-    case OpCast: // a wider type rounds nothing
-        return widens(s->g, id) && all_partial(s, id);
-    case OpMul:
-    case OpDot:
-        return (partial(s, id, 0) && plain(s, id, 1)) || (plain(s, id, 0) && partial(s, id, 1));
-    case OpDiv:
-    case OpArrange:
-        return partial(s, id, 0) && plain(s, id, 1);
-    default:
-        return false;
-    }
+    bool in_each = op_is(op, TraitBilinear), in_first = in_each || op_is(op, TraitLinearFirst);
+    return (in_first && partial(s, id, 0) && plain(s, id, 1)) ||
+           (in_each && plain(s, id, 0) && partial(s, id, 1));
 }
 
 // Is it larger than each of its partial operands?

@@ -12,7 +12,7 @@ enum { ShortTerms = 8 }; // a sum of this many terms is written out
 
 bool fuse_is_view(const Graph *g, uint32_t id) {
     Op op = (Op)g->node.at[id].op;
-    return op_info[op].cls == ClassMOVE && op != OpGather && op != OpScatter;
+    return op_info[op].cls == ClassMOVE && !op_is(op, TraitIndexed);
 }
 
 static int64_t reduced_terms(const Graph *g, uint32_t id) {
@@ -96,7 +96,7 @@ double fuse_weight(const Fuse *z, uint32_t id) {
 }
 
 uint32_t fuse_operand(const Graph *g, uint32_t id, uint32_t k) {
-    if (!op_info[g->node.at[id].op].commutes)
+    if (!op_is((Op)g->node.at[id].op, TraitCommutes))
         return node_in(g, id, k);
     uint32_t a = node_in(g, id, 0), b = node_in(g, id, 1);
     bool swap = type_elements(g, node_type(g, b)) > type_elements(g, node_type(g, a));

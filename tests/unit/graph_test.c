@@ -324,6 +324,7 @@ static void check_gradients(Val y, uint32_t order) {
     Val g = Read(&graph, 100 + order, 0, val_type(y));
     for (uint32_t k = 0; k < graph_node(&graph, y.id)->nin; k++) {
         Val d = info->grad(y, g, k);
+        assert_int_equal(d.id != 0, op_has_gradient(op_of(y), k));
         if (!d.id)
             continue;
         Type x = val_type(val_in(y, k));
