@@ -354,8 +354,11 @@ static uint32_t chunks_of(const Parallel *o) {
     return o->chunks ? o->chunks / ranks : o->micro > 1 ? o->micro : 1;
 }
 
-void chunk_step(Arena *perm, const Module *m, Func *f, const Parallel *o) {
+void pass_chunk(Arena *perm, const Module *m, Func *f, const PassOptions *options) {
+    const Parallel *o = &options->parallel;
     Func was = *f;
+    if (f != &m->step || !parallel_chunked(o))
+        return;
     Chunker c = {.perm = perm,
                  .share = &m->share,
                  .f = &was,

@@ -16,6 +16,9 @@ typedef struct Parallel {
     size_t bucket;             // bytes of a bucket of gradients; 0: from the two above
     bool tail;                 // the step may defer its end to the next one (program.h, Tail)
 } Parallel;
+static inline bool parallel_chunked(const Parallel *o) {
+    return o->chunks > 1 || o->micro > 1;
+}
 
 typedef struct PassOptions {
     Dtype real;         // F64, F32, BF16, F16
@@ -64,6 +67,10 @@ void grads_drop_unread(Arena *perm, Func *f); // drops gradients that no update 
 void pass_mask(Arena *perm, const Module *m, Func *f,
                const PassOptions *o); // gradients test activations' outputs, not inputs
 void pass_dtype(Arena *perm, const Module *m, Func *f, const PassOptions *o);
+void pass_split_sums(Arena *perm, const Module *m, Func *f,
+                     const PassOptions *o); // sums over the batch wait for fewer others
+void pass_chunk(Arena *perm, const Module *m, Func *f,
+                const PassOptions *o); // Parallel.chunks, .micro
 void pass_shard(Arena *perm, const Module *m, Func *f, const PassOptions *o);
 void pass_moments(Arena *perm, const Module *m, Func *f,
                   const PassOptions *o); // one-pass sums of squared deviations

@@ -5,47 +5,62 @@
 typedef struct Pass {
     const char *name;
     void (*run)(Arena *perm, const Module *m, Func *f, const PassOptions *o);
+    uint64_t removes; // operations, as bits: there is no node of them from here on
 } Pass;
+
+#define REMOVES(Name) ((uint64_t)1 << Op##Name)
+static_assert(OpCount <= 64, "a bit for each operation");
 
 // Simplification and sharing are no pass: every graph_add does them (lang/rules.def).
 static const Pass passes[] = {
-    // needs an elaborated graph and loss_scale_slots, else does nothing; leaves no Commit
-    {"loss_scale", pass_loss_scale},
-    // needs an elaborated graph; leaves no Grad nodes
-    {"grad", pass_grad},
+    // needs an elaborated graph and loss_scale_slots, else does nothing
+    {"loss_scale", pass_loss_scale, 0},
+    // needs an elaborated graph
+    {"grad", pass_grad, REMOVES(Grad)},
     // needs to be `init`, else does nothing; leaves it without writes of zero
-    {"fresh", pass_fresh},
-    // needs no Grad nodes; leaves no Pin, Stop or Commit, so that more is shared, and only what an
-    // effect or a root needs; breaks later differentiation, and node numbers, as all below do
-    {"unpin", pass_unpin},
+    {"fresh", pass_fresh, 0},
+    // needs no Grad nodes; leaves only what an effect or a root needs; breaks later
+    // differentiation, and node numbers, as all below do
+    {"unpin", pass_unpin, REMOVES(Pin) | REMOVES(Stop) | REMOVES(Commit)},
     // needs no Grad, Pin, Stop; keeps every value's bits, if y stays wide; leaves fewer values
     // live until the backward pass
-    {"mask", pass_mask},
+    {"mask", pass_mask, 0},
     // needs no Grad, Pin, Stop; leaves storage types with casts between; breaks equality of types
-    {"dtype", pass_dtype},
-    // needs the final precision and Module.share; leaves a graph for this rank's samples, with
-    // collectives; breaks what is said of the global batch
-    {"shard", pass_shard},
+    {"dtype", pass_dtype, 0},
+    // needs no Grad, Pin, Stop, and the global batch; keeps values but for rounding
+    {"split_sums", pass_split_sums, 0},
+    // needs the final precision and Module.share; leaves a step of blocks for this rank's chunks,
+    // with collectives; breaks what is said of the global batch
+    {"chunk", pass_chunk, 0},
+    // needs the same; leaves what is not in chunks for this rank's samples, with collectives;
+    // breaks what is said of the global batch
+    {"shard", pass_shard, 0},
     // needs the final precision and this rank's samples; keeps values but for rounding; breaks what
     // looks for squares about a mean by their pattern (centre_of)
-    {"moments", pass_moments},
+    {"moments", pass_moments, 0},
 };
 
-static void check(const Module *m, const Func *f, const char *after) {
+static void check(const Module *m, const Func *f, const Pass *after, uint64_t removed) {
     Arena scratch;
     Str error;
     arena_need(&scratch);
     if (!func_verify(m, f, scratch, &error))
-        bug("after %s: %.*s", after, SARG(error));
+        bug("after %s: %.*s", after->name, SARG(error));
+    for (uint32_t id = 1; id < f->g.node.n; id++)
+        if (removed >> graph_node(&f->g, id)->op & 1)
+            bug("after %s: %.*s: node %u is %s", after->name, SARG(f->name), id,
+                op_info[graph_node(&f->g, id)->op].text);
     arena_release(&scratch);
 }
 
 void passes_run(Arena *perm, const Module *m, Func *f, const PassOptions *o,
                 const char *stop_after) {
+    uint64_t removed = 0;
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
         passes[i].run(perm, m, f, o);
+        removed |= passes[i].removes;
         if (o->verify_each)
-            check(m, f, passes[i].name);
+            check(m, f, &passes[i], removed);
         if (stop_after && str_eq(str_c(stop_after), str_c(passes[i].name)))
             return;
     }

@@ -176,17 +176,7 @@ static uint32_t localize(void *user, Graph *to, const Graph *from, uint32_t id,
 }
 
 void pass_shard(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
-    bool chunked = o->parallel.chunks > 1 || o->parallel.micro > 1;
-    // On a card it is a launch and a walk through the activations that a sum apart spares.
-    if (chunked || o->parallel.ranks > 1 || o->few_launches)
-        sums_apart(perm, f);
-    if (!o->keep_grads)
-        grads_drop_unread(perm, f);
-    if (chunked && f == &m->step) {
-        chunk_step(perm, m, f, &o->parallel);
-        return;
-    }
-    if (o->parallel.ranks <= 1)
+    if (o->parallel.ranks <= 1 || f->block_first) // or is divided already (chunk.c)
         return;
     Shard s = {.share = &m->share};
     find_centres(perm, &s, &f->g);

@@ -30,10 +30,8 @@ typedef struct Partials {
 bool partial_begins(const Graph *g, uint32_t id);
 void partials_find(Arena *a, const Func *f, const About *about, Partials *out); // [node] or NULL
 
-// --- early.c -------------------------------------------------------------------------------------
+// --- split_sums.c --------------------------------------------------------------------------------
 
-// Splits sums that depend on another sum only through factors and terms common to all samples.
-void sums_apart(Arena *perm, Func *f);
 // Is a value of this type constant along each masked axis: one element?
 bool same_along(const Type *t, uint32_t mask);
 
@@ -79,10 +77,5 @@ Val sum_narrow(Val sum, uint8_t dtype);     // and back
 Type groups_table(const Share *s, int64_t group, const Type *t); // t: of the values
 Val groups_add(const Share *s, int64_t group, Val x);            // the table, of the local samples
 Val groups_read(int64_t group, Val sums, Type t); // each sample's row, as a value of type t
-
-// --- chunk.c -------------------------------------------------------------------------------------
-
-// The step in chunks (Parallel.chunks or .micro): replaces f's graph, blocks and tape.
-void chunk_step(Arena *perm, const Module *m, Func *f, const Parallel *o);
 
 #endif

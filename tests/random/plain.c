@@ -51,7 +51,8 @@ bool plain_open(Plain *p, Arena *a, const RanksOptions *o, bool apart, Str *said
         pass_unpin(a, &p->m, &p->m.step, &pass);
         for (uint32_t i = 1; i < 2 + p->m.entry.n && dtype_is_half(o->real); i++)
             pass_dtype(a, &p->m, func_at(p, i), &pass);
-        sums_apart(a, &p->m.step);
+        pass_split_sums(a, &p->m, &p->m.step,
+                        &(PassOptions){.keep_grads = true, .few_launches = true});
     }
     return true;
 }

@@ -1,4 +1,4 @@
-// early.c - removes needless dependences between sums over the batch.
+// split_sums.c - removes needless dependences between sums over the batch.
 //
 // In: a function for the global batch, without Grad nodes, before it is divided among ranks. A sum
 // that depends on another sum costs one more synchronization of all ranks, and on a card one more
@@ -103,8 +103,8 @@ static void keep_gradients(Early *e, const Func *f) {
     }
 }
 
-static uint32_t take_apart(void *user, Graph *to, const Graph *from, uint32_t id,
-                           const uint32_t *map) {
+static uint32_t split_one(void *user, Graph *to, const Graph *from, uint32_t id,
+                          const uint32_t *map) {
     const Early *e = user;
     if (!e->parts[id])
         return node_copy(NULL, to, from, id, map);
@@ -113,8 +113,16 @@ static uint32_t take_apart(void *user, Graph *to, const Graph *from, uint32_t id
     return spread(&s, x, SpreadDepth).id;
 }
 
-void sums_apart(Arena *perm, Func *f) {
+// On a card it spares a launch that reads the activations again.
+static bool is_wanted(const PassOptions *o) {
+    return o->few_launches || o->parallel.ranks > 1 || parallel_chunked(&o->parallel);
+}
+
+void pass_split_sums(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
     const Graph *g = &f->g;
+    (void)m;
+    if (!is_wanted(o))
+        return;
     Early e = {g, arena_array(perm, uint32_t, g->node.n), arena_array(perm, uint8_t, g->node.n)};
     for (uint32_t id = 1; id < g->node.n; id++) {
         for (uint32_t k = 0; k < graph_node(g, id)->nin; k++) {
@@ -126,5 +134,7 @@ void sums_apart(Arena *perm, Func *f) {
         e.depth[id] += partial_begins(g, id);
     }
     keep_gradients(&e, f);
-    func_rewrite(perm, f, g->batch, take_apart, &e);
+    func_rewrite(perm, f, g->batch, split_one, &e);
+    if (!o->keep_grads)
+        grads_drop_unread(perm, f);
 }

@@ -1,0 +1,66 @@
+// passes_test.c - the passes over every model, with the graph verified after each of them: its
+// structure, and that the operations a pass removes do not come back.
+#include "driver.h"
+
+#include <setjmp.h>
+#include <cmocka.h>
+#include "cases.h"
+
+static void check_model(Arena *a, Str name, const PassOptions *o) {
+    Front f;
+    Module m;
+    front_init(&f, a);
+    CompileOptions c = {.path = path_join(a, STR(ROOT_DIR "/models"), name), .batch = 8};
+    if (compile_module(&f, &c, &m) != GAN_OK)
+        fail_msg("%.*s does not compile", SARG(name));
+    m.share = share_of(m.batch, o->parallel.rank, o->parallel.ranks);
+    m.batch = m.share.samples;
+    if (o->real == DtF16)
+        loss_scale_slots(a, &m);
+    slots_place(&m, o->real);
+    passes_run(a, &m, &m.init, o, NULL);
+    passes_run(a, &m, &m.step, o, NULL);
+    for (uint32_t i = 0; i < m.entry.n; i++)
+        passes_run(a, &m, &m.entry.at[i], o, NULL);
+}
+
+static void check_models(PassOptions o) {
+    Arena a;
+    StrVec names = {0};
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    assert_int_equal(dir_list(&a, STR(ROOT_DIR "/models"), &names), GAN_OK);
+    assert_true(names.n > 0);
+    o.verify_each = true;
+    for (uint32_t i = 0; i < names.n; i++) {
+        Arena once = a;
+        if (str_ends(names.at[i], STR(".gan")))
+            check_model(&once, names.at[i], &o);
+    }
+    arena_release(&a);
+}
+
+static void each_pass_leaves_a_valid_graph(void **state) {
+    (void)state;
+    check_models((PassOptions){.real = DtF32, .few_launches = true});
+}
+
+static void each_pass_leaves_a_valid_graph_of_f16_on_two_ranks(void **state) {
+    (void)state;
+    check_models((PassOptions){.real = DtF16, .parallel = {.ranks = 2}});
+}
+
+static void each_pass_leaves_a_valid_graph_of_f64_in_chunks(void **state) {
+    (void)state;
+    check_models((PassOptions){.real = DtF64, .parallel = {.rank = 1, .ranks = 2, .chunks = 4}});
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_pass_leaves_a_valid_graph),
+        cmocka_unit_test(each_pass_leaves_a_valid_graph_of_f16_on_two_ranks),
+        cmocka_unit_test(each_pass_leaves_a_valid_graph_of_f64_in_chunks),
+    };
+    if (CASES_LISTED(tests))
+        return 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
