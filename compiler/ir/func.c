@@ -132,6 +132,13 @@ Str update_name(Arena *a, const Module *m, const Update *u) {
     return text_str(&t);
 }
 
+uint32_t func_block(const Func *f, uint32_t block) {
+    uint32_t first = f->block_of ? 0 : block;
+    while (f->block_of && f->block_of[first] != block)
+        first++;
+    return first;
+}
+
 bool func_reads(const Func *f, uint32_t slot) {
     for (uint32_t i = 1; i < f->g.node.n; i++)
         for (uint32_t k = 0; k < graph_node(&f->g, i)->nin; k++) {

@@ -139,6 +139,7 @@ struct Func {
     uint32_t blocks;      // block 0 is the first; numbers follow the text
     int64_t *block_first; // [blocks] sample of Module.batch at which a block's samples begin, where
                           // g.batch is less (pass/chunk.c); NULL: 0
+    uint32_t *block_of;   // [blocks] then: the block of the text that it is part of; NULL: itself
     VEC(Ctl) tape;
     VEC(uint32_t) effect; // Write nodes, in program order
     VEC(Next) next;       // in program order; one a block where the text was elaborated again
@@ -160,6 +161,7 @@ uint8_t *func_roots(Arena *a, const Func *f);
 uint8_t *func_live(Arena *a, const Func *f);
 // The update whose gradient a node is, NONE; *slot: of its weight.
 uint32_t func_gradient(const Func *f, uint32_t node, uint32_t *slot);
+uint32_t func_block(const Func *f, uint32_t block); // the first that this block of the text became
 bool func_reads(const Func *f, uint32_t slot); // has a node an operand that is this slot?
 // Which blocks have always run before which, [block][block]: row b marks b and the earlier blocks
 // of its own and of enclosing scopes, as Graph.block_open wants it. `past_repeats`: also those of

@@ -44,6 +44,7 @@ typedef struct Chunker {
     uint8_t **open; // [new block][new block] whose nodes may be shared
     uint8_t *own;   // [new block] the one being filled
     int64_t *first; // [new block]
+    uint32_t *of;   // [new block] the old one
 } Chunker;
 
 // --- phases --------------------------------------------------------------------------------------
@@ -140,6 +141,7 @@ static void open_blocks(Chunker *c) {
     c->open = arena_array(c->perm, uint8_t *, c->blocks);
     c->own = arena_array(c->perm, uint8_t, c->blocks);
     c->first = arena_array(c->perm, int64_t, c->blocks);
+    c->of = arena_array(c->perm, uint32_t, c->blocks);
     for (uint32_t b = 0; b < c->f->blocks; b++) {
         for (uint32_t p = 0; p < c->row[b].phases; p++)
             for (uint32_t k = 0; k < (p % Phases == PhaseChunk ? c->chunks : 1); k++)
@@ -150,6 +152,7 @@ static void open_blocks(Chunker *c) {
         bool chunk = h.phase % Phases == PhaseChunk;
         c->open[b] = arena_array(c->perm, uint8_t, c->blocks);
         c->first[b] = chunk ? h.chunk * c->samples : 0;
+        c->of[b] = h.old;
         for (uint32_t e = 0; e < c->blocks; e++) {
             Home o = home[e];
             bool other = o.phase % Phases == PhaseChunk && (!chunk || o.chunk != h.chunk);
@@ -383,9 +386,6 @@ void pass_chunk(Arena *perm, const Module *m, Func *f, const PassOptions *option
             fill_row(&c, was.tape.at[i].arg);
     lay_tape(&c, f);
     renumber(&c, f);
-    for (uint32_t i = 0; i < m->site.n; i++) // what is fed is there before the row begins
-        if (f == &m->step && m->site.at[i].func == 1)
-            m->site.at[i].block = c.row[m->site.at[i].block].first;
     for (uint32_t i = 0; i < f->next.n; i++)
         f->next.at[i].block = c.row[f->next.at[i].block].first;
     c.to.block = 0;
@@ -394,4 +394,5 @@ void pass_chunk(Arena *perm, const Module *m, Func *f, const PassOptions *option
     f->g = c.to;
     f->blocks = c.blocks;
     f->block_first = c.first;
+    f->block_of = c.of;
 }

@@ -216,7 +216,7 @@ GanStatus verify_feed_block(void *user, Exec *e, uint32_t block, uint32_t round)
     for (uint32_t i = 0; i < m->slot.n; i++) {
         const Slot *s = &m->slot.at[i];
         if (s->kind != SlotFed || m->site.at[s->site].func != step_func ||
-            m->site.at[s->site].block != block)
+            func_block(&m->step, m->site.at[s->site].block) != block)
             continue;
         uint32_t kind = kind_of[m->site.at[s->site].dist];
         TRY(feed(v, kind, draw_next(v, kind), i));
