@@ -63,7 +63,7 @@ static const Module *module_of(const char *name, Str text, const char *set, bool
     Case *c = elaborate_text(name, text, 4, set, feed);
     if (!c->fine || diag_total(&c->f))
         fail_msg("%s:\n%s", name, show(messages(c)));
-    if (!module_verify(&c->m, arena, &error))
+    if (!module_verify(&c->m, &arena, &error))
         fail_msg("%s: %s", name, show(error));
     return &c->m;
 }

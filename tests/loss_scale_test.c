@@ -325,7 +325,7 @@ static void an_optimizer_may_have_a_condition(void **state) {
     trial_open(&t, &a,
                &(TrialOptions){.name = "m.gan", .text = STR(chooses), .batch = 8, .real = DtF16});
     Str d = {0}, error;
-    if (!func_verify(&t.compiled.module, &t.compiled.module.step, a, &error))
+    if (!func_verify(&t.compiled.module, &t.compiled.module.step, &a, &error))
         fail_msg("%.*s", SARG(error));
     for (int step = 0; step < 6; step++) {
         Str was = d;

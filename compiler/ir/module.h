@@ -214,9 +214,10 @@ void module_print(Text *t, const Module *m);
 // Reads the text form; on a mistake false and "line N: ..." in *error. Never trusts the text: every
 // reader is fuzzed.
 bool module_read(Arena *perm, Str text, Module *out, Str *error);
-// Structure, types, block order, write and read hazards; false and the offending node in *error.
-bool module_verify(const Module *m, Arena scratch, Str *error);
-bool func_verify(const Module *m, const Func *f, Arena scratch, Str *error); // one of its functions
+// Structure, types, block order, write and read hazards; false and the offending node in *error,
+// which is in `a`.
+bool module_verify(const Module *m, Arena *a, Str *error);
+bool func_verify(const Module *m, const Func *f, Arena *a, Str *error); // one of its functions
 // The graph's identity: every function, in canonical numbering; no spans, no names of bindings.
 Hash128 module_hash(const Module *m, Arena scratch);
 

@@ -390,10 +390,7 @@ bool module_read(Arena *perm, Str text, Module *out, Str *error) {
     for (uint32_t i = 0; i < out->entry.n; i++)
         finish(&out->entry.at[i]);
     Str wrong;
-    if (!module_verify(out, *perm, &wrong)) {
-        char copy[512]; // the verifier's words lie in memory that is free again
-        snprintf(copy, sizeof copy, "%.*s", SARG(wrong));
-        return words_refuse(&r.w, "%s", copy);
-    }
+    if (!module_verify(out, perm, &wrong))
+        return words_refuse(&r.w, "%.*s", SARG(wrong));
     return true;
 }

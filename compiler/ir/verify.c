@@ -10,15 +10,16 @@ typedef struct Verify {
     uint8_t **open;  // [block][block] whose values a block may use
     uint32_t *at;    // [block] tape entry
     uint32_t blocks; // on the tape so far
-    Str error;
+    char error[512];
 } Verify;
 
 static bool wrong(Verify *v, const char *format, ...) {
+    int n = v->f ? snprintf(v->error, sizeof v->error, "%.*s: ", SARG(v->f->name)) : 0;
+    size_t at = n < 0 ? 0 : (size_t)n < sizeof v->error ? (size_t)n : sizeof v->error - 1;
     va_list args;
     va_start(args, format);
-    Str what = str_vformat(v->scratch, format, args);
+    vsnprintf(v->error + at, sizeof v->error - at, format, args);
     va_end(args);
-    v->error = v->f ? str_format(v->scratch, "%.*s: %.*s", SARG(v->f->name), SARG(what)) : what;
     return false;
 }
 
@@ -401,21 +402,23 @@ static bool verify_slots(Verify *v) {
     return true;
 }
 
-bool func_verify(const Module *m, const Func *f, Arena scratch, Str *error) {
-    Verify v = {.m = m, .scratch = &scratch};
-    bool ok = verify_func(&v, f);
-    if (!ok)
-        *error = v.error; // in the scratch arena: the caller prints it before it allocates again
-    return ok;
+static bool refuse(const Verify *v, Arena *a, Str *error) {
+    *error = str_copy(a, str_c(v->error));
+    return false;
 }
 
-bool module_verify(const Module *m, Arena scratch, Str *error) {
+bool func_verify(const Module *m, const Func *f, Arena *a, Str *error) {
+    Arena scratch = *a;
+    Verify v = {.m = m, .scratch = &scratch};
+    return verify_func(&v, f) || refuse(&v, a, error);
+}
+
+bool module_verify(const Module *m, Arena *a, Str *error) {
+    Arena scratch = *a;
     Verify v = {.m = m, .scratch = &scratch};
     bool ok = verify_nets(&v) && verify_sites(&v) && verify_slots(&v) &&
               verify_func(&v, &m->init) && verify_func(&v, &m->step);
     for (uint32_t i = 0; ok && i < m->entry.n; i++)
         ok = verify_func(&v, &m->entry.at[i]);
-    if (!ok)
-        *error = v.error; // in the scratch arena: the caller prints it before it allocates again
-    return ok;
+    return ok || refuse(&v, a, error);
 }

@@ -44,7 +44,7 @@ static void check(const Module *m, const Func *f, const Pass *after, uint64_t re
     Arena scratch;
     Str error;
     arena_need(&scratch);
-    if (!func_verify(m, f, scratch, &error))
+    if (!func_verify(m, f, &scratch, &error))
         bug("after %s: %.*s", after->name, SARG(error));
     for (uint32_t id = 1; id < f->g.node.n; id++)
         if (removed >> graph_node(&f->g, id)->op & 1)

@@ -54,7 +54,7 @@ const Module *trial_module(Arena *a, const TrialOptions *o) {
         diag_render(&t, &f, false);
         fail_msg("%s:\n%s", o->name, str_z(a, text_str(&t)));
     }
-    if (!module_verify(m, *a, &error))
+    if (!module_verify(m, a, &error))
         fail_msg("%s: %s", o->name, str_z(a, error));
     return m;
 }

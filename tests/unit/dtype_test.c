@@ -95,7 +95,7 @@ static void check_precision(Arena *a, Dtype real, double tolerance) {
     pass_dtype(a, &m, &m.step, &(PassOptions){.real = real});
     m.init.blocks = 1;
     graph_init(&m.init.g, a, m.batch);
-    if (!module_verify(&m, *a, &error))
+    if (!module_verify(&m, a, &error))
         expect(false, error.ptr, 0, 1);
     if (dtype_is_half(real))
         check_policy(&m, real);

@@ -171,16 +171,16 @@ static void the_verifier_detects_damage(Arena *a) {
     Graph *g = &m.step.g;
     Str error;
     uint32_t last = g->node.n - 1;
-    expect(module_verify(&m, *a, &error), "refuses a good module", STR("small_module"));
+    expect(module_verify(&m, a, &error), "refuses a good module", STR("small_module"));
     g->edge.at[g->node.at[last].in] = last;
-    expect(!module_verify(&m, *a, &error), "misses an operand that is no earlier node",
+    expect(!module_verify(&m, a, &error), "misses an operand that is no earlier node",
            STR("write"));
     g->edge.at[g->node.at[last].in] = last - 1;
     g->node.at[last - 1].op = OpCount;
-    expect(!module_verify(&m, *a, &error), "misses an unknown op", STR("add"));
+    expect(!module_verify(&m, a, &error), "misses an unknown op", STR("add"));
     g->node.at[last - 1].op = OpAdd;
     g->node.at[last - 1].type = graph_type(g, type_make(false, 1, (int64_t[]){2}));
-    expect(!module_verify(&m, *a, &error), "misses a wrong type", STR("add"));
+    expect(!module_verify(&m, a, &error), "misses a wrong type", STR("add"));
 }
 
 static void blocks(Arena *a) {
