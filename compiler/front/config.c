@@ -84,14 +84,6 @@ static Value overridden(Elab *e, const Value *known, uint32_t n, const Setting *
     return POISON;
 }
 
-static bool is_setting(Value v) {
-    for (uint32_t i = 0; v.kind == KindList && i < v.list.n; i++)
-        if (!is_setting(v.list.at[i]))
-            return false;
-    return value_is_plain(v) || v.kind == KindStr || v.kind == KindNone || v.kind == KindList ||
-           v.kind == KindPoison;
-}
-
 void eval_config(Elab *e, Env *env, const Ast *a) {
     uint32_t n = a->list.n;
     Value *known = arena_array(e->perm, Value, n);
@@ -100,7 +92,7 @@ void eval_config(Elab *e, Env *env, const Ast *a) {
     Value v = known[0];
     const Setting *s = setting_find(e, a->text);
     for (uint32_t i = 0; i < n && v.kind != KindPoison; i++)
-        if (!is_setting(known[i])) {
+        if (!value_is_setting(known[i])) {
             diag(e->f, DiagE0305, a->list.at[i]->span, "a config", value_what(known[i]));
             diag_help(e->f, "a config is a number, a string, true, false, none or a list of them");
             v = POISON;

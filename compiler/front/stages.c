@@ -4,14 +4,6 @@
 // file, elaborated with the stage's settings (elaborate.c) as if -s gave them.
 #include "elab.h"
 
-// What a config may be: a number, a string, true, false, none or a list of them.
-static bool is_setting(Value v) {
-    for (uint32_t i = 0; v.kind == KindList && i < v.list.n; i++)
-        if (!is_setting(v.list.at[i]))
-            return false;
-    return value_is_plain(v) || v.kind == KindStr || v.kind == KindNone || v.kind == KindList;
-}
-
 // A value as -s writes it, which a config reads back as the same.
 static void put_setting(Elab *e, Text *t, Value v, bool element) {
     if (v.kind == KindStr && element)
@@ -56,7 +48,7 @@ static void set_config(Elab *e, Env *env, const Ast *a, Stage *s) {
     spot_leave(e, outer);
     if (!config || v.kind == KindPoison)
         return;
-    if (!is_setting(v)) {
+    if (!value_is_setting(v)) {
         diag(e->f, DiagE0305, a->c->span, "a config", value_what(v));
         diag_help(e->f, value_is_tensor(v) ? "what changes during a stage is an expression of "
                                              "`step` in the step"

@@ -54,6 +54,14 @@ bool value_is_plain(Value v) {
     return v.kind == KindNum || v.kind == KindBool;
 }
 
+bool value_is_setting(Value v) {
+    for (uint32_t i = 0; v.kind == KindList && i < v.list.n; i++)
+        if (!value_is_setting(v.list.at[i]))
+            return false;
+    return value_is_plain(v) || v.kind == KindStr || v.kind == KindNone || v.kind == KindList ||
+           v.kind == KindPoison;
+}
+
 bool value_is_tensor(Value v) {
     return v.kind == KindTensor || v.kind == KindSlot || v.kind == KindField ||
            v.kind == KindScalar;

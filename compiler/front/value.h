@@ -178,6 +178,7 @@ Value value_tensor(Val v);
 Value value_class(Val v, int64_t classes); // a label; classes 0: an ordinary tensor
 bool value_is_tensor(Value v);             // Tensor, Slot, Field or Scalar
 bool value_is_plain(Value v);              // Num or Bool
+bool value_is_setting(Value v);            // what a config may be, or a mistake that was reported
 const char *value_what(Value v);           // "a number", "a layer"
 Str value_text(Elab *e, Value v);          // for messages: "[3, 64, 64]", "`D`"
 bool value_equal(Value a, Value b);        // compile-time equality; different kinds are unequal
