@@ -263,6 +263,8 @@ Value make_draw(Elab *e, Dist dist, int64_t classes, Type type) {
     }
     if (b->index == 0)
         type.batched = false; // initial values have no batch
+    if (!op_fits(e, OpRand, NULL, 0, &(Attr){.n = 3, .i = {dist}}, &type))
+        return POISON;
     uint32_t site = site_next(e, (Site){dist, type, b->index, b->g->block, here(e), classes});
     bool entry = b->index > 1 && dist != DistCategorical;
     bool fed = (e->o->feed && b->index == 1) || (e->o->feed_entries && entry);

@@ -162,7 +162,7 @@ uint8_t *func_live(Arena *a, const Func *f);
 // The update whose gradient a node is, NONE; *slot: of its weight.
 uint32_t func_gradient(const Func *f, uint32_t node, uint32_t *slot);
 uint32_t func_block(const Func *f, uint32_t block); // the first that this block of the text became
-bool func_reads(const Func *f, uint32_t slot); // has a node an operand that is this slot?
+bool func_reads(const Func *f, uint32_t slot);      // has a node an operand that is this slot?
 // Which blocks have always run before which, [block][block]: row b marks b and the earlier blocks
 // of its own and of enclosing scopes, as Graph.block_open wants it. `past_repeats`: also those of
 // repeats that have ended, whose last round's values may be used.

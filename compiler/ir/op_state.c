@@ -60,7 +60,9 @@ bool infer_Rand(Infer *q) {
     int64_t dist = q->attr->i[0];
     if (dist < DistUniform || dist > DistCategorical)
         return infer_fail(q, "no distribution %lld", (long long)dist);
-    return true;
+    // a draw's counter has 32 bits for the element (prelude.h): more of them would repeat
+    return type_sample(&q->out) <= (int64_t)UINT32_MAX + 1 ||
+           infer_fail(q, "a draw makes up to 2^32 numbers, not those of %s", type_name(&q->out).s);
 }
 
 bool infer_Pin(Infer *q) {
