@@ -6,7 +6,7 @@ cd "$root"
 # Debian packages: what the build needs, then what makes it whole. oneDNN's CMake package looks for OpenCL, which Debian only
 # recommends with it: without that, oneDNN would not be found.
 packages="gcc g++ libc6-dev git cmake ninja-build pkg-config libyaml-dev libpng-dev libarchive-dev libcjson-dev libxxhash-dev libjpeg-dev libwebp-dev
-libfreetype-dev libhdf5-dev libsndfile1-dev libopenblas-dev libdnnl-dev ocl-icd-opencl-dev libcmocka-dev fonts-noto-color-emoji libopenmpi-dev openmpi-bin"
+libfreetype-dev libhdf5-dev libsndfile1-dev libopenblas-dev libdnnl-dev ocl-icd-opencl-dev libcmocka-dev fonts-noto-color-emoji libopenmpi-dev openmpi-bin dpkg-dev file"
 
 # Only `tools/test --all`: a Slurm for the test that runs examples/slurm.
 slurm_packages="slurm-wlm munge"

@@ -27,7 +27,7 @@ done
 there/bin/ganrun doctor | grep '  MPI' | cmp - want || fail 'MPI is not found from there'
 
 # The Debian package has the same files, and asks for the libraries that are loaded when first called.
-if command -v cpack >/dev/null && command -v dpkg-shlibdeps >/dev/null; then
+if command -v cpack >/dev/null && command -v dpkg-shlibdeps >/dev/null && command -v file >/dev/null; then
     cpack --config "$(dirname -- "$ganrun")/CPackConfig.cmake" -B "$work/package" >out 2>err || fail 'cpack'
     for package in package/gan*.deb; do
         dpkg-deb -x "$package" root
