@@ -315,22 +315,23 @@ static void hear_nothing(void *user, Str text) {
     (void)text;
 }
 
-// With the n-th allocation, or write-side call, refused.
-static GanStatus import_failing(Arena scratch, Str from, Str to, int64_t memory, int64_t write) {
+typedef enum Refused { RefusedMemory, RefusedRead, RefusedWrite, RefusedKinds } Refused;
+
+// With the n-th allocation, or read-side or write-side call, refused; 0: none.
+static GanStatus import_failing(Arena scratch, Str from, Str to, Refused kind, int64_t n) {
+    static void (*const refuse_at[])(int64_t nth) = {mem_fail_at, file_fail_read_at, file_fail_at};
     const Host host = {.console = {.result = hear_nothing, .say = hear_nothing}};
     Options o = {.command = CommandImport};
     vec_push(&scratch, &o.file, from);
     o.at[OptFile] = (OptionValue){.given = true, .text = to};
-    mem_fail_at(memory);
-    file_fail_at(write);
+    refuse_at[kind](n);
     GanStatus st = cmd_import(&scratch, &host, &o);
-    mem_fail_at(0);
-    file_fail_at(0);
+    refuse_at[kind](0);
     return st;
 }
 
 static GanStatus import_file(Arena scratch, Str from, Str to) {
-    return import_failing(scratch, from, to, 0, 0);
+    return import_failing(scratch, from, to, RefusedMemory, 0);
 }
 
 // Names of the file, and of things in it, that the text has for its own.
@@ -394,35 +395,42 @@ static void check_before(Arena scratch, Str text, Str weights, bool there, int64
     }
 }
 
-// Whichever call fails that writes, or asks for memory: both files, or all as it was.
+// Whichever call fails that reads, writes, or asks for memory: both files, or all as it was.
 static void both_files_are_written_or_none(void **state) {
     Arena a = empty;
     Str folder = folder_of(&a, "both"), text = path_join(&a, folder, STR("net.gan")),
         weights = path_join(&a, folder, STR("net.safetensors")),
-        from = STR(TEST_DIR "/fuzz/corpus/onnx/layers.onnx");
+        layers = STR(TEST_DIR "/fuzz/corpus/onnx/layers.onnx"), source = folder_of(&a, "from");
     StrVec names;
     (void)state;
-    for (int round = 0; round < 4; round++) {
-        bool there = round & 1, memory = round & 2;
+    const float numbers[8] = {0};
+    put_file(&a, source, "w.bin", (Str){(const char *)numbers, sizeof numbers});
+    put_file(&a, source, "net.onnx", outside_bytes(&a, "w.bin", "0"));
+    for (int round = 0; round < 2 * RefusedKinds; round++) {
+        bool there = round & 1;
+        Refused kind = (Refused)(round / 2);
+        Str from = kind == RefusedRead ? path_join(&a, source, STR("net.onnx")) : layers;
         GanStatus st = GAN_ERR_BUG;
         int64_t n = 1, failures = 0;
-        for (; st != GAN_OK; n += memory ? 1 + n / 8 : 1, failures++) {
+        for (; st != GAN_OK; n += kind == RefusedMemory ? 1 + n / 8 : 1, failures++) {
             (void)file_remove(text);
             (void)file_remove(weights);
             if (there) {
                 put_file(&a, folder, "net.gan", STR("before"));
                 put_file(&a, folder, "net.safetensors", STR("before"));
             }
-            st = import_failing(a, from, text, memory ? n : 0, memory ? 0 : n);
+            st = import_failing(a, from, text, kind, n);
             if (st != GAN_OK)
                 check_before(a, text, weights, there, n);
-            assert_true(st == GAN_OK || st == (memory ? GAN_ERR_MEMORY : GAN_ERR_IO));
+            assert_true(st == GAN_OK ||
+                        st == (kind == RefusedMemory ? GAN_ERR_MEMORY : GAN_ERR_IO));
             assert_int_equal(dir_list(&a, folder, &names), GAN_OK);
             assert_int_equal(names.n, st == GAN_OK || there ? 2 : 0);
         }
-        assert_true(failures > 8);
+        assert_true(failures > (kind == RefusedRead ? 5 : 8));
     }
     remove_folder(&a, folder);
+    remove_folder(&a, source);
 }
 
 int main(int argc, char **argv) {

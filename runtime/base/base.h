@@ -193,6 +193,7 @@ typedef struct FileMap {
 } FileMap; // owned; read-only mapping
 GanStatus file_map(Str path, FileMap *out);
 void file_unmap(FileMap *m);
+void file_fail_read_at(int64_t nth); // tests: the nth read-side I/O call from now fails (EIO)
 const char *file_mapped_at(const void *address); // the path; NULL: of no file. For signal handlers
 bool file_exists(Str path);
 bool file_is_dir(Str path);
@@ -227,7 +228,8 @@ void dir_remove_empty(Str path); // any other stays
 typedef VEC(Str) StrVec;
 GanStatus dir_list(Arena *a, Str path, StrVec *out); // names sorted bytewise, without "." and ".."
 // Relative paths of all regular files below, and of links to such, sorted bytewise. `links`:
-// folders are also entered through links, except into those that they lie in.
+// folders are also entered through links, except into those that they lie in. A folder below that
+// cannot be listed is among the files: who reads it is told why.
 GanStatus dir_walk(Arena *a, Str path, bool links, StrVec *out);
 
 // --- file_lock.c: locks between processes --------------------------------------------------------

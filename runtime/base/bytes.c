@@ -1,7 +1,7 @@
 // bytes.c - bytes of unknown number gathered on the heap, see bytes.h.
 #define _GNU_SOURCE
-#include "base.h"
 #include "bytes.h"
+#include "io.h"
 
 #include <errno.h>
 #include <string.h>
@@ -35,7 +35,7 @@ GanStatus bytes_read(Bytes *b, int fd, Str what) {
         // One byte more than a file of known size needs, so that its end is seen without growing.
         if (b->n == b->cap && !bytes_reserve(b, 4096))
             return fail(GAN_ERR_MEMORY, "%.*s: no memory after %zu bytes", SARG(what), b->n);
-        ssize_t got = read(fd, b->at + b->n, b->cap - b->n);
+        ssize_t got = io_read_refused() ? -1 : read(fd, b->at + b->n, b->cap - b->n);
         if (got == 0)
             return GAN_OK;
         if (got > 0)

@@ -48,13 +48,13 @@ void dir_remove_empty(Str path) {
 // All names in one block, each followed by a 0 byte.
 static GanStatus read_names(Str path, Bytes *names) {
     IoPath p;
-    DIR *dir = io_path(path, &p) ? opendir(p.z) : NULL;
+    DIR *dir = io_path(path, &p) && !io_read_refused() ? opendir(p.z) : NULL;
     if (!dir)
         return io_fail("list", path);
     GanStatus st = GAN_OK;
     for (;;) {
         errno = 0;
-        const struct dirent *entry = readdir(dir);
+        const struct dirent *entry = io_read_refused() ? NULL : readdir(dir);
         if (!entry) {
             if (errno)
                 st = io_fail("list", path);
@@ -112,13 +112,19 @@ static bool is_above(const FolderVec *folders, uint32_t i, const struct stat *in
     }
 }
 
-// What a name leads to; false: nothing there, or a link to a folder that is not to be entered.
-// Whatever vanishes while we walk is passed over.
-static bool look_at(const char *full, bool links, struct stat *info) {
-    if (lstat(full, info) != 0)
-        return false;
-    bool link = S_ISLNK(info->st_mode);
-    return !link || (stat(full, info) == 0 && (links || !S_ISDIR(info->st_mode)));
+typedef enum Found { FoundNothing, FoundFile, FoundFolder } Found;
+
+// What a name leads to. A link to nothing is passed over, and so is what vanishes while we walk;
+// what the system cannot tell counts as a file: its reader will meet the same error.
+static Found look_at(const char *full, bool links, struct stat *info) {
+    bool known = !io_read_refused() && lstat(full, info) == 0, link = known && S_ISLNK(info->st_mode);
+    if (link)
+        known = stat(full, info) == 0;
+    if (!known)
+        return errno == ENOENT || errno == ELOOP ? FoundNothing : FoundFile;
+    if (S_ISDIR(info->st_mode))
+        return link && !links ? FoundNothing : FoundFolder;
+    return S_ISREG(info->st_mode) ? FoundFile : FoundNothing;
 }
 
 GanStatus dir_walk(Arena *a, Str path, bool links, StrVec *out) {
@@ -132,16 +138,20 @@ GanStatus dir_walk(Arena *a, Str path, bool links, StrVec *out) {
     vec_push(a, &folders, ((Folder){.device = info.st_dev, .inode = info.st_ino}));
     for (uint32_t i = 0; i < folders.n; i++) {
         Str folder = folders.at[i].path;
-        TRY(dir_list(a, path_join(a, path, folder), &names));
+        GanStatus st = dir_list(a, path_join(a, path, folder), &names);
+        if (st == GAN_ERR_IO && i > 0) {
+            vec_push(a, out, folder);
+            continue;
+        }
+        TRY(st);
         for (uint32_t k = 0; k < names.n; k++) {
             Str name = path_join(a, folder, names.at[k]);
             scratch = *a;
             const char *full = str_z(&scratch, path_join(&scratch, path, name));
-            if (!look_at(full, links, &info))
-                continue;
-            if (S_ISREG(info.st_mode))
+            Found found = look_at(full, links, &info);
+            if (found == FoundFile)
                 vec_push(a, out, name);
-            else if (S_ISDIR(info.st_mode) && !is_above(&folders, i, &info))
+            else if (found == FoundFolder && !is_above(&folders, i, &info))
                 vec_push(a, &folders, ((Folder){name, i, info.st_dev, info.st_ino}));
         }
     }

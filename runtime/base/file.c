@@ -16,18 +16,37 @@
 
 // --- io.h ----------------------------------------------------------------------------------------
 
-static _Atomic int64_t writes;    // write-side calls so far
-static _Atomic int64_t refuse_at; // the one that fails; 0: none
+typedef struct IoCalls {
+    _Atomic int64_t n;       // so far
+    _Atomic int64_t fails;   // the one that fails; 0: none
+} IoCalls;
+static IoCalls writes, reads;
 
-bool io_refused(void) {
-    bool now = atomic_fetch_add(&writes, 1) + 1 == atomic_load(&refuse_at);
+static bool refused(IoCalls *calls, int error) {
+    bool now = atomic_fetch_add(&calls->n, 1) + 1 == atomic_load(&calls->fails);
     if (now)
-        errno = ENOSPC;
+        errno = error;
     return now;
 }
 
+static void fail_at(IoCalls *calls, int64_t nth) {
+    atomic_store(&calls->fails, nth > 0 ? atomic_load(&calls->n) + nth : 0);
+}
+
+bool io_refused(void) {
+    return refused(&writes, ENOSPC);
+}
+
+bool io_read_refused(void) {
+    return refused(&reads, EIO);
+}
+
 void file_fail_at(int64_t nth) {
-    atomic_store(&refuse_at, nth > 0 ? atomic_load(&writes) + nth : 0);
+    fail_at(&writes, nth);
+}
+
+void file_fail_read_at(int64_t nth) {
+    fail_at(&reads, nth);
 }
 
 bool io_path(Str path, IoPath *out) {
@@ -58,13 +77,13 @@ GanStatus io_fail_memory(const char *what, Str path) {
 // --- reading -------------------------------------------------------------------------------------
 
 GanStatus file_read(Arena *a, Str path, Str *out) {
-    int fd = io_open(path, O_RDONLY);
+    int fd = io_read_refused() ? -1 : io_open(path, O_RDONLY);
     if (fd < 0)
         return io_fail("open", path);
     Bytes b = {0};
     struct stat info;
     GanStatus st = GAN_OK;
-    if (fstat(fd, &info) != 0)
+    if (io_read_refused() || fstat(fd, &info) != 0)
         st = io_fail("look at", path);
     else if (!bytes_reserve(&b, (size_t)info.st_size + 1))
         st = io_fail_memory("read", path);
@@ -119,17 +138,20 @@ const char *file_mapped_at(const void *address) {
 
 GanStatus file_map(Str path, FileMap *out) {
     *out = (FileMap){0};
-    int fd = io_open(path, O_RDONLY | O_NONBLOCK); // a pipe is refused, not waited for
+    // A pipe is refused, not waited for.
+    int fd = io_read_refused() ? -1 : io_open(path, O_RDONLY | O_NONBLOCK);
     if (fd < 0)
         return io_fail("open", path);
     struct stat info;
     GanStatus st = GAN_OK;
-    if (fstat(fd, &info) != 0) {
+    if (io_read_refused() || fstat(fd, &info) != 0) {
         st = io_fail("look at", path);
     } else if (!S_ISREG(info.st_mode)) {
         st = fail(GAN_ERR_IO, "cannot map %.*s: not a regular file", SARG(path));
     } else if (info.st_size > 0) { // the system maps no empty range: an empty file is {NULL, 0}
-        void *at = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        void *at = io_read_refused()
+                       ? MAP_FAILED
+                       : mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (at == MAP_FAILED)
             st = io_fail("map", path);
         else

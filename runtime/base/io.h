@@ -9,6 +9,7 @@
 // Whether this write-side call is the one that tests let fail (file_fail_at); errno is ENOSPC then.
 // Every call that writes asks; cleaning up after a failure does not.
 bool io_refused(void);
+bool io_read_refused(void); // the same of a call that reads (file_fail_read_at), and EIO
 
 typedef struct IoPath { // as the system wants it
     char z[PATH_MAX];

@@ -494,7 +494,9 @@ GanStatus data_inspect(Str path, Str dataset, bool json, FILE *out) {
     Arena arena = {0};
     Pack pack = {0};
     ArrayFile array = {0};
-    if (weights_are(path))
+    bool weights;
+    TRY(weights_are(path, &weights));
+    if (weights)
         return weights_inspect(path, json, out);
     TRY(arena_init(&arena, 0));
     Survey s = {.arena = &arena, .lo = INFINITY, .hi = -INFINITY};

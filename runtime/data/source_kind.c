@@ -114,16 +114,17 @@ GanStatus source_holds(Str path, SourceKind kind, Str dataset) {
 }
 
 // An LMDB environment is a folder, of this file and one of locks.
-static bool is_lmdb(Str dir) {
+static GanStatus is_lmdb(Str dir, bool *out) {
     char path[4096];
     int n = snprintf(path, sizeof path, "%.*s/%s", SARG(dir), LMDB_FILE);
     FileMap map = {0};
-    if (n >= (int)sizeof path || !file_exists((Str){path, (size_t)n}) ||
-        file_map((Str){path, (size_t)n}, &map) != GAN_OK)
-        return false;
-    bool is = lmdb_is(map.ptr, map.n);
+    *out = false;
+    if (n >= (int)sizeof path || !file_exists((Str){path, (size_t)n}))
+        return GAN_OK;
+    TRY(file_map((Str){path, (size_t)n}, &map));
+    *out = lmdb_is(map.ptr, map.n);
     file_unmap(&map);
-    return is;
+    return GAN_OK;
 }
 
 static bool dir_holds(Str dir, const char *name) {
@@ -155,10 +156,12 @@ static GanStatus check_folder(Str dir) {
 }
 
 GanStatus source_guess(Str path, SourceKind *out) {
-    if (file_is_dir(path) && is_lmdb(path))
-        return *out = SourceLmdb, GAN_OK;
-    if (file_is_dir(path))
-        return *out = SourceFolder, check_folder(path);
+    if (file_is_dir(path)) {
+        bool lmdb;
+        TRY(is_lmdb(path, &lmdb));
+        *out = lmdb ? SourceLmdb : SourceFolder;
+        return lmdb ? GAN_OK : check_folder(path);
+    }
     if (!file_exists(path))
         return fail(GAN_ERR_INPUT, "%.*s: no such file or folder", SARG(path));
     FileMap map = {0};

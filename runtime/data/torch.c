@@ -459,13 +459,15 @@ GanStatus weights_open(Arena *perm, Str path, SafeFile *out) {
     return safe_open_by(open_either, perm, path, out);
 }
 
-bool weights_are(Str path) {
+GanStatus weights_are(Str path, bool *out) {
     FileMap map = {0};
-    if (file_is_dir(path) || file_map(path, &map) != GAN_OK)
-        return false;
+    *out = false;
+    if (file_is_dir(path) || !file_exists(path))
+        return GAN_OK;
+    TRY(file_map(path, &map));
     Str file = {(const char *)map.ptr, map.n};
-    bool are = is_torch(file) ||
-               str_starts(str_sub(file, 6, 9), STR("\0\0{")); // a header below 2^48 bytes
+    *out = is_torch(file) ||
+           str_starts(str_sub(file, 6, 9), STR("\0\0{")); // a header below 2^48 bytes
     file_unmap(&map);
-    return are;
+    return GAN_OK;
 }

@@ -350,13 +350,18 @@ static GanStatus load_slots(const SafeFile *f, Exec *e, const Checkpoint *want) 
     return GAN_OK;
 }
 
-static GanStatus load_tensors(Arena *a, Str path, Str content, Exec *e, const Checkpoint *want) {
+static GanStatus check_content(Arena *a, Str path, Str content) {
     size_t bytes;
     Str hash;
     TRY(content_of(a, path, &bytes, &hash));
-    if (!str_eq(hash, content))
-        return fail(GAN_ERR_INPUT, "%.*s: its content does not match its hash", SARG(path));
+    return str_eq(hash, content)
+               ? GAN_OK
+               : fail(GAN_ERR_INPUT, "%.*s: its content does not match its hash", SARG(path));
+}
+
+static GanStatus load_tensors(Arena *a, Str path, Str content, Exec *e, const Checkpoint *want) {
     SafeFile f;
+    TRY(check_content(a, path, content));
     TRY(safe_open(a, path, &f));
     GanStatus st = load_slots(&f, e, want);
     safe_close(&f);
@@ -433,16 +438,14 @@ GanStatus checkpoint_newest(Arena *perm, Str dir, uint32_t *out) {
     Checkpoint c;
     TRY(checkpoint_steps(perm, dir, &steps));
     for (uint32_t i = steps.n; i-- > 0;) {
-        uint32_t step = steps.at[i];
-        size_t bytes;
-        Str content, hash;
-        *out = step;
-        if (read_json(perm, run_file(perm, dir, "ckpt", step, "json"), step, &c, &content) ==
-                GAN_OK &&
-            content_of(perm, run_file(perm, dir, "ckpt", step, "safetensors"), &bytes, &hash) ==
-                GAN_OK &&
-            str_eq(hash, content))
-            return GAN_OK;
+        uint32_t step = *out = steps.at[i];
+        Str content, about = run_file(perm, dir, "ckpt", step, "json"),
+                     tensors = run_file(perm, dir, "ckpt", step, "safetensors");
+        GanStatus st = read_json(perm, about, step, &c, &content);
+        if (st == GAN_OK)
+            st = check_content(perm, tensors, content);
+        if (st == GAN_OK || !is_damage(st, about, tensors))
+            return st;
     }
     *out = NONE;
     return GAN_OK;

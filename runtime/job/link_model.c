@@ -87,15 +87,21 @@ static bool within(double x, double least, double most) {
     return x >= least && x <= most;
 }
 
-bool link_kept(Arena scratch, Str dir, LinkModel *out) {
+GanStatus link_kept(Arena scratch, Str dir, LinkModel *out) {
     Str text, path = path_join(&scratch, dir, STR("link.json"));
     const Json *root;
-    if (!file_exists(path) || file_read(&scratch, path, &text) != GAN_OK ||
-        json_parse(&scratch, text, path, &root) != GAN_OK)
-        return false;
-    *out = (LinkModel){.latency = json_number(json_get(root, "latency_s"), 0),
-                       .bandwidth = json_number(json_get(root, "bytes_per_s"), 0)};
-    return within(out->latency, 1e-9, 60) && within(out->bandwidth, 1, 1e15);
+    *out = (LinkModel){0};
+    if (!file_exists(path))
+        return GAN_OK;
+    TRY(file_read(&scratch, path, &text));
+    TRY(json_parse(&scratch, text, path, &root));
+    out->latency = json_number(json_get(root, "latency_s"), 0);
+    out->bandwidth = json_number(json_get(root, "bytes_per_s"), 0);
+    if (within(out->latency, 1e-9, 60) && within(out->bandwidth, 1, 1e15))
+        return GAN_OK;
+    return fail(GAN_ERR_INPUT,
+                "%.*s: its figures are implausible; --replan measures the link between ranks again",
+                SARG(path));
 }
 
 GanStatus link_keep(Arena scratch, Str dir, LinkModel m) {
@@ -113,8 +119,8 @@ GanStatus link_find(Arena scratch, Comm *c, Str dir, LinkModel *out) {
     *out = (LinkModel){0};
     if (comm_size(c) == 1)
         return GAN_OK;
-    if (comm_rank(c) == 0 && dir.len && !link_kept(scratch, dir, out))
-        *out = (LinkModel){0};
+    if (comm_rank(c) == 0 && dir.len)
+        TRY(link_kept(scratch, dir, out));
     TRY(comm_bcast(c, out, sizeof *out, 0));
     if (out->latency > 0)
         return GAN_OK;

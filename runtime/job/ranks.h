@@ -82,8 +82,8 @@ GanStatus link_measure(Comm *c, LinkModel *out);
 // bandwidth, which plans depend on, rounded to powers of two, the rest 0. Zeros on one rank.
 GanStatus link_find(Arena scratch, Comm *c, Str dir, LinkModel *out);
 GanStatus link_keep(Arena scratch, Str dir, LinkModel m); // link.json
-// False: there is no such file, or its figures are implausible.
-bool link_kept(Arena scratch, Str dir, LinkModel *out);
+// Zeros: there is no such file. What is in one decides the plan, and so the bits of a resumed run.
+GanStatus link_kept(Arena scratch, Str dir, LinkModel *out);
 
 // --- trace.c: a step on a time line --------------------------------------------------------------
 

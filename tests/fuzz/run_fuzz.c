@@ -90,7 +90,8 @@ static void look_log(Arena *a) {
 
 static void look_link(Arena *a) {
     LinkModel m;
-    if (link_kept(*a, dir, &m) && !(isfinite(1e9 / m.bandwidth + m.latency) && m.latency > 0))
+    if (link_kept(*a, dir, &m) == GAN_OK &&
+        !(isfinite(1e9 / m.bandwidth + m.latency) && m.latency > 0))
         bug("a link of %g s and %g bytes a second", m.latency, m.bandwidth);
 }
 

@@ -45,6 +45,7 @@ static inline int fixture_close(void **state) {
     Fixture *p = *state;
     mem_fail_at(0);
     file_fail_at(0);
+    file_fail_read_at(0);
     const char *const argv[] = {"rm", "-rf", p->root, NULL};
     Str said;
     int code;

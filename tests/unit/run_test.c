@@ -464,6 +464,31 @@ static void a_failing_disk_leaves_the_old_checkpoint_or_the_new(void **state) {
     exec_close(f->exec);
 }
 
+// A checkpoint that cannot be read may be whole: no older one is taken in its place.
+static void a_read_that_fails_is_no_damage(void **state) {
+    Fixture *p = *state;
+    Fake *f = fake_exec(p);
+    Checkpoint want = checkpoint_at(NONE), got;
+    uint32_t newest, failures[2] = {0};
+    bool found;
+    assert_ok(dir_make(under(p, "ckpt")));
+    save_at(p, f, 1);
+    save_at(p, f, 2);
+    for (int64_t n = 1; n < 40; n++) {
+        file_fail_read_at(n);
+        GanStatus st =
+            checkpoint_load(&p->arena, str_c(p->root), f->exec, &want, &silent, &got, &found);
+        assert_true(st == GAN_OK ? found && got.step == 2 : st == GAN_ERR_IO);
+        failures[0] += st != GAN_OK;
+        file_fail_read_at(n);
+        st = checkpoint_newest(&p->arena, str_c(p->root), &newest);
+        assert_true(st == GAN_OK ? newest == 2 : st == GAN_ERR_IO);
+        failures[1] += st != GAN_OK;
+    }
+    assert_true(failures[0] > 10 && failures[0] < 39 && failures[1] > 10 && failures[1] < 39);
+    exec_close(f->exec);
+}
+
 static void every_damaged_byte_is_noticed(void **state) {
     Fixture *p = *state;
     Fake *f = fake_exec(p);
@@ -752,6 +777,7 @@ int main(int argc, char **argv) {
         CASE(a_tick_counts_its_steps_and_one_save),
         CASE(a_checkpoint_comes_back_to_the_bit),
         CASE(a_failing_disk_leaves_the_old_checkpoint_or_the_new),
+        CASE(a_read_that_fails_is_no_damage),
         CASE(every_damaged_byte_is_noticed),
         CASE(weights_that_are_not_finite_are_not_saved),
         CASE(each_next_takes_one_batch),
