@@ -79,14 +79,26 @@ bool io_write(int fd, const char *p, size_t n) {
     return true;
 }
 
+// As much of the path as leaves its last name room for ".tmp-PID-N-old"; cut between characters.
+static int stem_length(const char *path) {
+    enum { SuffixMost = 48, StemMost = NAME_MAX - SuffixMost };
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    size_t n = strlen(name);
+    if (n > StemMost)
+        for (n = StemMost; n > 0 && (name[n] & 0xc0) == 0x80;)
+            n--;
+    return (int)((size_t)(name - path) + n);
+}
+
 // A name nobody writes at: not another thread, nor a process of the same number that died here or
 // that lives in another container.
 static int open_temporary(FileOut *f) {
     static _Atomic unsigned nth;
     int fd = -1;
     do {
-        int n = snprintf(f->temporary.z, sizeof f->temporary.z, "%s.tmp-%ld-%u", f->path.z,
-                         (long)getpid(), atomic_fetch_add(&nth, 1));
+        int n = snprintf(f->temporary.z, sizeof f->temporary.z, "%.*s.tmp-%ld-%u",
+                         stem_length(f->path.z), f->path.z, (long)getpid(),
+                         atomic_fetch_add(&nth, 1));
         if (n < 0 || (size_t)n >= sizeof f->temporary.z) {
             errno = ENAMETOOLONG;
             return -1;
@@ -186,7 +198,8 @@ static const char *finish(FileOut *f) {
     else if (f->temporary.z[0] && (io_refused() || fsync(f->fd) != 0))
         failed = "sync";
     int error = errno;
-    if (close(f->fd) != 0 && !failed)
+    bool closed = close(f->fd) == 0 && !io_refused();
+    if (!closed && !failed)
         failed = "close", error = errno;
     errno = error;
     return failed;
@@ -282,8 +295,8 @@ static GanStatus append(Str path, const struct iovec *part, int parts, size_t n)
         done = -1;
     }
     GanStatus st = done < 0 ? io_fail("write", path) : GAN_OK;
-    close(fd);
-    return st;
+    bool closed = close(fd) == 0 && !io_refused(); // a network's file system may only say so now
+    return closed || st != GAN_OK ? st : io_fail("close", path);
 }
 
 // iovec predates const; writev does not write there.

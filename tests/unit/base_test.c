@@ -439,6 +439,31 @@ static void a_file_error_names_path_and_reason(void **state) {
     assert_false(file_exists((Str){endless, sizeof endless}));
 }
 
+// As long as the system allows: the temporary's name, and that of the old file, are no longer.
+static void a_file_may_have_the_longest_name(void **state) {
+    Fixture *p = *state;
+    StrVec names;
+    FileOut *f[2];
+    char name[2][256] = {{0}};
+    for (int i = 0; i < 2; i++) {
+        for (size_t k = 0; k + 1 < 255; k += 2)
+            memcpy(name[i] + k, "\xc3\xa9", 2); // one character
+        name[i][254] = (char)('0' + i);
+    }
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 2; i++) {
+            assert_ok(file_out_open(under(p, name[i]), &f[i]));
+            assert_ok(file_out_put(f[i], "new", 3));
+        }
+        assert_ok(dir_list(&p->arena, str_c(p->root), &names));
+        for (uint32_t i = 0; i < names.n; i++)
+            assert_true(str_utf8_valid(names.at[i], &(size_t){0}));
+        assert_ok(file_out_commit_all(f, 2));
+        assert_ok(dir_list(&p->arena, str_c(p->root), &names));
+        assert_int_equal(names.n, 2);
+    }
+}
+
 static void write_in_pieces(FileOut *f, const char *data, size_t n) {
     size_t piece = 1;
     for (size_t i = 0; i < n; i += piece, piece = piece * 3 + 1) {
@@ -513,7 +538,7 @@ static void a_failing_disk_leaves_the_old_file_or_the_new(void **state) {
         failures++;
         assert_status(st, GAN_ERR_IO, "write");
     }
-    assert_int_equal(failures, 5); // create, write, sync, rename, sync the folder
+    assert_int_equal(failures, 6); // create, write, sync, close, rename, sync the folder
 }
 
 // Files that belong together: both are new, or each is what it was, and no other file is there.
@@ -551,8 +576,8 @@ static void a_failing_disk_leaves_files_that_fit(void **state) {
             assert_ok(dir_list(&p->arena, str_c(p->root), &names));
             assert_int_equal(names.n, there);
         }
-        // write, sync; rename, and keep what is there; sync the folder
-        assert_int_equal(failures, 8 + (before & 1) + (before >> 1));
+        // write, sync, close; rename, and keep what is there; sync the folder
+        assert_int_equal(failures, 10 + (before & 1) + (before >> 1));
     }
 }
 
@@ -586,6 +611,8 @@ static void lines_are_appended(void **state) {
     assert_ok(file_append_line(path, STR("end")));
     assert_ok(file_read(&p->arena, path, &out));
     assert_str(out, "{}\n\nend\n");
+    file_fail_at(3);
+    assert_status(file_append(path, (Str){0}), GAN_ERR_IO, "close");
     // Space for only a part of the line: nothing of it is written.
     struct rlimit all, few;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &all), 0);
@@ -806,6 +833,7 @@ int main(int argc, char **argv) {
         CASE(a_file_reads_back_what_was_written),
         CASE(devices_and_links_are_written_through),
         CASE(a_file_error_names_path_and_reason),
+        CASE(a_file_may_have_the_longest_name),
         CASE(a_file_written_in_pieces_appears_whole_or_not_at_all),
         CASE(two_writers_of_one_file_both_succeed),
         CASE(a_failing_disk_leaves_the_old_file_or_the_new),
