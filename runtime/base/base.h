@@ -228,9 +228,14 @@ void dir_remove_empty(Str path); // any other stays
 typedef VEC(Str) StrVec;
 GanStatus dir_list(Arena *a, Str path, StrVec *out); // names sorted bytewise, without "." and ".."
 // Relative paths of all regular files below, and of links to such, sorted bytewise. `links`:
-// folders are also entered through links, except into those that they lie in. A folder below that
-// cannot be listed is among the files: who reads it is told why.
-GanStatus dir_walk(Arena *a, Str path, bool links, StrVec *out);
+// folders are also entered through links, except into those that they lie in. What lies below and
+// cannot be looked at or listed is among them.
+typedef struct WalkFile {
+    Str path;
+    Str why; // it cannot be read; empty: a file
+} WalkFile;
+typedef VEC(WalkFile) WalkVec;
+GanStatus dir_walk(Arena *a, Str path, bool links, WalkVec *out);
 
 // --- file_lock.c: locks between processes --------------------------------------------------------
 

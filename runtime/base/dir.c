@@ -71,11 +71,6 @@ static GanStatus read_names(Str path, Bytes *names) {
     return st;
 }
 
-static void sort(StrVec *names) {
-    if (names->n)
-        qsort(names->at, names->n, sizeof *names->at, by_str);
-}
-
 GanStatus dir_list(Arena *a, Str path, StrVec *out) {
     *out = (StrVec){0};
     Bytes names = {0};
@@ -90,7 +85,8 @@ GanStatus dir_list(Arena *a, Str path, StrVec *out) {
         name = str_c(all.ptr);
         vec_push(a, out, name);
     }
-    sort(out);
+    if (out->n)
+        qsort(out->at, out->n, sizeof *out->at, by_str);
     return GAN_OK;
 }
 
@@ -112,49 +108,52 @@ static bool is_above(const FolderVec *folders, uint32_t i, const struct stat *in
     }
 }
 
-typedef enum Found { FoundNothing, FoundFile, FoundFolder } Found;
-
-// What a name leads to. A link to nothing is passed over, and so is what vanishes while we walk;
-// what the system cannot tell counts as a file: its reader will meet the same error.
-static Found look_at(const char *full, bool links, struct stat *info) {
-    bool known = !io_read_refused() && lstat(full, info) == 0, link = known && S_ISLNK(info->st_mode);
-    if (link)
-        known = stat(full, info) == 0;
-    if (!known)
-        return errno == ENOENT || errno == ELOOP ? FoundNothing : FoundFile;
-    if (S_ISDIR(info->st_mode))
-        return link && !links ? FoundNothing : FoundFolder;
-    return S_ISREG(info->st_mode) ? FoundFile : FoundNothing;
+static void add(Arena *a, WalkVec *out, Str path, GanStatus st) {
+    vec_push(a, out, ((WalkFile){path, st == GAN_OK ? (Str){0} : str_copy(a, str_c(gan_error()))}));
 }
 
-GanStatus dir_walk(Arena *a, Str path, bool links, StrVec *out) {
-    *out = (StrVec){0};
+// What a name leads to. False: nothing, or a link to a folder that is not to be entered; what
+// vanishes while we walk is passed over.
+static bool look_at(const char *full, bool links, struct stat *info, GanStatus *st) {
+    bool known = !io_read_refused() && lstat(full, info) == 0,
+         link = known && S_ISLNK(info->st_mode);
+    if (link)
+        known = stat(full, info) == 0;
+    if (!known && (errno == ENOENT || errno == ELOOP))
+        return false;
+    *st = known ? GAN_OK : io_fail("look at", str_c(full));
+    return !known || !link || links || !S_ISDIR(info->st_mode);
+}
+
+GanStatus dir_walk(Arena *a, Str path, bool links, WalkVec *out) {
+    *out = (WalkVec){0};
     FolderVec folders = {0};
     StrVec names;
     struct stat info;
     Arena scratch = *a;
-    if (stat(str_z(&scratch, path), &info) != 0)
+    if (io_read_refused() || stat(str_z(&scratch, path), &info) != 0)
         return io_fail("list", path);
     vec_push(a, &folders, ((Folder){.device = info.st_dev, .inode = info.st_ino}));
     for (uint32_t i = 0; i < folders.n; i++) {
         Str folder = folders.at[i].path;
         GanStatus st = dir_list(a, path_join(a, path, folder), &names);
-        if (st == GAN_ERR_IO && i > 0) {
-            vec_push(a, out, folder);
-            continue;
-        }
-        TRY(st);
+        if (st == GAN_ERR_IO && i > 0)
+            add(a, out, folder, st);
+        else
+            TRY(st);
         for (uint32_t k = 0; k < names.n; k++) {
             Str name = path_join(a, folder, names.at[k]);
             scratch = *a;
             const char *full = str_z(&scratch, path_join(&scratch, path, name));
-            Found found = look_at(full, links, &info);
-            if (found == FoundFile)
-                vec_push(a, out, name);
-            else if (found == FoundFolder && !is_above(&folders, i, &info))
+            if (!look_at(full, links, &info, &st))
+                continue;
+            if (st != GAN_OK || S_ISREG(info.st_mode))
+                add(a, out, name, st);
+            else if (S_ISDIR(info.st_mode) && !is_above(&folders, i, &info))
                 vec_push(a, &folders, ((Folder){name, i, info.st_dev, info.st_ino}));
         }
     }
-    sort(out);
+    if (out->n)
+        qsort(out->at, out->n, sizeof *out->at, by_str); // which a WalkFile begins with
     return GAN_OK;
 }

@@ -17,8 +17,8 @@
 // --- io.h ----------------------------------------------------------------------------------------
 
 typedef struct IoCalls {
-    _Atomic int64_t n;       // so far
-    _Atomic int64_t fails;   // the one that fails; 0: none
+    _Atomic int64_t n;     // so far
+    _Atomic int64_t fails; // the one that fails; 0: none
 } IoCalls;
 static IoCalls writes, reads;
 

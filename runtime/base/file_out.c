@@ -96,9 +96,9 @@ static int open_temporary(FileOut *f) {
     static _Atomic unsigned nth;
     int fd = -1;
     do {
-        int n = snprintf(f->temporary.z, sizeof f->temporary.z, "%.*s.tmp-%ld-%u",
-                         stem_length(f->path.z), f->path.z, (long)getpid(),
-                         atomic_fetch_add(&nth, 1));
+        int n =
+            snprintf(f->temporary.z, sizeof f->temporary.z, "%.*s.tmp-%ld-%u",
+                     stem_length(f->path.z), f->path.z, (long)getpid(), atomic_fetch_add(&nth, 1));
         if (n < 0 || (size_t)n >= sizeof f->temporary.z) {
             errno = ENAMETOOLONG;
             return -1;

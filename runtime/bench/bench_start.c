@@ -83,11 +83,11 @@ static GanStatus start_once(Bench *b, Str cache, bool whole, double *ms) {
 }
 
 static void remove_cache(Arena scratch, Str dir) {
-    StrVec names;
+    WalkVec names;
     if (dir_walk(&scratch, dir, false, &names) != GAN_OK)
         return;
     for (uint32_t i = 0; i < names.n; i++)
-        if (file_remove(path_join(&scratch, dir, names.at[i])) != GAN_OK)
+        if (file_remove(path_join(&scratch, dir, names.at[i].path)) != GAN_OK)
             return;
     rmdir(str_z(&scratch, dir));
 }

@@ -15,7 +15,7 @@ struct Source {
     Arena arena; // names
     Str path;
     SourceKind kind;
-    StrVec list;             // folder: relative paths
+    WalkVec list;            // folder
     struct archive *archive; // archive, or NULL
     locale_t utf8;           // of its members' names
     uint64_t index;          // items given
@@ -129,13 +129,16 @@ typedef struct Next {
 } Next;
 
 static void next_of_folder(Source *s, Item *out, bool *end) {
-    while (s->at < s->list.n && is_left_out(s, s->list.at[s->at]))
+    while (s->at < s->list.n && is_left_out(s, s->list.at[s->at].path))
         s->at++;
     *end = s->at == s->list.n;
     if (*end)
         return;
-    out->name = s->list.at[s->at++];
+    const WalkFile *file = &s->list.at[s->at++];
+    out->name = file->path;
     out->path = path_join(&s->arena, s->path, out->name);
+    if (file->why.len)
+        set_reason(out, GAN_ERR_IO, file->why.ptr);
 }
 
 // A tar ends with blocks of zeros. libarchive takes the file's end for one too; then there is

@@ -71,10 +71,10 @@ static GanStatus run_file(Run *run, Str path) {
 static GanStatus run_path(Run *run, Arena *arena, Str path) {
     if (!file_is_dir(path))
         return run_file(run, path);
-    StrVec names = {0};
+    WalkVec names = {0};
     TRY(dir_walk(arena, path, false, &names));
     for (uint32_t i = 0; i < names.n; i++)
-        TRY(run_file(run, path_join(arena, path, names.at[i])));
+        TRY(run_file(run, path_join(arena, path, names.at[i].path)));
     return GAN_OK;
 }
 

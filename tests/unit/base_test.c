@@ -643,6 +643,7 @@ static void folders_are_made_listed_and_walked_in_order(void **state) {
     assert_int_equal(symlink("../Z", under(p, "run/a/link").ptr), 0);
     assert_int_equal(symlink("nowhere", under(p, "run/a/dangling").ptr), 0);
     StrVec v;
+    WalkVec w;
     assert_ok(dir_list(a, under(p, "run"), &v));
     assert_int_equal(v.n, 4);
     assert_str(v.at[0], "Z");
@@ -651,12 +652,14 @@ static void folders_are_made_listed_and_walked_in_order(void **state) {
     assert_int_equal(symlink("../..", under(p, "run/b/c/up").ptr), 0);
     static const char *const want[] = {"Z", "a/link", "a/loop/c/2.png", "b-1", "b/c/2.png"};
     for (uint32_t links = 0; links < 2; links++) { // a/loop is one to a folder, b/c/up a circle
-        assert_ok(dir_walk(a, under(p, "run"), links, &v));
-        assert_int_equal(v.n, 4 + links);
-        for (uint32_t i = 0; i < v.n; i++)
-            assert_str(v.at[i], want[i < 2 || links ? i : i + 1]);
+        assert_ok(dir_walk(a, under(p, "run"), links, &w));
+        assert_int_equal(w.n, 4 + links);
+        for (uint32_t i = 0; i < w.n; i++) {
+            assert_str(w.at[i].path, want[i < 2 || links ? i : i + 1]);
+            assert_str(w.at[i].why, "");
+        }
     }
-    assert_status(dir_walk(a, under(p, "none"), true, &v), GAN_ERR_IO, "walk");
+    assert_status(dir_walk(a, under(p, "none"), true, &w), GAN_ERR_IO, "walk");
     assert_status(dir_make(under(p, "run/Z")), GAN_ERR_IO, "make over a file");
     assert_status(dir_make(under(p, "run/Z/deep")), GAN_ERR_IO, "make below a file");
     assert_status(dir_list(a, under(p, "none"), &v), GAN_ERR_IO, "list");
@@ -664,6 +667,35 @@ static void folders_are_made_listed_and_walked_in_order(void **state) {
     assert_ok(file_remove(under(p, "run/Z")));
     assert_ok(file_remove(under(p, "run/Z")));
     assert_false(file_exists(under(p, "run/Z")));
+}
+
+// Nothing that is there is passed over in silence.
+static void a_walk_names_what_cannot_be_read(void **state) {
+    Fixture *p = *state;
+    WalkVec v;
+    uint32_t failures = 0, named = 0;
+    assert_ok(dir_make(under(p, "sub/deep")));
+    assert_ok(file_write_atomic(under(p, "sub/deep/1"), "x", 1));
+    assert_ok(file_write_atomic(under(p, "2"), "x", 1));
+    for (int64_t n = 1; n < 40; n++) {
+        file_fail_read_at(n);
+        GanStatus st = dir_walk(&p->arena, str_c(p->root), false, &v);
+        if (st != GAN_OK) {
+            failures++;
+            assert_status(st, GAN_ERR_IO, "walk");
+            continue;
+        }
+        assert_int_equal(v.n, 2);
+        assert_str(v.at[0].path, "2");
+        assert_true(str_starts(STR("sub/deep/1"), v.at[1].path));
+        bool bad = v.at[0].why.len || v.at[1].why.len;
+        assert_true(bad || str_eq(v.at[1].path, STR("sub/deep/1")));
+        for (uint32_t i = 0; i < 2; i++)
+            assert_true(!v.at[i].why.len || strstr(v.at[i].why.ptr, "Input/output error"));
+        named += bad;
+    }
+    assert_int_equal(failures, 7); // look at the folder, open it, its four names, its end
+    assert_true(named > 10);
 }
 
 static void paths_are_split_and_joined(void **state) {
@@ -841,6 +873,7 @@ int main(int argc, char **argv) {
         CASE(refused_memory_is_a_status_for_every_reader_and_writer),
         CASE(lines_are_appended),
         CASE(folders_are_made_listed_and_walked_in_order),
+        CASE(a_walk_names_what_cannot_be_read),
         CASE(paths_are_split_and_joined),
         CASE(a_lock_is_held_once_and_names_its_holder),
         CASE(a_killed_holder_frees_its_lock),

@@ -4,6 +4,8 @@
 #include "cases.h"
 #include "pack_format.h"
 
+#include <sys/stat.h>
+
 // --- arrays and sources --------------------------------------------------------------------------
 
 static void arrays_are_read_in_every_version_and_order(void **state) {
@@ -295,6 +297,33 @@ static void every_bad_file_is_listed_and_no_pack_is_left(void **state) {
     assert_true(sum.good == 4 && sum.bad == 2);
 }
 
+// A folder that only its owner may list, in a set of others.
+static void a_folder_that_cannot_be_listed_is_a_bad_file(void **state) {
+    Fixture *p = *state;
+    BadList bad = {0};
+    PackOptions o = pack_options(&bad);
+    PackSummary sum = {0};
+    Pack pack = {0};
+    make_folder(p, 6);
+    assert_int_equal(chmod(p->root, 0755), 0);
+    assert_int_equal(chmod(under(p, "set/odd").ptr, 0), 0);
+    bool root = geteuid() == 0; // who may list all
+    assert_true(!root || seteuid(65534) == 0);
+    GanStatus strict = pack_build(&p->arena, under(p, "set"), &o, (Str){0}, &pack, NULL);
+    Str why = str_copy(&p->arena, str_c(gan_error()));
+    o.skip_bad = true;
+    GanStatus lenient = pack_build(&p->arena, under(p, "set"), &o, (Str){0}, &pack, &sum);
+    assert_true(!root || seteuid(0) == 0);
+    assert_int_equal(chmod(under(p, "set/odd").ptr, 0755), 0);
+    assert_status(strict, GAN_ERR_INPUT, "pack");
+    assert_non_null(strstr(why.ptr, "1 of 4 samples cannot be used"));
+    assert_ok(lenient);
+    assert_true(sum.good == 3 && sum.bad == 1 && bad.n == 2);
+    assert_string_equal(bad.name[1], "odd");
+    assert_non_null(strstr(bad.reason[1], "Permission denied"));
+    pack_close(&pack);
+}
+
 static void sets_without_a_good_image_are_errors(void **state) {
     Fixture *p = *state;
     BadList bad = {0};
@@ -522,6 +551,7 @@ int main(int argc, char **argv) {
         T(cifar_packs_with_its_classes),
         T(a_folder_packs_the_same_for_every_number_of_threads),
         T(every_bad_file_is_listed_and_no_pack_is_left),
+        T(a_folder_that_cannot_be_listed_is_a_bad_file),
         T(sets_without_a_good_image_are_errors),
         T(progress_is_told_by_the_clock),
         T(a_zip_with_a_bad_member_names_it),

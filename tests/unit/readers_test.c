@@ -90,9 +90,9 @@ static GanStatus inspect(Reading *r) {
 static GanStatus make_pack(Reading *r) {
     Pack pack = {0};
     PackSummary sum = {0};
-    PackOptions o = {.w = 8, .h = 8, .length = 0, .threads = 1, .bad = note, .user = r};
-    if (!file_is_dir(r->path))
-        o.w = o.h = 0;
+    PackOptions o = {.threads = 1, .bad = note, .user = r};
+    if (file_is_dir(r->path) || str_ends(r->path, STR(".zip")))
+        o.w = o.h = 8;
     GanStatus st = pack_build(r->a, r->path, &o, (Str){0}, &pack, &sum);
     assert_true(st != GAN_OK || (pack.count > 1 && !sum.bad));
     pack_close(&pack);
@@ -107,7 +107,7 @@ static uint32_t descriptors(Arena scratch) {
 
 static const struct {
     GanStatus (*read)(Reading *r);
-    const char *path;   // below the corpora, or the folder that a case has
+    const char *path;  // below the corpora, or the folder that a case has
     uint32_t failures; // read-side calls that it makes, at least
 } readers[] = {
     {read_pack, SEEDS "pack/shapes.pack", 3},
@@ -122,12 +122,12 @@ static const struct {
     {inspect, SEEDS "pack/shapes.pack", 9},
     {inspect, SEEDS "torch/old.pth", 6},
     {inspect, SEEDS "npy/one.npz", 6},
-    {inspect, SEEDS "table/vectors.csv", 6},
+    {inspect, "t.csv", 6},
     {inspect, "set", 20},
     {inspect, "env", 6},
     {make_pack, SEEDS "npy/u1.npy", 6},
     {make_pack, SEEDS "npy/images.idx", 6},
-    {make_pack, SEEDS "source/labels.idx.gz", 6},
+    {make_pack, "a.npy.gz", 6},
     {make_pack, SEEDS "source/pictures.zip", 3},
     {make_pack, "set", 20},
     {make_pack, "env", 6},
@@ -159,11 +159,18 @@ static void try_reader(Fixture *p, size_t i) {
 
 static void whatever_read_fails_is_one_error(void **state) {
     Fixture *p = *state;
-    Str lmdb;
+    Str lmdb, array, said;
+    int code;
     make_folder(p, 6);
     write_text(p, "resolved.gan", "model m\nstep {}\n");
+    write_text(p, "t.csv", "a,b\n1,2\n3,4\n");
     assert_ok(file_read(&p->arena, STR(SEEDS "lmdb/images.mdb"), &lmdb));
     write_bytes(p, "env/data.mdb", lmdb.ptr, lmdb.len);
+    assert_ok(file_read(&p->arena, STR(SEEDS "npy/u1.npy"), &array));
+    write_bytes(p, "a.npy", array.ptr, array.len);
+    const char *const gzip[] = {"gzip", under(p, "a.npy").ptr, NULL};
+    assert_ok(process_run(&p->arena, gzip, &said, &code));
+    assert_int_equal(code, 0);
     for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
         try_reader(p, i);
 }
