@@ -7,6 +7,7 @@
 // start-up is not timed then.
 #include "bench.h"
 #include "commands.h"
+#include "device.h"
 #include "meter.h"
 
 #include <math.h>
@@ -74,17 +75,20 @@ GanStatus bench_step(Bench *b, uint32_t step, const ExecHooks *hooks) {
 
 // --- this machine --------------------------------------------------------------------------------
 
-// Of the device, or of the cores where it has no measure of its own.
-static GanStatus measure_roof(const Bench *b, Roofline *best, int *threads) {
-    const DeviceApi *api = b->api->roofline ? b->api : &device_cpu;
+// The device, or the cores where it has no measure of its own.
+static const DeviceApi *roof_of(const Bench *b, DeviceOptions *o) {
+    *o = b->host->device;
+    device_options(b->o, o);
+    o->threads = 0;
+    return b->api->roofline ? b->api : &device_cpu;
+}
+
+static GanStatus measure_roof(const Bench *b, Roofline *best) {
     Device *d;
     Roofline r = {0};
-    DeviceOptions o = b->host->device;
-    device_options(b->o, &o);
-    o.threads = 0;
+    DeviceOptions o;
+    const DeviceApi *api = roof_of(b, &o);
     TRY(api->open(&o, &d));
-    if (threads)
-        *threads = device_threads(d);
     GanStatus st = api->roofline(d, &r);
     api->close(d);
     best->gflops_f32 = fmax(best->gflops_f32, r.gflops_f32);
@@ -94,10 +98,15 @@ static GanStatus measure_roof(const Bench *b, Roofline *best, int *threads) {
     return st;
 }
 
-static GanStatus bench_roofline(Bench *b) {
-    int threads;
+GanStatus bench_roofline(Bench *b) {
+    DeviceOptions o;
+    const DeviceApi *api = roof_of(b, &o);
+    int threads = device_threads_for(o.threads);
+    char card[128] = "";
     Text t = {.arena = b->perm};
-    TRY(measure_roof(b, &b->roof, &threads));
+    if (api->card)
+        TRY(api->card(&o, card, sizeof card));
+    TRY(measure_roof(b, &b->roof));
     const struct {
         const char *name;
         double gflops;
@@ -106,7 +115,11 @@ static GanStatus bench_roofline(Bench *b) {
     if (b->o->at[OptJson].given) {
         JsonOut j = {.text = &t};
         json_open(&j, '{');
-        json_name(&j, "threads"), json_put_int(&j, threads);
+        json_name(&j, "device"), json_put_str(&j, str_c(api->name));
+        if (api->card)
+            json_name(&j, "card"), json_put_str(&j, str_c(card));
+        else
+            json_name(&j, "threads"), json_put_int(&j, threads);
         for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
             json_name(&j, str_format(b->perm, "gflops_%s", of[i].name).ptr);
             json_put_double(&j, of[i].gflops);
@@ -115,7 +128,11 @@ static GanStatus bench_roofline(Bench *b) {
         json_close(&j, '}');
         text_char(&t, '\n');
     } else {
-        text_fmt(&t, "%d threads: ", threads);
+        text_fmt(&t, "%s, ", api->name);
+        if (api->card)
+            text_fmt(&t, "%s: ", card);
+        else
+            text_fmt(&t, "%d thread%s: ", threads, threads == 1 ? "" : "s");
         for (size_t i = 0; i < sizeof of / sizeof *of; i++)
             if (of[i].gflops > 0) // the device has it
                 text_fmt(&t, "%.1f GFLOP/s %s, ", of[i].gflops, of[i].name);
@@ -392,7 +409,7 @@ static GanStatus bench_model(Bench *b) {
     if (alone && !brief)
         TRY(bench_starts(b));
     if (first)
-        TRY(measure_roof(b, &b->roof, NULL));
+        TRY(measure_roof(b, &b->roof));
     TRY(bench_fill(b));
     uint32_t period = sim_period(b->session.compiled.step.func);
     b->steps = (b->steps + period - 1) / period * period;
@@ -413,7 +430,7 @@ static GanStatus bench_model(Bench *b) {
     if (!alone)
         b->peak_bytes = NAN; // the measurement of the roof is in it
     if (first)
-        TRY(measure_roof(b, &b->roof, NULL));
+        TRY(measure_roof(b, &b->roof));
     answer(b, &m);
     return GAN_OK;
 }

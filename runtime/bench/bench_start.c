@@ -99,8 +99,11 @@ GanStatus bench_starts(Bench *b) {
     GanStatus st = start_once(b, dir, true, &b->cold_ms);
     for (int i = 0; st == GAN_OK && i < WARM_STARTS; i++)
         st = start_once(b, dir, false, &warm[i]);
-    remove_cache(*b->perm, dir);
-    TRY(st);
+    char why[2000];
+    snprintf(why, sizeof why, "%s", gan_error());
+    remove_cache(*b->perm, dir); // may fail itself, where no start has made it
+    if (st != GAN_OK)
+        return fail(st, "%s", why);
     qsort(warm, WARM_STARTS, sizeof *warm, by_double);
     b->warm_ms = warm[WARM_STARTS / 2];
     return GAN_OK;

@@ -70,15 +70,21 @@ static Cost *costs_of(Arena *a, const Plan *p, const Timeline *m, uint32_t *n, d
     return c;
 }
 
+// 1e9 a second, or "-" of what took no time that the clock sees.
+static Str rate(Arena *a, double amount, double seconds) {
+    return seconds > 0 ? str_format(a, "%.1f", amount * 1e-9 / seconds) : STR("-");
+}
+
 void costs_put(Text *t, const Plan *p, const Timeline *m, uint32_t most) {
     double all = 0;
     uint32_t n;
     Cost *c = costs_of(t->arena, p, m, &n, &all);
     text_fmt(t, "\n       ms  share  GFLOP/s   GB/s  at                 what\n");
     for (uint32_t i = 0; i < n && i < most; i++)
-        text_fmt(t, "  %7.3f %5.1f%% %8.1f %6.1f  %-18.*s %.*s\n", c[i].seconds * 1000,
-                 all > 0 ? 100 * c[i].seconds / all : 0, c[i].gflop / c[i].seconds,
-                 c[i].bytes / c[i].seconds * 1e-9, SARG(place(t->arena, &c[i])),
+        text_fmt(t, "  %7.3f %5.1f%% %8.*s %6.*s  %-18.*s %.*s\n", c[i].seconds * 1000,
+                 all > 0 ? 100 * c[i].seconds / all : 0,
+                 SARG(rate(t->arena, c[i].gflop * 1e9, c[i].seconds)),
+                 SARG(rate(t->arena, c[i].bytes, c[i].seconds)), SARG(place(t->arena, &c[i])),
                  SARG(what(t->arena, &c[i])));
 }
 

@@ -11,8 +11,8 @@ done
 expect 0 bench tiny.gan --batch 8 --steps 2 --device ref
 prints 'step_ms'
 expect 0 bench --roofline --json
-for field in threads gflops_f32 gflops_bf16 gflops_f16 gbs; do
-    prints "\"$field\": [0-9]"
+for field in device threads gflops_f32 gflops_bf16 gflops_f16 gbs; do
+    prints "\"$field\": [\"0-9]"
 done
 # --top N: N launches, the slowest first, each with a line of the model.
 expect 0 bench tiny.gan --batch 8 --steps 3 --warmup 1 --top 4
