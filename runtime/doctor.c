@@ -3,7 +3,9 @@
 #define _GNU_SOURCE
 #include "cache.h"
 #include "commands.h"
+#include "library.h"
 #include "link.h"
+#include "measure.h"
 #include "ranks.h"
 
 #include <unistd.h>
@@ -12,21 +14,42 @@ static const double MiB = 1 << 20;
 
 typedef VEC(LibraryInfo) Findings;
 
-// Libraries found when this program was built (GAN_HAVE_: runtime/CMakeLists.txt).
-static const LibraryInfo built_with[] = {
-    {"libjpeg", "", "JPEG images cannot be read", "apt-get install libjpeg-dev, and build again",
-     GAN_HAVE_JPEG},
-    {"libwebp", "", "WebP images cannot be read", "apt-get install libwebp-dev, and build again",
-     GAN_HAVE_WEBP},
-    {"libhdf5", "", "HDF5 files cannot be read", "apt-get install libhdf5-dev, and build again",
-     GAN_HAVE_HDF5},
-    {"libsndfile", "", "WAV sounds cannot be read",
-     "apt-get install libsndfile1-dev, and build again", GAN_HAVE_SNDFILE},
-    {"openblas", "", "`ganrun eval` has no Frechet distances, as FID is",
-     "apt-get install libopenblas-dev, and build again", GAN_HAVE_OPENBLAS},
-    {"freetype", "", "examples/emoji cannot draw its images",
-     "apt-get install libfreetype-dev, and build again", GAN_HAVE_FREETYPE},
+// Libraries found when this program was built (GAN_HAVE_: runtime/CMakeLists.txt), and whether
+// those that are loaded when they are first wanted are there now.
+static const struct {
+    LibraryInfo info;
+    GanStatus (*ready)(void); // NULL: it is linked
+} built_with[] = {
+    {{"libjpeg", "", "JPEG images cannot be read", "apt-get install libjpeg-dev, and build again",
+      GAN_HAVE_JPEG},
+     NULL},
+    {{"libwebp", "", "WebP images cannot be read", "apt-get install libwebp-dev, and build again",
+      GAN_HAVE_WEBP},
+     webp_ready},
+    {{"libhdf5", "", "HDF5 files cannot be read", "apt-get install libhdf5-dev, and build again",
+      GAN_HAVE_HDF5},
+     hdf5_ready},
+    {{"libsndfile", "", "WAV sounds cannot be read",
+      "apt-get install libsndfile1-dev, and build again", GAN_HAVE_SNDFILE},
+     sound_ready},
+    {{"openblas", "", "`ganrun eval` has no Frechet distances, as FID is",
+      "apt-get install libopenblas-dev, and build again", GAN_HAVE_OPENBLAS},
+     feature_frechet_ready},
+    {{"freetype", "", "examples/emoji cannot draw its images",
+      "apt-get install libfreetype-dev, and build again", GAN_HAVE_FREETYPE},
+     NULL},
 };
+
+static void examine_built(Arena *a, Findings *f) {
+    for (size_t i = 0; i < sizeof built_with / sizeof *built_with; i++) {
+        LibraryInfo *x = vec_add(a, f);
+        *x = built_with[i].info;
+        if (x->found && built_with[i].ready && built_with[i].ready() != GAN_OK) {
+            x->found = false;
+            x->mend = str_format(a, "install what it is in: %s", gan_error()).ptr;
+        }
+    }
+}
 
 // The first line a program says of itself; *found false: it cannot be started.
 static const char *version_of(Arena *a, const char *program, bool *found) {
@@ -77,8 +100,7 @@ static Findings examine(Arena *a, Str self) {
     device_libraries(a, &library, &n);
     for (uint32_t i = 0; i < n; i++)
         vec_push(a, &f, library[i]);
-    for (size_t i = 0; i < sizeof built_with / sizeof *built_with; i++)
-        vec_push(a, &f, built_with[i]);
+    examine_built(a, &f);
     examine_ranks(a, self, &f);
     return f;
 }

@@ -28,10 +28,11 @@ GanStatus library_late(LibraryLate *l, GanStatus (*load)(void));
 GanStatus library_need(const char *const *names, void **out); // stays loaded
 GanStatus library_need_symbol(void *library, const char *symbol, void *field, size_t size);
 
-// What must be said, and heard, before any function of the library is called.
+// What must be said, and heard, before any function of the library is called. Built without it:
+// says so.
 GanStatus archive_ready(void); // archive_late.c
-GanStatus hdf5_ready(void);    // runtime/data/hdf5_late.c
-GanStatus sound_ready(void);   // runtime/data/sound_late.c
-GanStatus webp_ready(void);    // runtime/data/webp_late.c
+GanStatus hdf5_ready(void);    // runtime/data/hdf5_late.c, hdf5_none.c
+GanStatus sound_ready(void);   // runtime/data/sound_late.c, sound_none.c
+GanStatus webp_ready(void);    // runtime/data/webp_late.c, image_webp_none.c
 
 #endif

@@ -1,0 +1,82 @@
+// doctor_test.c - `ganrun doctor` where a library that was there when this was built is there no
+// more, as in an archive that was made on another machine.
+#define _GNU_SOURCE
+#include "fixture.h"
+#include "commands.h"
+
+#include <dlfcn.h>
+#include "cases.h"
+
+static const struct {
+    const char *name, *file;
+} late[] = {{"libwebp", "libwebp."},
+            {"libhdf5", "libhdf5"},
+            {"libsndfile", "libsndfile"},
+            {"openblas", "openblas"}};
+enum { Late = sizeof late / sizeof *late };
+static bool refuse;
+
+// In place of libc's.
+void *dlopen(const char *name, int how) {
+    void *(*real)(const char *, int);
+    void *at = dlsym(RTLD_NEXT, "dlopen");
+    memcpy(&real, &at, sizeof real);
+    for (size_t i = 0; refuse && name && i < Late; i++)
+        if (strstr(name, late[i].file))
+            return NULL;
+    return real(name, how);
+}
+
+static Text said;
+
+static void hear(void *user, Str text) {
+    (void)user;
+    text_put(&said, text);
+}
+
+// *mend: how to get it.
+static bool finds(const Json *root, const char *library, Str *mend) {
+    const Json *list = json_get(root, "libraries");
+    for (uint32_t i = 0; i < json_count(list); i++) {
+        const Json *x = json_at(list, i);
+        *mend = json_string(json_get(x, "mend"), (Str){0});
+        if (str_eq(json_string(json_get(x, "name"), (Str){0}), str_c(library)))
+            return json_bool(json_get(x, "found"), false);
+    }
+    fail_msg("nothing is said of %s in %.*s", library, SARG(text_str(&said)));
+    return false;
+}
+
+static const Json *doctor(Arena *a) {
+    const Host h = {.console = {.result = hear, .say = hear, .live = hear}, .self = STR("ganrun")};
+    Options o = {.command = CommandDoctor};
+    const Json *root;
+    o.at[OptJson].given = true;
+    said = (Text){.arena = a};
+    assert_ok(cmd_doctor(a, &h, &o));
+    assert_ok(json_parse(a, text_str(&said), STR("doctor"), &root));
+    return root;
+}
+
+static void a_library_that_cannot_be_loaded_is_missing(void **state) {
+    Fixture *p = *state;
+    Str mend[Late], again;
+    refuse = true; // before any is loaded
+    const Json *root = doctor(&p->arena);
+    for (size_t i = 0; i < Late; i++)
+        assert_false(finds(root, late[i].name, &mend[i]));
+    refuse = false;
+    root = doctor(&p->arena);
+    for (size_t i = 0; i < Late; i++)
+        if (finds(root, late[i].name, &again))
+            assert_true(str_starts(mend[i], STR("install what it is in: ")));
+}
+
+#define T(test) cmocka_unit_test_setup_teardown(test, fixture_open, fixture_close)
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {T(a_library_that_cannot_be_loaded_is_missing)};
+    if (CASES_LISTED(tests))
+        return 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
