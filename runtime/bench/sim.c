@@ -171,9 +171,8 @@ static void sleep_until(double t) {
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
 }
 
-GanStatus sim_replay(Exec *e, const Timeline *m, const Counters *c) {
+static GanStatus replay(Exec *e, const Timeline *m, const Counters *c) {
     double due = time_now(); // what has been slept too long is taken from the next
-    prctl(PR_SET_TIMERSLACK, 1UL);
     for (uint32_t i = 0; i < m->n; i++) {
         const TimedLaunch *x = &m->at[i];
         if (x->step != c->step % m->steps)
@@ -189,6 +188,14 @@ GanStatus sim_replay(Exec *e, const Timeline *m, const Counters *c) {
     }
     sleep_until(due);
     return GAN_OK;
+}
+
+GanStatus sim_replay(Exec *e, const Timeline *m, const Counters *c) {
+    int slack = prctl(PR_GET_TIMERSLACK);
+    prctl(PR_SET_TIMERSLACK, 1UL);
+    GanStatus st = replay(e, m, c);
+    prctl(PR_SET_TIMERSLACK, (unsigned long)slack);
+    return st;
 }
 
 GanStatus sim_drain(Exec *e) {

@@ -62,6 +62,7 @@ struct Comm {
     Task *task; // [tasks], owned: control of each queue, then jobs by id
     uint32_t tasks;
     int core;                   // where the caller last started a job of the first queue
+    int slack;                  // the caller's timers before they were exact, ns
     bool opened, closing, gone; // gone: the thread has done its last
     GanStatus code;             // GAN_OK until it fails
     char why[512];

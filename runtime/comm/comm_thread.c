@@ -154,7 +154,6 @@ GanStatus comm_open(const LinkApi *link, void *arg, const CommOptions *o, Comm *
         comm_free(c);
         return fail(GAN_ERR_DEVICE, "no thread for a communicator");
     }
-    prctl(PR_SET_TIMERSLACK, 1UL); // it carries out small sums
     double until = time_now() + o->deadline;
     pthread_mutex_lock(&c->lock);
     while (!c->opened && (o->deadline <= 0 || time_now() < until))
@@ -170,6 +169,8 @@ GanStatus comm_open(const LinkApi *link, void *arg, const CommOptions *o, Comm *
                     o->deadline);
     }
     if (st == GAN_OK) {
+        c->slack = prctl(PR_GET_TIMERSLACK);
+        prctl(PR_SET_TIMERSLACK, 1UL); // it carries out small sums
         *out = c;
         return GAN_OK;
     }
@@ -190,6 +191,8 @@ static void end_small(Comm *c) {
 }
 
 static void end_thread(Comm *c) {
+    if (c->slack > 0) // 0 would be the system's default
+        prctl(PR_SET_TIMERSLACK, (unsigned long)c->slack);
     pthread_mutex_lock(&c->lock);
     end_small(c);
     c->closing = true;

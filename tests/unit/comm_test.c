@@ -17,10 +17,25 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 static double part(int rank, size_t i) { // rank's element i: no two sums are equal
     return sin(1 + (double)i * 0.7 + rank * 1.3) * (i % 3 == 0 ? 1e6 : 1);
+}
+
+// Timers are exact while a communicator is open, and then as they were.
+static void the_callers_timers_are_its_own_again(void **state) {
+    LocalHub *hub;
+    Comm *c;
+    (void)state;
+    assert_int_equal(local_hub_new(1, &hub), GAN_OK);
+    assert_int_equal(prctl(PR_SET_TIMERSLACK, 12345UL), 0);
+    assert_int_equal(comm_open(&link_local, &(LocalRank){hub, 0}, &(CommOptions){0}, &c), GAN_OK);
+    assert_int_equal(prctl(PR_GET_TIMERSLACK), 1);
+    comm_close(c);
+    assert_int_equal(prctl(PR_GET_TIMERSLACK), 12345);
+    local_hub_free(hub);
 }
 
 // --- reductions ----------------------------------------------------------------------------------
@@ -551,6 +566,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(compression_error_of_non_finite_values_is_dropped),
         cmocka_unit_test(parts_and_control_messages_arrive),
         cmocka_unit_test(no_communicator_is_one_rank),
+        cmocka_unit_test(the_callers_timers_are_its_own_again),
     };
     if (CASES_LISTED(tests))
         return 0;
