@@ -92,18 +92,18 @@ GanStatus ranks_open(const RankSetup *s, Comm **out) {
 
 enum { HOST_NAME = 64, GPU_NAME = 128 };
 
-typedef struct Card { // what a rank says of itself; crosses the link as it is
+typedef struct RankInfo { // what a rank says of itself; crosses the link as it is
     char host[HOST_NAME];
     char gpu[GPU_NAME]; // "": none
     cpu_set_t cores;
     int64_t threads, pid;
-} Card;
+} RankInfo;
 
-static bool same_host(const Card *a, const Card *b) {
+static bool same_host(const RankInfo *a, const RankInfo *b) {
     return strncmp(a->host, b->host, HOST_NAME) == 0;
 }
 
-static bool shares_cores(const Card *a, const Card *b) {
+static bool shares_cores(const RankInfo *a, const RankInfo *b) {
     cpu_set_t both;
     CPU_AND(&both, &a->cores, &b->cores);
     return same_host(a, b) && CPU_COUNT(&both) > 0;
@@ -111,7 +111,7 @@ static bool shares_cores(const Card *a, const Card *b) {
 
 // The cores a rank may use, divided among the ranks that may use them too; the time its control
 // group has, among all of its host.
-static int64_t fair_threads(const Card *all, int ranks, int me) {
+static int64_t fair_threads(const RankInfo *all, int ranks, int me) {
     int64_t sharing = 0, here = 0;
     for (int r = 0; r < ranks; r++) {
         sharing += shares_cores(&all[r], &all[me]);
@@ -123,7 +123,7 @@ static int64_t fair_threads(const Card *all, int ranks, int me) {
     return n > 0 ? n : 1;
 }
 
-static CommCores cores_left(const Card *all, int ranks, int me) {
+static CommCores cores_left(const RankInfo *all, int ranks, int me) {
     cpu_set_t cores = all[me].cores;
     int64_t threads = 0, sharing = 0;
     for (int r = 0; r < ranks; r++) {
@@ -158,12 +158,12 @@ static Str cores_text(Arena *a, const cpu_set_t *set) {
     return text_str(&t);
 }
 
-static void show_cards(Arena *a, const Console *console, const Card *all, int ranks) {
+static void show_ranks(Arena *a, const Console *console, const RankInfo *all, int ranks) {
     int64_t busy = 0, cores = 0;
     bool gpus = all[0].gpu[0];
     say(console, "rank  host              cores       threads  %sprocess", gpus ? "card, " : "");
     for (int r = 0; r < ranks; r++) {
-        const Card *c = &all[r];
+        const RankInfo *c = &all[r];
         say(console, "%4d  %-16.63s  %-10s  %7lld  %s%s%lld", r, c->host,
             cores_text(a, &c->cores).ptr, (long long)c->threads, c->gpu, gpus ? "  " : "",
             (long long)c->pid);
@@ -181,7 +181,7 @@ static void show_cards(Arena *a, const Console *console, const Card *all, int ra
 }
 
 // Two ranks of one job on one card would halve it and train no faster.
-static GanStatus check_cards(const Card *all, int ranks) {
+static GanStatus check_cards(const RankInfo *all, int ranks) {
     for (int r = 0; r < ranks; r++)
         for (int q = 0; all[r].gpu[0] && q < r; q++)
             if (strncmp(all[q].gpu, all[r].gpu, GPU_NAME) == 0)
@@ -196,7 +196,7 @@ static GanStatus check_cards(const Card *all, int ranks) {
 GanStatus ranks_preflight(Arena scratch, Comm *c, const Console *console, int64_t asked,
                           const char *gpu, bool share, DeviceOptions *out) {
     int ranks = comm_size(c), me = comm_rank(c);
-    Card mine = {.pid = getpid()}, *all = arena_array(&scratch, Card, ranks);
+    RankInfo mine = {.pid = getpid()}, *all = arena_array(&scratch, RankInfo, ranks);
     gethostname(mine.host, HOST_NAME - 1);
     snprintf(mine.gpu, sizeof mine.gpu, "%s", gpu);
     cores_allowed(&mine.cores);
@@ -212,7 +212,7 @@ GanStatus ranks_preflight(Arena scratch, Comm *c, const Console *console, int64_
     comm_set_cores(c, *gpu ? CoresFew
                            : cores_left(all, ranks, me)); // a card leaves its host's cores idle
     if (me == 0)
-        show_cards(&scratch, console, all, ranks);
+        show_ranks(&scratch, console, all, ranks);
     if (!share)
         TRY(check_cards(all, ranks));
     if (comm_nodes(c))
