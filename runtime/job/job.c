@@ -33,8 +33,19 @@ static GanStatus set_steps(Job *job, const Options *o) {
     return GAN_OK;
 }
 
+bool job_names_data(const Options *o, Str field) {
+    for (uint32_t i = 0; i < o->at[OptPaths].pair.n; i++)
+        if (str_eq(o->at[OptPaths].pair.at[i].key, field))
+            return true;
+    return false;
+}
+
 GanStatus job_set_data(Arena *a, Job *job, const Options *o) {
-    job->data.n = 0;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < job->data.n; i++)
+        if (!job_names_data(o, job->data.at[i].key))
+            job->data.at[kept++] = job->data.at[i];
+    job->data.n = kept;
     for (uint32_t i = 0; i < o->at[OptPaths].pair.n; i++) {
         Setting s = o->at[OptPaths].pair.at[i];
         if (!file_exists(s.value))
@@ -255,7 +266,7 @@ static GanStatus change(Arena *perm, Job *job, const Options *o) {
     job->skip_bad |= o->at[OptSkipBad].given;
     TRY(job_set_weights(perm, job, o));
     TRY(set_monitor(perm, job, o));
-    return o->at[OptPaths].given ? job_set_data(perm, job, o) : GAN_OK;
+    return job_set_data(perm, job, o);
 }
 
 GanStatus job_resume(Arena *perm, Str dir, Job *job, const Options *o) {

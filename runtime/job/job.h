@@ -87,7 +87,9 @@ typedef struct Job {
 
 // From a command line; `perm` keeps texts. GAN_ERR_USAGE with one line.
 GanStatus job_from_options(Arena *perm, const Options *o, Job *out);
-GanStatus job_set_data(Arena *perm, Job *job, const Options *o); // --data
+// --data: the sources of the fields that it names, in place of those they had.
+GanStatus job_set_data(Arena *perm, Job *job, const Options *o);
+bool job_names_data(const Options *o, Str field); // --data has a source of it
 // Whether a pair of -s or --weights is for the model of --features; the prefix is then removed from
 // its key. With `eval --features` every pair is.
 bool pair_of_features(const Options *o, Setting *pair);

@@ -17,7 +17,7 @@ static GanStatus set_job(Arena *perm, const Options *o, Job *job) {
         job->device = str_c(api->name);
     job->threads = (int)option_number(o, OptThreads, job->threads);
     TRY(job_set_weights(perm, job, o));
-    return o->at[OptPaths].given ? job_set_data(perm, job, o) : GAN_OK;
+    return job_set_data(perm, job, o);
 }
 
 // Whether an entry reads a pretrained net: else its file may be far away.
@@ -41,6 +41,23 @@ static GanStatus set_model(Arena *perm, const Host *h, const Options *o, Trained
     return job_hash(&t->job, &h->console, perm, &hash);
 }
 
+static bool has_field(const Module *m, Str name) {
+    for (uint32_t i = 0; i < m->stream.n; i++)
+        for (uint32_t k = 0; k < m->stream.at[i].field.n; k++)
+            if (str_eq(m->stream.at[i].field.at[k].name, name))
+                return true;
+    return false;
+}
+
+// The run's data that another text has no field for: only what --data names must be in it.
+static void drop_data(Job *job, const Module *m, const Options *o) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < job->data.n; i++)
+        if (job_names_data(o, job->data.at[i].key) || has_field(m, job->data.at[i].key))
+            job->data.at[kept++] = job->data.at[i];
+    job->data.n = kept;
+}
+
 static GanStatus open_run(Arena *perm, const Host *h, const Options *o, bool fed, Trained *out) {
     *out = (Trained){.dir = o->file.at[0]};
     if (!run_is(*perm, out->dir))
@@ -59,6 +76,8 @@ static GanStatus open_run(Arena *perm, const Host *h, const Options *o, bool fed
     so.compile.feed_entries = fed;
     so.compile.memory = 0; // of a rank of the training
     TRY(session_start(&out->session, &so, &h->console));
+    if (out->other)
+        drop_data(&out->job, &out->session.compiled.module, o);
     TRY(feed_names_known(*perm, &out->session.compiled.module, &out->job));
     TRY(weights_names_known(&out->session.compiled.module, &out->job));
     TRY(trained_load(perm, h, out, step));

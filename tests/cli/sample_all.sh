@@ -9,6 +9,7 @@ net D(x: [1, 4, 4]) -> [] = x |> flatten |> dense(1) |> squeeze
 step { update D minimize mean((1 + w + u)*D(x)) using sgd(0.1) }
 sample level = mean(x, sample)
 sample left = x[0, 0, 0]
+sample more = mean(x, sample) + u
 sample noise = normal(2)
 END
 header() { printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '$1', 'fortran_order': False, 'shape': $2, }"; }
@@ -28,6 +29,16 @@ expect 0 sample run --entry left --all -o s.npy --threads 1
 { header '|u1' '(1, 1, 8, 8)'; for i in $(seq 64); do printf '\007'; done; } >one.npy
 expect 0 sample run --entry level --all --data x=one.npy -o s.npy --threads 1
 [ "$(numbers)" = ' 7 ' ] || fail "one: $(numbers)"
+# --data replaces the sources of the fields that it names, and of no other.
+expect 0 sample run --entry more --all --data x=one.npy -o s.npy --threads 1
+[ "$(numbers)" = ' 8 ' ] || fail "one and the run's u: $(numbers)"
+expect 0 sample run --entry more --all --data x=one.npy --data x=one.npy -o s.npy --threads 1
+[ "$(numbers)" = ' 8 8 ' ] || fail "two in place of x: $(numbers)"
+# Another text need not have all of the run's data, but what --data names.
+sed '/^data u/d; /^step/d; s/^sample more.*/step {}/' m.gan >less.gan
+expect 0 sample run --model less.gan --entry level --all -o s.npy --threads 1
+[ "$(numbers)" = ' 10 20 30 40 35 ' ] || fail "levels of another text: $(numbers)"
+refused 2 'data u: the model has no such data' ganrun sample run --model less.gan --data u=w.npy -o s.npy
 refused 1 'a batch of 3, and the data has 1 sample' ganrun sample run --entry level --data x=one.npy -o s.npy
 refused 2 '\-\-all and --count both say how many' ganrun sample run --entry level --all --count 3 -o s.npy
 refused 2 'sample noise reads no data' ganrun sample run --entry noise --all -o s.npy
