@@ -121,6 +121,7 @@ int str_cmp(Str a, Str b); // bytewise order
 bool str_starts(Str s, Str prefix);
 bool str_ends(Str s, Str suffix);
 Str str_sub(Str s, size_t from, size_t to);        // clamped
+Str str_cut(Str s, size_t most);                   // to so many bytes, between UTF-8 characters
 size_t str_find(Str s, char c);                    // index, or s.len
 Str str_copy(Arena *a, Str s);                     // followed by a 0 byte outside len
 Str str_format(Arena *a, const char *format, ...); // the same

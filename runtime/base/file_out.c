@@ -83,11 +83,7 @@ bool io_write(int fd, const char *p, size_t n) {
 static int stem_length(const char *path) {
     enum { SuffixMost = 48, StemMost = NAME_MAX - SuffixMost };
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    size_t n = strlen(name);
-    if (n > StemMost)
-        for (n = StemMost; n > 0 && (name[n] & 0xc0) == 0x80;)
-            n--;
-    return (int)((size_t)(name - path) + n);
+    return (int)((size_t)(name - path) + str_cut(str_c(name), StemMost).len);
 }
 
 // A name nobody writes at: not another thread, nor a process of the same number that died here or

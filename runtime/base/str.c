@@ -41,6 +41,14 @@ Str str_sub(Str s, size_t from, size_t to) {
     return from < to ? (Str){s.ptr + from, to - from} : (Str){0};
 }
 
+Str str_cut(Str s, size_t most) {
+    size_t n = s.len;
+    if (n > most)
+        for (n = most; n > 0 && (s.ptr[n] & 0xc0) == 0x80;)
+            n--;
+    return str_sub(s, 0, n);
+}
+
 size_t str_find(Str s, char c) {
     const char *at = s.len ? memchr(s.ptr, c, s.len) : NULL;
     return at ? (size_t)(at - s.ptr) : s.len;

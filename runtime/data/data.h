@@ -293,6 +293,7 @@ GanStatus stream_seek(DataStream *s, uint64_t position);     // the next batch i
 GanStatus stream_fill(DataStream *s, uint64_t place, float *const *field, uint64_t *sample);
 uint64_t stream_count(const DataStream *s);            // samples
 Str stream_name(const DataStream *s, uint64_t sample); // where it came from
+Str stream_file(const DataStream *s, uint64_t sample); // the file it was; empty: a part of one
 // Content hashes of the field's packs in the order they are read, with a + between them; then,
 // where it is paired with another source other than row by row, a hash of the pairs.
 void stream_content(const DataStream *s, uint32_t field, Text *out);

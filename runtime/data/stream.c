@@ -567,12 +567,20 @@ uint64_t stream_count(const DataStream *s) {
     return s->order.n;
 }
 
-Str stream_name(const DataStream *s, uint64_t sample) {
+static Str name_in_pack(const DataStream *s, uint64_t sample, bool files) {
     const Feed *feed = &s->feed[0];
     if (sample >= feed->count)
         return (Str){0};
-    uint32_t k = find_pack(feed, &sample);
-    return pack_name(&feed->pack[k], sample);
+    const Pack *pack = &feed->pack[find_pack(feed, &sample)];
+    return !files || source_words_have_members(pack->source) ? pack_name(pack, sample) : (Str){0};
+}
+
+Str stream_name(const DataStream *s, uint64_t sample) {
+    return name_in_pack(s, sample, false);
+}
+
+Str stream_file(const DataStream *s, uint64_t sample) {
+    return name_in_pack(s, sample, true);
 }
 
 void stream_content(const DataStream *s, uint32_t field, Text *out) {

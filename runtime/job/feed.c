@@ -335,6 +335,11 @@ uint64_t feed_count(const Feed *f, uint32_t slot) {
     return s ? stream_count(s) : 0;
 }
 
+Str feed_file(const Feed *f, uint32_t slot, uint64_t i) {
+    const DataStream *s = f->stream[f->module->slot.at[slot].stream];
+    return s ? stream_file(s, i) : (Str){0};
+}
+
 GanStatus feed_samples(Feed *f, uint32_t slot, size_t first, size_t n, float *out, size_t *got) {
     const Slot *s = &f->module->slot.at[slot];
     size_t one = (size_t)type_sample(&s->type), batch = (size_t)f->batch;

@@ -30,6 +30,8 @@ GanStatus feed_entry(Feed *f, Exec *e, uint32_t entry, uint64_t position);
 GanStatus feed_samples(Feed *f, uint32_t slot, size_t first, size_t n, float *out, size_t *got);
 // Number of samples in the slot's stream; 0: nothing reads it, so it was not opened.
 uint64_t feed_count(const Feed *f, uint32_t slot);
+// The file that sample `i` of these was; empty: none.
+Str feed_file(const Feed *f, uint32_t slot, uint64_t i);
 // Names of the classes of the labels in a slot, borrowed from its data; 0: there are none.
 uint32_t feed_classes(const Feed *f, uint32_t slot, const Str **names);
 uint32_t feed_rate(const Feed *f, uint32_t slot); // sample rate of sounds in Hz; 0: unknown

@@ -101,9 +101,23 @@ static GanStatus check_form(const Sampling *s) {
                         s->form == FormFolder ? "" : ", nor points of 2 or 3 axes");
 }
 
+// Of the file that a sample was computed from, "-cat" of "pets/cat.jpg"; empty: there is none.
+static Str stem_of(const Sampling *s, Arena *a, size_t number) {
+    enum { StemMost = 200 }; // bytes, of NAME_MAX
+    const Func *f = &s->run.session.compiled.module.entry.at[s->sampler.entry];
+    Str name = s->run.in_order ? feed_file(s->run.feed, f->data.at[0], number) : (Str){0};
+    Str base = path_base(str_sub(name, 0, str_find(name, 0))), ext = path_ext(base);
+    char stem[StemMost + 2] = "";
+    base.len -= ext.len ? ext.len + 1 : 0;
+    if (base.len)
+        snprintf(stem, sizeof stem, "-%.*s", SARG(str_cut(base, StemMost)));
+    str_mask(stem);
+    return str_copy(a, str_c(stem));
+}
+
 static Str name_of(const Sampling *s, Arena *a, size_t number) {
-    return str_format(a, "%.*s/%08zu.%s", SARG(path_trim(s->to)), number,
-                      s->sounds ? "wav" : "png");
+    return str_format(a, "%.*s/%08zu%.*s.%s", SARG(path_trim(s->to)), number,
+                      SARG(stem_of(s, a, number)), s->sounds ? "wav" : "png");
 }
 
 static GanStatus write_one(const Sampling *s, const float *x, size_t number) {
@@ -122,16 +136,18 @@ static GanStatus write_one(const Sampling *s, const float *x, size_t number) {
 static GanStatus write_folder(Sampling *s) {
     size_t batch = (size_t)job_batch(&s->run.job), one = sampler_elements(&s->sampler);
     float *x = arena_array(s->perm, float, batch *one);
+    StrVec names;
     TRY(dir_make(s->to));
-    Str beyond = name_of(s, s->perm, s->count);
-    if (file_exists(beyond))
-        say(&s->host->console, "%.*s and later files existed before and are kept", SARG(beyond));
     for (size_t at = 0; at < s->count; at += batch) {
         size_t n = s->count - at < batch ? s->count - at : batch;
         TRY(draw(s, at, n, x));
         for (size_t i = 0; i < n; i++)
             TRY(write_one(s, x + i * one, at + i));
     }
+    TRY(dir_list(s->perm, s->to, &names));
+    if (names.n > s->count)
+        say(&s->host->console, "%.*s has %zu other file%s, from before", SARG(s->to),
+            names.n - s->count, names.n - s->count == 1 ? "" : "s");
     return GAN_OK;
 }
 

@@ -33,7 +33,7 @@ absent s.jpg i.gif
 expect 0 sample one -o v1.2/ --count 2
 exists v1.2/00000001.png
 expect 0 sample one -o v1.2/ --count 1
-says '^v1.2/00000001.png and later files existed before and are kept$'
+says '^v1.2/ has 1 other file, from before$'
 expect 1 interp tiny.gan
 says 'not the folder of a run'
 

@@ -10,6 +10,7 @@ step { update D minimize mean((1 + w + u)*D(x)) using sgd(0.1) }
 sample level = mean(x, sample)
 sample left = x[0, 0, 0]
 sample more = mean(x, sample) + u
+sample copy = x
 sample noise = normal(2)
 END
 header() { printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '$1', 'fortran_order': False, 'shape': $2, }"; }
@@ -24,6 +25,18 @@ expect 0 sample run --entry level --all -o s.npy --threads 1
 [ "$(numbers)" = ' 10 20 30 40 35 ' ] || fail "levels: $(numbers)"
 expect 0 sample run --entry left --all -o s.npy --threads 1
 [ "$(numbers)" = ' 10 20 30 40 20 ' ] || fail "a crop from the middle, not flipped: $(numbers)"
+
+# Images are named after the files that they are made from, where these are files.
+expect 0 sample run --entry copy --all -o grey --threads 1
+[ "$(ls grey | tr '\n' ' ')" = '00000000.png 00000001.png 00000002.png 00000003.png 00000004.png ' ] || fail "of an array: $(ls grey)"
+mkdir -p pets/sub
+cp grey/00000000.png pets/cat.png
+cp grey/00000001.png 'pets/sub/a dog.x.png'
+expect 0 sample run --entry copy --all --data x=pets -o pictures --threads 1
+exists pictures/00000000-cat.png 'pictures/00000001-a dog.x.png'
+expect 0 data pack pets -o pets.pack --channels 1
+expect 0 sample run --entry copy --all --data x=pets.pack -o pictures --threads 1
+[ "$(ls pictures | wc -l)" = 2 ] || fail "of a pack: $(ls pictures)"
 
 # Fewer samples than a batch, in other data; nothing of w and u, which the sample does not read.
 { header '|u1' '(1, 1, 8, 8)'; for i in $(seq 64); do printf '\007'; done; } >one.npy
