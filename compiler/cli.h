@@ -26,13 +26,20 @@ typedef struct Cli {
     bool error_json;
 } Cli;
 
+// --- cli.c ---------------------------------------------------------------------------------------
+
 // Each returns the exit code.
 int cli_usage(const char *format, ...);                   // one line: the command line is wrong
 int cli_die(GanStatus status);                            // one line: the last error's
 int cli_failed(Front *f, const Cli *c, GanStatus status); // diagnostics, or else the last error
+int cli_put(Str text);                                    // to standard output
 int cli_write(const Cli *c, Str text);                    // to -o, or standard output
 
+void cli_diagnostics(Front *f, bool json);          // to standard error, if there are any
 CompileOptions cli_options(const Cli *c, Str path); // of a model's file
-int cmd_emit(Cli *c);                               // emit.c
+
+// --- emit.c --------------------------------------------------------------------------------------
+
+int cmd_emit(Cli *c);
 
 #endif

@@ -1,5 +1,5 @@
-// main.c - the program ganc: arguments, files, exit codes. No other file of the compiler exits, and
-// none but emit.c, a command of its own, prints.
+// main.c - the program ganc: its commands, arguments and exit codes. No other file of the compiler
+// exits, and none but cli.c and emit.c prints.
 //
 // Results go to standard output, diagnostics to standard error. Exit codes: 0 done, 1 the model is
 // wrong, 2 usage, 3 the machine refused something, 70 a bug of ours.
@@ -44,72 +44,6 @@ static const ArgTable table = {
     .habits = sizeof habits / sizeof *habits,
 };
 
-int cli_usage(const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    fputs("ganc: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
-    va_end(args);
-    return 2;
-}
-
-int cli_die(GanStatus status) {
-    fprintf(stderr, "ganc: %s\n", gan_error());
-    return gan_exit_code(status);
-}
-
-static void show_diagnostics(Front *f, bool json) {
-    if (!diag_total(f))
-        return;
-    Text t = {.arena = f->perm};
-    if (json)
-        diag_render_json(&t, f);
-    else
-        diag_render(&t, f, isatty(2));
-    fwrite(t.at, 1, t.n, stderr);
-}
-
-// Reports a failed compilation: its diagnostics when there are any, else the error of the world.
-int cli_failed(Front *f, const Cli *c, GanStatus status) {
-    if (!diag_errors(f))
-        return cli_die(status);
-    show_diagnostics(f, c->error_json);
-    return gan_exit_code(status);
-}
-
-static int cli_put(Str text) {
-    if (fwrite(text.ptr, 1, text.len, stdout) == text.len && fflush(stdout) == 0)
-        return 0;
-    fputs("ganc: standard output could not be written\n", stderr);
-    return 3;
-}
-
-int cli_write(const Cli *c, Str text) {
-    if (!c->out.len)
-        return cli_put(text);
-    GanStatus status = file_write_atomic(c->out, text.ptr, text.len);
-    return status == GAN_OK ? 0 : cli_die(status);
-}
-
-static int64_t number_or(const Cli *c, OptionId id, int64_t otherwise) {
-    return c->at[id].given ? c->at[id].number : otherwise;
-}
-
-CompileOptions cli_options(const Cli *c, Str path) {
-    return (CompileOptions){.path = path,
-                            .batch = c->at[OptBatch].number,
-                            .setting = c->at[OptSet].pair.at,
-                            .settings = c->at[OptSet].pair.n,
-                            .real = c->real,
-                            .memory = (size_t)c->at[OptMemory].number,
-                            .parallel = {.ranks = (uint32_t)number_or(c, OptRanks, 1),
-                                         .chunks = (uint32_t)c->at[OptDeterm].number,
-                                         .micro = (uint32_t)c->at[OptMicro].number,
-                                         .bucket = (size_t)(c->at[OptBucketMb].real * 1e6),
-                                         .tail = true}};
-}
-
 static int cmd_check(Cli *c) {
     int worst = 0;
     for (uint32_t i = 0; i < c->file.n; i++) {
@@ -119,7 +53,7 @@ static int cmd_check(Cli *c) {
         Module m = {0};
         GanStatus status = compile_module(&f, &o, &m);
         if (status == GAN_OK)
-            show_diagnostics(&f, c->error_json); // warnings
+            cli_diagnostics(&f, c->error_json); // warnings
         else
             worst = cli_failed(&f, c, status);
     }
@@ -142,7 +76,7 @@ static int cmd_fmt(Cli *c) {
         uint32_t source = front_add_source(&f, path, text, false);
         Text t = {.arena = c->perm};
         if (!source || !fmt_source(&t, &f, source)) {
-            show_diagnostics(&f, c->error_json);
+            cli_diagnostics(&f, c->error_json);
             worst = 1;
             continue;
         }
@@ -308,7 +242,7 @@ static int cmd_compile(Cli *c) {
     ahead_close(&ahead);
     if (status != GAN_OK)
         return cli_failed(&f, c, status);
-    show_diagnostics(&f, c->error_json); // warnings
+    cli_diagnostics(&f, c->error_json); // warnings
     return 0;
 }
 
