@@ -169,16 +169,48 @@ static void damaged_graphs_are_refused(void **state) {
 }
 
 static void a_net_has_any_number_of_outputs(void **state) {
-    enum { Outputs = 70 };
-    Arena a = empty;
-    OnnxNet n = net_of(&a, "Relu x > y0");
+    static const struct {
+        int outputs;
+        const char *says;
+    } cases[] = {
+        {70, "sample y69(x: [5, 6]) = F(x)[69]\n"},
+        {3000, "# A `sample` of output 21 is F(x)[21], and so on to 2999.\n"},
+    };
     (void)state;
-    put_value(&n, 12, STR("y0"));
-    for (int i = 1; i < Outputs; i++) {
-        put_nodes(&n, str_format(&a, "Relu y%d > y%d", i - 1, i));
-        put_value(&n, 12, str_format(&a, "y%d", i));
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        Arena a = empty;
+        OnnxNet n = net_of(&a, "Relu x > y0");
+        put_value(&n, 12, STR("y0"));
+        for (int i = 1; i < cases[k].outputs; i++) {
+            put_nodes(&n, str_format(&a, "Relu y%d > y%d", i - 1, i));
+            put_value(&n, 12, str_format(&a, "y%d", i));
+        }
+        Str text = text_of_net(&n, "net", "net.onnx");
+        says(&a, "outputs", text, cases[k].says);
+        TrialOptions o = {.name = "net.gan", .text = text, .batch = 2, .fed = true};
+        assert_non_null(trial_module(&a, &o));
     }
-    says(&a, "outputs", text_of_net(&n, "net", "net.onnx"), "sample y69(x: [5, 6]) = F(x)[69]\n");
+}
+
+// And not with the name of what the statement before it binds, as where a line becomes too long.
+static void a_net_ends_with_its_expression(void **state) {
+    (void)state;
+    for (int length = 8; length < 20; length++) {
+        Arena a = empty;
+        OnnxNet n = net_of(&a, "Exp x > y0");
+        for (int i = 1; i <= length; i++)
+            put_nodes(&n, str_format(&a, "Relu y%d > y%d", i - 1, i));
+        put_value(&n, 12, str_format(&a, "y%d", length));
+        Str text = text_of_net(&n, "net", "net.onnx");
+        const char *end = strstr(str_z(&a, text), "\n}\n\nnet F"), *line = end;
+        assert_non_null(end);
+        while (line[-1] != '\n')
+            line--;
+        if (!memchr(line, '(', (size_t)(end - line)) && !memchr(line, '|', (size_t)(end - line)))
+            fail_msg("%d nodes:\n%.*s", length, SARG(text));
+        TrialOptions o = {.name = "net.gan", .text = text, .batch = 2, .fed = true};
+        assert_non_null(trial_module(&a, &o));
+    }
 }
 
 // --- texts of others -----------------------------------------------------------------------------
@@ -437,6 +469,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(damaged_graphs_are_refused),
         cmocka_unit_test(a_net_has_any_number_of_outputs),
+        cmocka_unit_test(a_net_ends_with_its_expression),
         cmocka_unit_test(names_do_not_collide),
         cmocka_unit_test(texts_of_others_stay_texts),
         cmocka_unit_test(weights_lie_below_the_folder_of_the_model),

@@ -69,15 +69,24 @@ static Str extents(Import *m, const OnnxInput *in) {
     return dims_text(m->a, &d);
 }
 
+// Each `sample` elaborates the whole net: of many outputs of a large one not all have theirs.
+static uint32_t samples_of(const Import *m, const NetText *n) {
+    enum { SamplesMost = 128, NodesMost = 1 << 16 };
+    uint32_t fit = NodesMost / (m->f->node.n + 1), most = fit < SamplesMost ? fit : SamplesMost;
+    most = most ? most : 1;
+    return n->outputs < most ? n->outputs : most;
+}
+
 // Entry points: of each output the net at inputs that are given, and, of images, at data.
 static void put_samples(Import *m, const NetText *n, Str image, Text *t) {
     Text given = {.arena = m->a}, names = {.arena = m->a};
+    uint32_t samples = samples_of(m, n);
     for (uint32_t i = 0; i < n->inputs; i++) {
         text_fmt(&given, "%s%.*s: [%.*s]", i ? ", " : "", SARG(n->input[i].name),
                  SARG(extents(m, &n->input[i])));
         text_fmt(&names, "%s%.*s", i ? ", " : "", SARG(n->input[i].name));
     }
-    for (uint32_t i = 0; i < n->outputs; i++) {
+    for (uint32_t i = 0; i < samples; i++) {
         Str at = n->outputs > 1 ? format(m, "[%u]", i) : (Str){0};
         if (image.len && i == 0)
             text_fmt(t, "sample %.*s = F(%.*s)%.*s\n", SARG(word_of(m, STR("features"), "")),
@@ -85,6 +94,9 @@ static void put_samples(Import *m, const NetText *n, Str image, Text *t) {
         text_fmt(t, "sample %.*s(%.*s) = F(%.*s)%.*s\n", SARG(n->output[i]), SARG(text_str(&given)),
                  SARG(text_str(&names)), SARG(at));
     }
+    if (samples < n->outputs)
+        text_fmt(t, "# A `sample` of output %u is F(%.*s)[%u], and so on to %u.\n", samples,
+                 SARG(text_str(&names)), samples, n->outputs - 1);
 }
 
 // What it is of; without what no text of the language has: bytes that are not UTF-8, and control

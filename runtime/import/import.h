@@ -161,7 +161,7 @@ int64_t product_of(const int64_t *x, uint32_t n); // at most INT64_MAX; -1: one 
 // The extent of an axis where the others are known, of so many elements; 0: there is none.
 int64_t rest_of(const int64_t *dim, uint32_t n, uint32_t axis, int64_t all);
 bool has_extents(const Shape *s); // from 1 to ExtentMost, as is their product
-int64_t extent_of(double x);      // a number of the file as one, NaN too
+int64_t extent_of(double x);      // a number of the file as one; NaN and what is too large: beyond
 // The extents of a sample: those of the shape without an axis of samples of one.
 typedef struct Dims {
     uint32_t n;

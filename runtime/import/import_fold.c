@@ -347,9 +347,13 @@ static bool fold_concat(Import *m) {
         return false;
     memcpy(dim, first->shape.dim, sizeof dim);
     for (uint32_t k = 1; k < m->node->in.n; k++) {
-        if (operand(m, k)->shape.rank != first->shape.rank)
+        const Shape *s = &operand(m, k)->shape;
+        if (s->rank != first->shape.rank)
             return refuse(m, "its operands have other numbers of axes");
-        dim[axis] += operand(m, k)->shape.dim[axis];
+        for (uint32_t i = 0; i < s->rank; i++)
+            if (i != axis && s->dim[i] != dim[i])
+                return refuse(m, "its operands have other extents");
+        dim[axis] += s->dim[axis];
     }
     if (!make_cells(m, first->shape.rank, dim, &c))
         return false;
@@ -359,10 +363,7 @@ static bool fold_concat(Import *m) {
         memcpy(from, at, sizeof from);
         while (from[axis] >= operand(m, k)->shape.dim[axis])
             from[axis] -= operand(m, k++)->shape.dim[axis];
-        size_t place = index_of(&operand(m, k)->shape, from);
-        if (place >= operand(m, k)->count)
-            return refuse(m, "its operands have other extents");
-        copy_cell(&c, i, operand(m, k), place);
+        copy_cell(&c, i, operand(m, k), index_of(&operand(m, k)->shape, from));
     }
     return give_cells(m, &c, first->whole);
 }

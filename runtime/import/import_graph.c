@@ -285,6 +285,19 @@ static bool make_weights(Import *m, const bool *live) {
 
 // --- the function --------------------------------------------------------------------------------
 
+// A result that the last statement binds is that statement's expression.
+static Str unbound(Import *m, Str result) {
+    Str body = text_str(&m->body), head = format(m, "  %.*s = ", SARG(result));
+    size_t line = body.len;
+    while (line > 0 && (line == body.len || body.ptr[line - 1] != '\n'))
+        line--;
+    Str last = str_sub(body, line, body.len);
+    if (!str_starts(last, head))
+        return result;
+    m->body.n = line;
+    return str_sub(last, head.len, last.len - 1);
+}
+
 // Each output as a node's operand, so that it is written as any other.
 static bool put_results(Import *m, NetText *out, Text *last) {
     OnnxNode all = {0};
@@ -300,7 +313,9 @@ static bool put_results(Import *m, NetText *out, Text *last) {
             return refuse(m, "output %.*s does not depend on an input",
                           SARG(m->f->output.at[i].name));
         m->counted = 0;
-        text_fmt(last, "%s%.*s", i ? ", " : "", SARG(text_of(m, 0, n > 1 ? BindOr : BindPipe)));
+        Str text = text_of(m, 0, n > 1 ? BindOr : BindPipe);
+        text = n > 1 ? text : unbound(m, text);
+        text_fmt(last, "%s%.*s", i ? ", " : "", SARG(text));
         out->shape[i] = v->shape;
         out->output[i] = word_of(m, n > 1 ? v->name : STR("output"), "y");
     }

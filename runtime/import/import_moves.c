@@ -458,9 +458,7 @@ bool op_filled(Import *m, const Row *row) {
     if (v->kind != ValueConstant || v->count > ONNX_RANK)
         return refuse(m, "its shape is computed by the net: export with fixed extents");
     for (uint32_t i = 0; i < to.rank; i++) {
-        if (!(v->number[i] >= 1 && v->number[i] <= 0x1p40))
-            return refuse(m, "its shape has an extent of %g", v->number[i]);
-        to.dim[i] = (int64_t)v->number[i];
+        to.dim[i] = extent_of(v->number[i]);
         to.batch = v->samples && v->samples[i] ? (int)i : to.batch;
     }
     Dims d = own(&to);

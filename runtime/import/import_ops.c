@@ -387,8 +387,10 @@ static bool op_lp_norm(Import *m, const Row *row) {
     if (attr_int(m, "p", 2) != 2 || (int)axis == s.batch)
         return refuse(m, "only p=2, and along no batch");
     Str x = name_of(m, 0), how = axes_text(m, &s, 1u << axis);
+    // Zeros stay zeros, as in ONNX Runtime.
     return give(m, 0, s, BindProduct,
-                format(m, "%.*s/sqrt(sum(%.*s^2, %.*s, keep=true))", SARG(x), SARG(x), SARG(how)));
+                format(m, "%.*s/sqrt(max(sum(%.*s^2, %.*s, keep=true), 1e-37))", SARG(x), SARG(x),
+                       SARG(how)));
 }
 
 // --- rows ----------------------------------------------------------------------------------------

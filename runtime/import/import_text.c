@@ -42,7 +42,8 @@ bool has_extents(const Shape *s) {
 }
 
 int64_t extent_of(double x) {
-    return (int64_t)fmax(-(double)ExtentMost, fmin(x, (double)ExtentMost));
+    const double beyond = (double)(ExtentMost + 1);
+    return (int64_t)fmax(-beyond, fmin(x, beyond));
 }
 
 Dims own(const Shape *s) {
