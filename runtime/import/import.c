@@ -21,7 +21,7 @@ static const struct Helper {
 };
 enum { HELPERS = sizeof helpers / sizeof *helpers };
 
-void helper(Import *m, const char *name) {
+void import_helper(Import *m, const char *name) {
     for (uint32_t i = 0; i < HELPERS; i++)
         if (strcmp(helpers[i].name, name) == 0)
             m->helpers |= 1u << i;

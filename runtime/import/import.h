@@ -132,9 +132,9 @@ float stored_at(const Stored *s, size_t i); // element i of a tensor as it is in
 
 // --- operands and results of the node at hand ----------------------------------------------------
 
-bool refuse(Import *m, const char *format, ...); // false, and m->error says why
-Value *operand(const Import *m, uint32_t k);     // NULL: it is left out
-const OnnxAttribute *attribute(const Import *m, const char *name);
+bool import_refuse(Import *m, const char *format, ...); // false, and m->error says why
+Value *import_operand(const Import *m, uint32_t k);     // NULL: it is left out
+const OnnxAttribute *import_attribute(const Import *m, const char *name);
 int64_t attr_int(const Import *m, const char *name, int64_t otherwise);
 double attr_real(const Import *m, const char *name, double otherwise);
 Str attr_word(const Import *m, const char *name, const char *otherwise);
@@ -167,8 +167,8 @@ typedef struct Dims {
     uint32_t n;
     int64_t at[ONNX_RANK];
 } Dims;
-Dims own(const Shape *s);
-int own_axis(const Shape *s, uint32_t axis); // -1: it is none of ours
+Dims shape_own(const Shape *s);
+int shape_own_axis(const Shape *s, uint32_t axis); // -1: it is none of ours
 bool same_dims(const Dims *a, const Dims *b);
 Str dims_text(Arena *a, const Dims *d); // "64, 7, 7"
 
@@ -180,15 +180,14 @@ Str word_of(Import *m, Str name, const char *otherwise);
 
 // Operand k as text that binds at least so; counts.
 Str text_of(Import *m, uint32_t k, Binding least);
-Str name_of(Import *m, uint32_t k);   // the same as a variable, to be written more than once
-void bind_value(Import *m, Value *v); // to a variable, where it is none
-void variable_drop(Import *m, uint32_t variable);        // a text that mentioned it has become none
-Str piped(Import *m, uint32_t k, const char *call, ...); // "x |> call"
+Str name_of(Import *m, uint32_t k); // the same as a variable, to be written more than once
+void variable_drop(Import *m, uint32_t variable); // a text that mentioned it has become none
+Str import_piped(Import *m, uint32_t k, const char *call, ...); // "x |> call"
 // As operand k among those of a shape: extents of 1 where ours align from the other side.
-Str aligned(Import *m, uint32_t k, const Shape *to, Binding least);
+Str import_aligned(Import *m, uint32_t k, const Shape *to, Binding least);
 // The text as result k.
-bool give(Import *m, uint32_t k, Shape shape, Binding binding, Str text);
-bool give_ints(Import *m, Shape shape, const double *x, const uint8_t *samples);
+bool import_give(Import *m, uint32_t k, Shape shape, Binding binding, Str text);
+bool import_give_ints(Import *m, Shape shape, const double *x, const uint8_t *samples);
 Str number_text(Arena *a, double x);
 #define format(m, ...) str_format((m)->a, __VA_ARGS__)
 
@@ -204,13 +203,7 @@ typedef struct Role {
 Str layer_name(Import *m, const Role *role, uint32_t n);
 // A weight that only this node uses, so that a layer may own it.
 bool is_own(const Value *v); // accepts NULL
-void helper(Import *m, const char *name);
-
-// Of the first n operands, broadcast as ONNX does, from the last axis on.
-bool spread(Import *m, uint32_t n, Shape *out);
-// Of axes of a shape, a bit each, in our words: "space", "axis(1)", "[batch, channel]".
-Str axes_text(Import *m, const Shape *s, uint32_t mask);
-Shape reduced(const Shape *s, uint32_t mask, bool keep);
+void import_helper(Import *m, const char *name);
 
 // --- import_ops.c --------------------------------------------------------------------------------
 
@@ -224,6 +217,9 @@ struct Row {
     const char *attributes; // those it knows, between blanks
 };
 bool import_node(Import *m); // the node at hand; false and m->error
+// Of axes of a shape, a bit each, in our words: "space", "axis(1)", "[batch, channel]".
+Str axes_text(Import *m, const Shape *s, uint32_t mask);
+Shape shape_reduced(const Shape *s, uint32_t mask, bool keep);
 
 // import_layers.c
 Translate op_conv, op_conv_transpose, op_gemm, op_matmul, op_einsum, op_batch_norm, op_layer_norm,

@@ -18,21 +18,21 @@ static bool make_cells(Import *m, uint32_t rank, const int64_t *dim, Cells *out)
     *out = (Cells){.shape = shape_of(rank, dim, -1), .count = 1};
     for (uint32_t i = 0; i < rank; i++) {
         if (dim[i] < 0)
-            return refuse(m, "a constant has an impossible shape");
+            return import_refuse(m, "a constant has an impossible shape");
         out->count = dim[i] > FoldMost ? (size_t)FoldMost + 1 : out->count * (size_t)dim[i];
         if (out->count > FoldMost)
-            return refuse(m, "a constant of more than %d elements", (int)FoldMost);
+            return import_refuse(m, "a constant of more than %d elements", (int)FoldMost);
     }
     m->folded += out->count;
     if (m->folded > FoldAll)
-        return refuse(m, "constants of more than %d elements", (int)FoldAll);
+        return import_refuse(m, "constants of more than %d elements", (int)FoldAll);
     out->x = arena_array(m->a, double, out->count + 1);
     out->n = arena_array(m->a, uint8_t, out->count + 1);
     return true;
 }
 
 static bool give_cells(Import *m, const Cells *c, bool whole) {
-    give_ints(m, c->shape, c->x, c->n);
+    import_give_ints(m, c->shape, c->x, c->n);
     value_find(m, m->node->out.at[0])->whole = whole;
     return true;
 }
@@ -65,7 +65,7 @@ void constant_of(Import *m, const OnnxTensor *t, Value *out) {
 // --- shapes and constants ------------------------------------------------------------------------
 
 static bool fold_shape(Import *m) {
-    const Shape *s = &operand(m, 0)->shape;
+    const Shape *s = &import_operand(m, 0)->shape;
     Span3 p = slice_span(s->rank, attr_int(m, "start", 0), attr_int(m, "end", s->rank), 1);
     Cells c;
     if (!make_cells(m, 1, &p.count, &c))
@@ -78,7 +78,7 @@ static bool fold_shape(Import *m) {
 }
 
 static bool fold_size(Import *m) {
-    const Shape *s = &operand(m, 0)->shape;
+    const Shape *s = &import_operand(m, 0)->shape;
     Cells c;
     if (!make_cells(m, 0, NULL, &c))
         return false;
@@ -90,7 +90,7 @@ static bool fold_size(Import *m) {
 }
 
 static bool fold_constant(Import *m) {
-    const OnnxAttribute *a = attribute(m, "value");
+    const OnnxAttribute *a = import_attribute(m, "value");
     Value *out = value_find(m, m->node->out.at[0]);
     Cells c;
     int64_t n;
@@ -99,14 +99,14 @@ static bool fold_constant(Import *m) {
         out->state = true;
         return true;
     }
-    if ((a = attribute(m, "value_float")) || (a = attribute(m, "value_int"))) {
+    if ((a = import_attribute(m, "value_float")) || (a = import_attribute(m, "value_int"))) {
         if (!make_cells(m, 0, NULL, &c))
             return false;
-        c.x[0] = attribute(m, "value_int") ? (double)a->i : a->f;
-        return give_cells(m, &c, attribute(m, "value_int") != NULL);
+        c.x[0] = import_attribute(m, "value_int") ? (double)a->i : a->f;
+        return give_cells(m, &c, import_attribute(m, "value_int") != NULL);
     }
-    if (!(a = attribute(m, "value_ints")) && !(a = attribute(m, "value_floats")))
-        return refuse(m, "it is no tensor of numbers");
+    if (!(a = import_attribute(m, "value_ints")) && !(a = import_attribute(m, "value_floats")))
+        return import_refuse(m, "it is no tensor of numbers");
     bool whole = a->ints.n;
     n = whole ? a->ints.n : a->floats.n;
     if (!make_cells(m, 1, &n, &c))
@@ -118,9 +118,9 @@ static bool fold_constant(Import *m) {
 
 // The extents that an operand lists; samples have extent 1: what is shared is given to each.
 static bool dims_of(Import *m, uint32_t k, uint32_t *rank, int64_t *dim) {
-    const Value *v = operand(m, k);
+    const Value *v = import_operand(m, k);
     if (!v || v->kind != ValueConstant || v->count > ONNX_RANK)
-        return refuse(m, "its shape is not known at import");
+        return import_refuse(m, "its shape is not known at import");
     *rank = (uint32_t)v->count;
     for (size_t i = 0; i < v->count; i++)
         dim[i] = cell_n(v, i) ? 1 : extent_of(cell(v, i));
@@ -128,7 +128,7 @@ static bool dims_of(Import *m, uint32_t k, uint32_t *rank, int64_t *dim) {
 }
 
 static bool fold_filled(Import *m) {
-    const OnnxAttribute *a = attribute(m, "value");
+    const OnnxAttribute *a = import_attribute(m, "value");
     int64_t dim[ONNX_RANK];
     uint32_t rank;
     Cells c;
@@ -150,7 +150,7 @@ static bool fold_range(Import *m) {
         return false;
     for (int64_t i = 0; i < n; i++)
         c.x[i] = from + step * (double)i;
-    return give_cells(m, &c, operand(m, 0)->whole);
+    return give_cells(m, &c, import_operand(m, 0)->whole);
 }
 
 // --- elements in other places --------------------------------------------------------------------
@@ -172,24 +172,24 @@ static void next_index(const Shape *s, int64_t *at) {
 }
 
 static bool same_elements(Import *m, uint32_t rank, const int64_t *dim) {
-    const Value *v = operand(m, 0);
+    const Value *v = import_operand(m, 0);
     Cells c;
     if (!make_cells(m, rank, dim, &c))
         return false;
     if (c.count != v->count)
-        return refuse(m, "its shape has another number of elements than its operand");
+        return import_refuse(m, "its shape has another number of elements than its operand");
     for (size_t i = 0; i < c.count; i++)
         copy_cell(&c, i, v, i);
     return give_cells(m, &c, v->whole);
 }
 
 static bool fold_same(Import *m) {
-    return same_elements(m, operand(m, 0)->shape.rank, operand(m, 0)->shape.dim);
+    return same_elements(m, import_operand(m, 0)->shape.rank, import_operand(m, 0)->shape.dim);
 }
 
 static bool fold_cast(Import *m) {
     OnnxElement to = (OnnxElement)attr_int(m, "to", OnnxFloat);
-    const Value *v = operand(m, 0);
+    const Value *v = import_operand(m, 0);
     Cells c;
     if (!make_cells(m, v->shape.rank, v->shape.dim, &c))
         return false;
@@ -201,7 +201,7 @@ static bool fold_cast(Import *m) {
 }
 
 static bool fold_reshape(Import *m) {
-    const Value *v = operand(m, 0);
+    const Value *v = import_operand(m, 0);
     int64_t dim[ONNX_RANK];
     uint32_t rank;
     int open = -1;
@@ -218,7 +218,7 @@ static bool fold_reshape(Import *m) {
 }
 
 static bool fold_squeeze(Import *m) {
-    const Shape *s = &operand(m, 0)->shape;
+    const Shape *s = &import_operand(m, 0)->shape;
     int64_t dim[ONNX_RANK];
     uint32_t rank = 0, mask = 0, axis;
     Ints axes;
@@ -236,7 +236,7 @@ static bool fold_squeeze(Import *m) {
 }
 
 static bool fold_unsqueeze(Import *m) {
-    const Shape *s = &operand(m, 0)->shape;
+    const Shape *s = &import_operand(m, 0)->shape;
     int64_t dim[ONNX_RANK];
     uint32_t mask = 0, axis, from = 0;
     Ints axes;
@@ -244,7 +244,7 @@ static bool fold_unsqueeze(Import *m) {
         return false;
     uint32_t rank = s->rank + axes.n;
     if (rank > ONNX_RANK)
-        return refuse(m, "a constant has more than %d axes", ONNX_RANK);
+        return import_refuse(m, "a constant has more than %d axes", ONNX_RANK);
     for (uint32_t i = 0; i < axes.n; i++) {
         if (!axis_in(m, axes.at[i], rank, &axis))
             return false;
@@ -256,7 +256,7 @@ static bool fold_unsqueeze(Import *m) {
 }
 
 static bool fold_transpose(Import *m) {
-    const Value *v = operand(m, 0);
+    const Value *v = import_operand(m, 0);
     Ints perm;
     int64_t dim[ONNX_RANK], at[ONNX_RANK] = {0}, from[ONNX_RANK];
     uint32_t axis[ONNX_RANK], rank = v->shape.rank;
@@ -279,7 +279,7 @@ static bool fold_transpose(Import *m) {
 }
 
 static bool fold_gather(Import *m) {
-    const Value *v = operand(m, 0), *index = operand(m, 1);
+    const Value *v = import_operand(m, 0), *index = import_operand(m, 1);
     int64_t dim[2 * ONNX_RANK], at[ONNX_RANK] = {0}, from[ONNX_RANK];
     uint32_t axis, rank = 0;
     Cells c;
@@ -292,14 +292,14 @@ static bool fold_gather(Import *m) {
             dim[rank++] = v->shape.dim[i];
     }
     if (rank > ONNX_RANK)
-        return refuse(m, "a constant has more than %d axes", ONNX_RANK);
+        return import_refuse(m, "a constant has more than %d axes", ONNX_RANK);
     if (!make_cells(m, rank, dim, &c))
         return false;
     for (size_t i = 0; i < c.count; i++, next_index(&c.shape, at)) {
         double row = cell(index, index_of(&index->shape, at + axis));
         row = row < 0 ? row + (double)v->shape.dim[axis] : row;
         if (!(row >= 0 && row < (double)v->shape.dim[axis]))
-            return refuse(m, "an index is outside its axis");
+            return import_refuse(m, "an index is outside its axis");
         for (uint32_t k = 0; k < v->shape.rank; k++)
             from[k] = k < axis ? at[k] : k > axis ? at[k + index->shape.rank - 1] : (int64_t)row;
         copy_cell(&c, i, v, index_of(&v->shape, from));
@@ -309,19 +309,20 @@ static bool fold_gather(Import *m) {
 
 // Rows of operand 0 replaced: an index is of its first axes.
 static bool fold_scatter_nd(Import *m) {
-    const Value *v = operand(m, 0), *index = operand(m, 1), *rows = operand(m, 2);
+    const Value *v = import_operand(m, 0), *index = import_operand(m, 1),
+                *rows = import_operand(m, 2);
     const Shape *to = &v->shape;
     int64_t axes = index->shape.rank ? index->shape.dim[index->shape.rank - 1] : 0;
     size_t size = 1; // of a row
     Cells c;
     if (!str_eq(attr_word(m, "reduction", "none"), STR("none")) || axes < 1 || axes > to->rank)
-        return refuse(m, "it combines rows with what is there, or its indices have no axes");
+        return import_refuse(m, "it combines rows with what is there, or its indices have no axes");
     for (uint32_t k = (uint32_t)axes; k < to->rank; k++)
         size *= (size_t)to->dim[k];
     if (!make_cells(m, to->rank, to->dim, &c))
         return false;
     if (index->count / (size_t)axes * size != cells_of(rows))
-        return refuse(m, "it has another number of rows than of indices");
+        return import_refuse(m, "it has another number of rows than of indices");
     for (size_t i = 0; i < c.count; i++)
         copy_cell(&c, i, v, i);
     for (size_t i = 0; i < cells_of(rows); i++) {
@@ -330,7 +331,7 @@ static bool fold_scatter_nd(Import *m) {
             double at = cell(index, i / size * (size_t)axes + k), n = (double)to->dim[k];
             at += at < 0 ? n : 0;
             if (!(at >= 0 && at < n))
-                return refuse(m, "an index is outside its axis");
+                return import_refuse(m, "an index is outside its axis");
             place = place * (size_t)to->dim[k] + (size_t)at;
         }
         copy_cell(&c, place * size + i % size, rows, i);
@@ -339,7 +340,7 @@ static bool fold_scatter_nd(Import *m) {
 }
 
 static bool fold_concat(Import *m) {
-    const Value *first = operand(m, 0);
+    const Value *first = import_operand(m, 0);
     uint32_t axis;
     int64_t dim[ONNX_RANK], at[ONNX_RANK] = {0};
     Cells c;
@@ -347,12 +348,12 @@ static bool fold_concat(Import *m) {
         return false;
     memcpy(dim, first->shape.dim, sizeof dim);
     for (uint32_t k = 1; k < m->node->in.n; k++) {
-        const Shape *s = &operand(m, k)->shape;
+        const Shape *s = &import_operand(m, k)->shape;
         if (s->rank != first->shape.rank)
-            return refuse(m, "its operands have other numbers of axes");
+            return import_refuse(m, "its operands have other numbers of axes");
         for (uint32_t i = 0; i < s->rank; i++)
             if (i != axis && s->dim[i] != dim[i])
-                return refuse(m, "its operands have other extents");
+                return import_refuse(m, "its operands have other extents");
         dim[axis] += s->dim[axis];
     }
     if (!make_cells(m, first->shape.rank, dim, &c))
@@ -361,16 +362,16 @@ static bool fold_concat(Import *m) {
         int64_t from[ONNX_RANK];
         uint32_t k = 0;
         memcpy(from, at, sizeof from);
-        while (from[axis] >= operand(m, k)->shape.dim[axis])
-            from[axis] -= operand(m, k++)->shape.dim[axis];
-        copy_cell(&c, i, operand(m, k), index_of(&operand(m, k)->shape, from));
+        while (from[axis] >= import_operand(m, k)->shape.dim[axis])
+            from[axis] -= import_operand(m, k++)->shape.dim[axis];
+        copy_cell(&c, i, import_operand(m, k), index_of(&import_operand(m, k)->shape, from));
     }
     return give_cells(m, &c, first->whole);
 }
 
 // Starts and steps of a slice, and the extents it leaves.
 static bool fold_slice(Import *m) {
-    const Value *v = operand(m, 0);
+    const Value *v = import_operand(m, 0);
     Ints starts, ends, axes, steps;
     int64_t from[ONNX_RANK] = {0}, step[ONNX_RANK], dim[ONNX_RANK], at[ONNX_RANK] = {0};
     Cells c;
@@ -413,7 +414,7 @@ static bool broadcast(Import *m, const Shape *s, uint32_t *rank, int64_t *dim) {
         int64_t a = i + *rank < n ? 1 : dim[i + *rank - n],
                 b = i + s->rank < n ? 1 : s->dim[i + s->rank - n];
         if (a != b && a != 1 && b != 1)
-            return refuse(m, "its operands have other extents");
+            return import_refuse(m, "its operands have other extents");
         both[i] = a == 1 ? b : a;
     }
     *rank = n;
@@ -422,7 +423,7 @@ static bool broadcast(Import *m, const Shape *s, uint32_t *rank, int64_t *dim) {
 }
 
 static bool fold_expand(Import *m) {
-    const Value *v = operand(m, 0);
+    const Value *v = import_operand(m, 0);
     int64_t dim[ONNX_RANK], at[ONNX_RANK] = {0};
     uint32_t rank;
     Cells c;
@@ -435,12 +436,12 @@ static bool fold_expand(Import *m) {
 }
 
 static bool fold_tile(Import *m) {
-    const Value *v = operand(m, 0);
+    const Value *v = import_operand(m, 0);
     int64_t times[ONNX_RANK], dim[ONNX_RANK], at[ONNX_RANK] = {0};
     uint32_t rank;
     Cells c;
     if (!dims_of(m, 1, &rank, times) || rank != v->shape.rank)
-        return refuse(m, "its repeats are not one for each axis");
+        return import_refuse(m, "its repeats are not one for each axis");
     for (uint32_t i = 0; i < rank; i++)
         dim[i] = product_of((int64_t[]){times[i], v->shape.dim[i]}, 2);
     if (!make_cells(m, rank, dim, &c))
@@ -545,7 +546,7 @@ static bool put_two(Import *m, const struct Each *e, bool whole, const double x[
     c->x[i] = e->two(x[0], x[1]);
     c->x[i] = whole && !e->truth ? trunc(c->x[i]) : c->x[i];
     if (whole && !isfinite(c->x[i]))
-        return refuse(m, "it divides whole numbers by 0");
+        return import_refuse(m, "it divides whole numbers by 0");
     if (!n[0] && !n[1])
         return true;
     c->n[i] = n[0] != n[1] && !e->truth;
@@ -554,7 +555,7 @@ static bool put_two(Import *m, const struct Each *e, bool whole, const double x[
     if ((product && n[0] != n[1]) || (quotient && n[0]) || e->truth || (n[0] && n[1] && !product) ||
         (e->two == add && x[n[0] ? 1 : 0] == 0))
         return true;
-    return refuse(m, "it computes with the number of samples");
+    return import_refuse(m, "it computes with the number of samples");
 }
 
 static bool fold_each(Import *m, const struct Each *e) {
@@ -562,20 +563,20 @@ static bool fold_each(Import *m, const struct Each *e) {
     int64_t dim[ONNX_RANK] = {0}, at[ONNX_RANK] = {0};
     Cells c;
     for (uint32_t k = 0; k < n; k++)
-        if (!broadcast(m, &operand(m, k)->shape, &rank, dim))
+        if (!broadcast(m, &import_operand(m, k)->shape, &rank, dim))
             return false;
     if ((e->two && n != 2) || (e->one && n != 1) || !make_cells(m, rank, dim, &c))
-        return refuse(m, "it has %u operands", n);
+        return import_refuse(m, "it has %u operands", n);
     static const struct Each remainder = {"Mod", fmod, NULL, false}; // by that of a
-    bool whole = operand(m, 0)->whole;
+    bool whole = import_operand(m, 0)->whole;
     e = e->two == modulo && attr_int(m, "fmod", 0) ? &remainder : e;
     for (size_t i = 0; i < c.count; i++, next_index(&c.shape, at)) {
         double x[2] = {0};
         bool times[2] = {false, false};
         for (uint32_t k = 0; k < n; k++) {
-            size_t from = broadcast_at(operand(m, k), &c.shape, at);
-            x[k] = cell(operand(m, k), from);
-            times[k] = cell_n(operand(m, k), from);
+            size_t from = broadcast_at(import_operand(m, k), &c.shape, at);
+            x[k] = cell(import_operand(m, k), from);
+            times[k] = cell_n(import_operand(m, k), from);
         }
         c.x[i] = e->one ? e->one(x[0]) : 0;
         c.n[i] = e->one && times[0];
@@ -590,28 +591,29 @@ static bool fold_where(Import *m) {
     int64_t dim[ONNX_RANK] = {0}, at[ONNX_RANK] = {0};
     Cells c;
     for (uint32_t k = 0; k < 3; k++)
-        if (!broadcast(m, &operand(m, k)->shape, &rank, dim))
+        if (!broadcast(m, &import_operand(m, k)->shape, &rank, dim))
             return false;
     if (!make_cells(m, rank, dim, &c))
         return false;
     for (size_t i = 0; i < c.count; i++, next_index(&c.shape, at)) {
-        const Value *which = operand(m, 0);
-        const Value *v = operand(m, cell(which, broadcast_at(which, &c.shape, at)) != 0 ? 1 : 2);
+        const Value *which = import_operand(m, 0);
+        const Value *v =
+            import_operand(m, cell(which, broadcast_at(which, &c.shape, at)) != 0 ? 1 : 2);
         copy_cell(&c, i, v, broadcast_at(v, &c.shape, at));
     }
-    return give_cells(m, &c, operand(m, 1)->whole);
+    return give_cells(m, &c, import_operand(m, 1)->whole);
 }
 
 // Of all elements: what exporters do to shapes.
 static bool fold_product(Import *m) {
-    const Value *v = operand(m, 0);
+    const Value *v = import_operand(m, 0);
     int64_t one[ONNX_RANK];
     uint32_t rank = attr_int(m, "keepdims", 1) ? v->shape.rank : 0;
     Cells c;
     for (uint32_t i = 0; i < rank; i++)
         one[i] = 1;
     if (v->shape.rank > 1)
-        return refuse(m, "a product over some axes of a constant");
+        return import_refuse(m, "a product over some axes of a constant");
     if (!make_cells(m, rank, one, &c))
         return false;
     c.x[0] = 1;
@@ -655,7 +657,7 @@ static const struct Fold {
 // A shape that has N among its extents: what has it is a value of each sample, and no constant.
 static bool per_sample(const Import *m) {
     bool shapes = str_eq(m->node->op, STR("Expand")) || str_eq(m->node->op, STR("ConstantOfShape"));
-    const Value *v = shapes ? operand(m, m->node->in.n - 1) : NULL;
+    const Value *v = shapes ? import_operand(m, m->node->in.n - 1) : NULL;
     for (size_t i = 0; v && v->samples && i < v->count; i++)
         if (v->samples[i])
             return true;
@@ -668,7 +670,7 @@ bool import_fold(Import *m, bool *made) {
     if (!*made)
         return true;
     for (uint32_t k = 0; k < m->node->in.n; k++) {
-        const Value *v = operand(m, k);
+        const Value *v = import_operand(m, k);
         Needs met = !v || v->kind == ValueConstant ? NeedsConstants
                     : v->kind == ValueWeight       ? NeedsNumbers
                                                    : NeedsNothing;

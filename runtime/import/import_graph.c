@@ -29,11 +29,11 @@ static Value *value_add(Import *m, Str name) {
     return v;
 }
 
-Value *operand(const Import *m, uint32_t k) {
+Value *import_operand(const Import *m, uint32_t k) {
     return k < m->node->in.n ? value_find(m, m->node->in.at[k]) : NULL;
 }
 
-bool refuse(Import *m, const char *format, ...) {
+bool import_refuse(Import *m, const char *format, ...) {
     va_list args;
     if (m->error.len)
         return false;
@@ -45,7 +45,7 @@ bool refuse(Import *m, const char *format, ...) {
 
 // --- attributes ----------------------------------------------------------------------------------
 
-const OnnxAttribute *attribute(const Import *m, const char *name) {
+const OnnxAttribute *import_attribute(const Import *m, const char *name) {
     for (uint32_t i = 0; i < m->node->attribute.n; i++)
         if (str_eq(m->node->attribute.at[i].name, str_c(name)))
             return &m->node->attribute.at[i];
@@ -53,32 +53,32 @@ const OnnxAttribute *attribute(const Import *m, const char *name) {
 }
 
 int64_t attr_int(const Import *m, const char *name, int64_t otherwise) {
-    const OnnxAttribute *a = attribute(m, name);
+    const OnnxAttribute *a = import_attribute(m, name);
     return a ? a->i : otherwise;
 }
 
 double attr_real(const Import *m, const char *name, double otherwise) {
-    const OnnxAttribute *a = attribute(m, name);
+    const OnnxAttribute *a = import_attribute(m, name);
     return a ? a->f : otherwise;
 }
 
 Str attr_word(const Import *m, const char *name, const char *otherwise) {
-    const OnnxAttribute *a = attribute(m, name);
+    const OnnxAttribute *a = import_attribute(m, name);
     return a ? a->s : str_c(otherwise);
 }
 
 bool ints_of(Import *m, const char *name, int k, Ints *out) {
-    const OnnxAttribute *a = attribute(m, name);
-    const Value *v = k >= 0 && !a ? operand(m, (uint32_t)k) : NULL;
+    const OnnxAttribute *a = import_attribute(m, name);
+    const Value *v = k >= 0 && !a ? import_operand(m, (uint32_t)k) : NULL;
     size_t n = a ? a->ints.n : v ? v->count : 0, most = sizeof out->at / sizeof *out->at;
     *out = (Ints){.n = (uint32_t)n};
     if (v && v->kind != ValueConstant)
-        return refuse(m, "its `%s` is computed by the net: export with fixed extents", name);
+        return import_refuse(m, "its `%s` is computed by the net: export with fixed extents", name);
     if (n > most)
-        return refuse(m, "its `%s` has %zu numbers", name, n);
+        return import_refuse(m, "its `%s` has %zu numbers", name, n);
     for (size_t i = 0; i < n; i++) {
         if (v && v->samples && v->samples[i])
-            return refuse(m, "its `%s` depends on the number of samples", name);
+            return import_refuse(m, "its `%s` depends on the number of samples", name);
         // What does not fit, as the largest number in a slice, is as far as an extent may be.
         out->at[i] = extent_of(a ? (double)a->ints.at[i] : v->number[i]);
     }
@@ -90,11 +90,11 @@ bool axis_in(Import *m, int64_t axis, uint32_t rank, uint32_t *out) {
     *out = (uint32_t)at;
     return at >= 0 && at < (int64_t)rank
                ? true
-               : refuse(m, "there is no axis %lld of %u", (long long)axis, rank);
+               : import_refuse(m, "there is no axis %lld of %u", (long long)axis, rank);
 }
 
 bool real_of(Import *m, uint32_t k, double otherwise, double *out) {
-    const Value *v = operand(m, k);
+    const Value *v = import_operand(m, k);
     *out = otherwise;
     if (!v)
         return true;
@@ -103,7 +103,7 @@ bool real_of(Import *m, uint32_t k, double otherwise, double *out) {
         return true;
     }
     if (v->kind != ValueConstant || v->count != 1 || (v->samples && v->samples[0]))
-        return refuse(m, "operand %u is no number that is known at import", k + 1);
+        return import_refuse(m, "operand %u is no number that is known at import", k + 1);
     *out = v->number[0];
     return true;
 }
@@ -129,7 +129,7 @@ static bool add_initializers(Import *m) {
         if (!t->name.len)
             continue;
         if (value_find(m, t->name))
-            return refuse(m, "two initializers are named %.*s", SARG(t->name));
+            return import_refuse(m, "two initializers are named %.*s", SARG(t->name));
         Value *v = value_add(m, t->name);
         v->kind = ValueWeight;
         v->tensor = t;
@@ -146,24 +146,26 @@ static bool add_input(Import *m, const OnnxInput *in, NetText *out) {
     *to = *in;
     to->name = word_of(m, in->name, "x");
     if (!in->shaped || in->rank == 0)
-        return refuse(m, "input %.*s has no batch axis: axis 0 of every input is the batch",
-                      SARG(in->name));
+        return import_refuse(m, "input %.*s has no batch axis: axis 0 of every input is the batch",
+                             SARG(in->name));
     for (uint32_t i = 1; i < in->rank; i++)
         if (in->dim[i] <= 0)
-            return refuse(m,
-                          "axis %u of input %.*s has no fixed extent: export with dynamic extents "
-                          "for the batch only (axis 0)",
-                          i, SARG(in->name));
+            return import_refuse(
+                m,
+                "axis %u of input %.*s has no fixed extent: export with dynamic extents "
+                "for the batch only (axis 0)",
+                i, SARG(in->name));
     if (in->dim[0] > 0 && m->samples > 0 && m->samples != in->dim[0])
-        return refuse(m, "axis 0 of its inputs has %lld and %lld elements, but it is the batch",
-                      (long long)m->samples, (long long)in->dim[0]);
+        return import_refuse(m,
+                             "axis 0 of its inputs has %lld and %lld elements, but it is the batch",
+                             (long long)m->samples, (long long)in->dim[0]);
     if (in->dim[0] > 0)
         m->samples = in->dim[0];
     Value *v = value_add(m, in->name);
     v->shape = shape_of(in->rank, in->dim, 0);
     v->shape.dim[0] = 1;
     if (!has_extents(&v->shape))
-        return refuse(m, "input %.*s has more elements than memory holds", SARG(in->name));
+        return import_refuse(m, "input %.*s has more elements than memory holds", SARG(in->name));
     v->whole = !onnx_is_real(in->type);
     v->text = to->name;
     v->binding = BindCall;
@@ -180,11 +182,11 @@ static bool add_inputs(Import *m, NetText *out) {
         if (known && known->kind != ValueText) // an initializer
             continue;
         if (!in->name.len || known)
-            return refuse(m, "two inputs have one name");
+            return import_refuse(m, "two inputs have one name");
         if (!add_input(m, in, out))
             return false;
     }
-    return out->inputs || refuse(m, "it has no input");
+    return out->inputs || import_refuse(m, "it has no input");
 }
 
 static bool add_results(Import *m) {
@@ -192,7 +194,7 @@ static bool add_results(Import *m) {
         for (uint32_t k = 0; k < m->f->node.at[i].out.n; k++) {
             Str name = m->f->node.at[i].out.at[k];
             if (name.len && value_find(m, name))
-                return refuse(m, "two nodes give %.*s", SARG(name));
+                return import_refuse(m, "two nodes give %.*s", SARG(name));
             if (name.len)
                 value_add(m, name);
         }
@@ -238,7 +240,7 @@ static bool *count_uses(Import *m) {
 // Operands whose text the node did not take are read once less.
 static void settle(Import *m) {
     for (uint32_t k = 0; k < m->node->in.n && !reads_shape(m->node); k++) {
-        Value *v = operand(m, k);
+        Value *v = import_operand(m, k);
         if (!v || (m->counted >> k & 1 && v->where))
             continue;
         if (v->where)
@@ -256,7 +258,7 @@ static bool make_node(Import *m, uint32_t i) {
     m->counted = 0;
     m->refs.n = 0;
     if (m->node->in.n > 32)
-        return refuse(m, "it has %u operands, and 32 are the most", m->node->in.n);
+        return import_refuse(m, "it has %u operands, and 32 are the most", m->node->in.n);
     if (import_node(m) && !m->error.len) {
         settle(m);
         return true;
@@ -308,10 +310,10 @@ static bool put_results(Import *m, NetText *out, Text *last) {
     vec_push(m->a, &all.in, (Str){0});
     for (uint32_t i = 0; i < n; i++) {
         all.in.at[0] = m->f->output.at[i].name;
-        const Value *v = operand(m, 0);
+        const Value *v = import_operand(m, 0);
         if (!v || v->kind != ValueText || !v->text.len)
-            return refuse(m, "output %.*s does not depend on an input",
-                          SARG(m->f->output.at[i].name));
+            return import_refuse(m, "output %.*s does not depend on an input",
+                                 SARG(m->f->output.at[i].name));
         m->counted = 0;
         Str text = text_of(m, 0, n > 1 ? BindOr : BindPipe);
         text = n > 1 ? text : unbound(m, text);
@@ -320,7 +322,7 @@ static bool put_results(Import *m, NetText *out, Text *last) {
         out->output[i] = word_of(m, n > 1 ? v->name : STR("output"), "y");
     }
     out->outputs = n;
-    return !m->error.len && (n || refuse(m, "it has no output"));
+    return !m->error.len && (n || import_refuse(m, "it has no output"));
 }
 
 static void put_head(Import *m, Str name, const NetText *n, Text *t) {
@@ -332,7 +334,7 @@ static void put_head(Import *m, Str name, const NetText *n, Text *t) {
                  SARG(dims_text(m->a, &d)));
     }
     for (uint32_t i = 0; i < n->outputs; i++) {
-        Dims d = own(&n->shape[i]);
+        Dims d = shape_own(&n->shape[i]);
         text_fmt(t, "%s[%.*s]", i ? ", " : ") -> ", SARG(dims_text(m->a, &d)));
     }
     text_fmt(t, " {\n");
@@ -344,8 +346,9 @@ bool import_net(Import *m, Str name, NetText *out) {
     m->opset = m->f->opset;
     m->declared.arena = m->body.arena = m->a;
     if (m->opset < 7) // operations broadcast by attributes, and remember what they overwrote
-        return refuse(m, "it is of opset %lld, and 7 is the oldest that is read: export it again",
-                      (long long)m->opset);
+        return import_refuse(
+            m, "it is of opset %lld, and 7 is the oldest that is read: export it again",
+            (long long)m->opset);
     if (!add_initializers(m) || !add_inputs(m, out) || !add_results(m))
         return false;
     bool *live = count_uses(m);

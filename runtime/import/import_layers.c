@@ -5,15 +5,15 @@
 #include "import.h"
 
 static bool shared_or_own(const Import *m, uint32_t k) {
-    const Value *v = operand(m, k);
+    const Value *v = import_operand(m, k);
     return !v || is_own(v);
 }
 
 // A tensor of a sample, its axes behind the batch.
 static bool plain_batch(Import *m, uint32_t k) {
-    const Shape *s = &operand(m, k)->shape;
+    const Shape *s = &import_operand(m, k)->shape;
     return (s->batch == 0 && s->dim[0] == 1) ||
-           refuse(m, "its operand has other axes merged with the batch, or none of it");
+           import_refuse(m, "its operand has other axes merged with the batch, or none of it");
 }
 
 static bool is_all(const Value *v, double x) {
@@ -27,7 +27,7 @@ static bool is_all(const Value *v, double x) {
 
 // Role k of a layer: the operand, with another shape in the file.
 static Role role_of(Import *m, uint32_t k, const char *word, uint32_t rank, const int64_t *dim) {
-    Role r = {.word = word, .value = operand(m, k), .rank = rank};
+    Role r = {.word = word, .value = import_operand(m, k), .rank = rank};
     for (uint32_t i = 0; i < rank; i++)
         r.dim[i] = dim[i];
     return r;
@@ -40,7 +40,7 @@ static bool give_layer(Import *m, Str layer, const Role *role, uint32_t roles, c
     Str stem = layer_name(m, role, roles), x = name_of(m, 0),
         text = format(m, "named(%.*s, \"%.*s\")(%.*s)", SARG(layer), SARG(stem), SARG(x));
     m->node = as ? as : self;
-    bool fine = give(m, 0, *to, BindCall, text);
+    bool fine = import_give(m, 0, *to, BindCall, text);
     m->node = self;
     return fine;
 }
@@ -86,14 +86,15 @@ typedef struct Geometry {
 } Geometry;
 
 static bool geometry(Import *m, bool adjoint, Geometry *g) {
-    const Shape *x = &operand(m, 0)->shape, *w = &operand(m, 1)->shape;
+    const Shape *x = &import_operand(m, 0)->shape, *w = &import_operand(m, 1)->shape;
     Str pad = attr_word(m, "auto_pad", "NOTSET");
     int64_t said[3];
     Ints pads;
     *g = (Geometry){.n = x->rank - 2, .groups = attr_int(m, "group", 1)};
     if (x->rank < 3 || x->rank > 5 || w->rank != x->rank || w->batch >= 0)
-        return refuse(m, "it has no 1 to 3 spatial axes, or its weight differs from sample to "
-                         "sample");
+        return import_refuse(m,
+                             "it has no 1 to 3 spatial axes, or its weight differs from sample to "
+                             "sample");
     for (uint32_t i = 0; i < g->n; i++)
         g->kernel[i] = w->dim[2 + i];
     if (!plain_batch(m, 0) || !each_axis(m, "strides", g->n, 1, g->stride) ||
@@ -102,21 +103,21 @@ static bool geometry(Import *m, bool adjoint, Geometry *g) {
         return false;
     for (uint32_t i = 0; i < g->n; i++)
         if (said[i] && said[i] != g->kernel[i])
-            return refuse(m, "its weight has another kernel than its `kernel_shape`");
+            return import_refuse(m, "its weight has another kernel than its `kernel_shape`");
     for (uint32_t i = 0; i < g->n; i++)
         if (g->stride[i] < 1 || g->dilation[i] < 1 || g->kernel[i] < 1 || g->groups < 1 ||
             g->groups > 1 << 20 || g->stride[i] > 1 << 20 || g->dilation[i] > 1 << 20 ||
             g->kernel[i] > 1 << 20)
-            return refuse(m, "its strides, dilations or kernel are not from 1 on");
+            return import_refuse(m, "its strides, dilations or kernel are not from 1 on");
     if (pads.n && pads.n != 2 * g->n)
-        return refuse(m, "its `pads` are not two for each of %u axes", g->n);
+        return import_refuse(m, "its `pads` are not two for each of %u axes", g->n);
     for (uint32_t i = 0; i < g->n && pads.n; i++) {
         g->before[i] = pads.at[i];
         g->after[i] = pads.at[g->n + i];
     }
     for (uint32_t i = 0; i < g->n; i++)
         if (g->before[i] < 0 || g->after[i] < 0)
-            return refuse(m, "its `pads` are below 0");
+            return import_refuse(m, "its `pads` are below 0");
     for (uint32_t i = 0; i < g->n && !adjoint && str_starts(pad, STR("SAME")); i++)
         same_pads(x->dim[2 + i], g->stride[i], (g->kernel[i] - 1) * g->dilation[i] + 1,
                   str_eq(pad, STR("SAME_UPPER")), &g->before[i], &g->after[i]);
@@ -149,13 +150,13 @@ static Str options(Import *m, const Geometry *g) {
 // `c` channels of kernel g->kernel as a layer, or as the function `call` of the weight.
 static bool convolve(Import *m, const char *layer, const char *call, int64_t c, const Geometry *g,
                      const Shape *to) {
-    bool bias = operand(m, 2) != NULL;
+    bool bias = import_operand(m, 2) != NULL;
     Text k = {.arena = m->a};
     Str how = options(m, g);
-    if (bias && (operand(m, 2)->shape.rank != 1 || operand(m, 2)->shape.dim[0] != c))
-        return refuse(m, "its bias is not one number a channel");
+    if (bias && (import_operand(m, 2)->shape.rank != 1 || import_operand(m, 2)->shape.dim[0] != c))
+        return import_refuse(m, "its bias is not one number a channel");
     bool beyond = g->beyond[0] || g->beyond[1] || g->beyond[2];
-    if (is_own(operand(m, 1)) && shared_or_own(m, 2) && !beyond) {
+    if (is_own(import_operand(m, 1)) && shared_or_own(m, 2) && !beyond) {
         put_each(&k, "k", g->n, g->kernel, 0);
         Role role[] = {role_of(m, 1, "weight", 0, NULL), role_of(m, 2, "bias", 1, &c)};
         const OnnxNode *as = bias ? NULL : bias_of(m, c, g->n, to, &role[1].value);
@@ -173,7 +174,7 @@ static bool convolve(Import *m, const char *layer, const char *call, int64_t c, 
         y = format(m, "constant_pad(%.*s, [[0, 0]%.*s])", SARG(y), SARG(text_str(&pads)));
     if (bias)
         y = format(m, "%.*s + %.*s", SARG(y), SARG(text_of(m, 2, BindProduct)));
-    return give(m, 0, *to, bias ? BindSum : BindCall, y);
+    return import_give(m, 0, *to, bias ? BindSum : BindCall, y);
 }
 
 bool op_conv(Import *m, const Row *row) {
@@ -181,16 +182,16 @@ bool op_conv(Import *m, const Row *row) {
     (void)row;
     if (!geometry(m, false, &g))
         return false;
-    Shape to = operand(m, 0)->shape;
-    const Shape *w = &operand(m, 1)->shape;
+    Shape to = import_operand(m, 0)->shape;
+    const Shape *w = &import_operand(m, 1)->shape;
     if (to.dim[1] != w->dim[1] * g.groups || w->dim[0] % g.groups)
-        return refuse(m, "its weight is not for %lld channels", (long long)to.dim[1]);
+        return import_refuse(m, "its weight is not for %lld channels", (long long)to.dim[1]);
     to.dim[1] = w->dim[0];
     for (uint32_t i = 0; i < g.n; i++) {
         int64_t all = to.dim[2 + i] + g.before[i] + g.after[i],
                 kernel = (g.kernel[i] - 1) * g.dilation[i] + 1;
         if (kernel > all)
-            return refuse(m, "its kernel is larger than its operand");
+            return import_refuse(m, "its kernel is larger than its operand");
         to.dim[2 + i] = (all - kernel) / g.stride[i] + 1;
     }
     return convolve(m, "conv", "convolve", to.dim[1], &g, &to);
@@ -205,10 +206,10 @@ bool op_conv_transpose(Import *m, const Row *row) {
     if (!geometry(m, true, &g) || !each_axis(m, "output_padding", g.n, 0, more) ||
         !each_axis(m, "output_shape", g.n, 0, want))
         return false;
-    Shape to = operand(m, 0)->shape;
-    const Shape *w = &operand(m, 1)->shape;
+    Shape to = import_operand(m, 0)->shape;
+    const Shape *w = &import_operand(m, 1)->shape;
     if (to.dim[1] != w->dim[0])
-        return refuse(m, "its weight is not for %lld channels", (long long)to.dim[1]);
+        return import_refuse(m, "its weight is not for %lld channels", (long long)to.dim[1]);
     to.dim[1] = w->dim[1] * g.groups;
     for (uint32_t i = 0; i < g.n; i++) {
         int64_t all = (to.dim[2 + i] - 1) * g.stride[i] + (g.kernel[i] - 1) * g.dilation[i] + 1;
@@ -217,7 +218,7 @@ bool op_conv_transpose(Import *m, const Row *row) {
         if (want[i]) {
             int64_t less = all + more[i] - want[i];
             if (less < 0)
-                return refuse(m, "its result is larger than what its kernel reaches");
+                return import_refuse(m, "its result is larger than what its kernel reaches");
             g.after[i] = upper ? less - less / 2 : less / 2;
             g.before[i] = less - g.after[i];
         }
@@ -241,7 +242,7 @@ typedef struct Labels {
 } Labels;
 
 static void put_label(Labels *l, const Shape *s, uint32_t axis, char letter) {
-    if (own_axis(s, axis) < 0)
+    if (shape_own_axis(s, axis) < 0)
         return;
     if (!letter) {
         l->reshaped = true;
@@ -263,7 +264,8 @@ static bool join_leading(Import *m, const Shape *a, int i, const Shape *b, int j
     bool left = i >= 0 && a->batch == i, right = j >= 0 && b->batch == j;
     if ((left && right && x != y) || (left != right && (left ? y : x) != 1) ||
         (!left && !right && x != y && x != 1 && y != 1))
-        return refuse(m, "its operands have extents %lld and %lld", (long long)x, (long long)y);
+        return import_refuse(m, "its operands have extents %lld and %lld", (long long)x,
+                             (long long)y);
     if (left || right) {
         to->batch = (int)to->rank;
         to->outer = left ? a->outer : b->outer;
@@ -283,14 +285,15 @@ static void put_leading(Labels *l, const Shape *s, uint32_t lead, const Shape *t
 
 // a [..., rows, k] times b [..., k, columns], of b with `flip` [..., columns, k], as an einsum.
 static bool product(Import *m, uint32_t at, uint32_t bt, bool flip, Shape *to, Str *out) {
-    const Shape *a = &operand(m, at)->shape, *b = &operand(m, bt)->shape;
+    const Shape *a = &import_operand(m, at)->shape, *b = &import_operand(m, bt)->shape;
     if (a->rank < 2 || b->rank < 2)
-        return refuse(m, "it multiplies by a vector: export it as a matrix of one row or column");
+        return import_refuse(
+            m, "it multiplies by a vector: export it as a matrix of one row or column");
     uint32_t lead = (a->rank > b->rank ? a->rank : b->rank) - 2, rows = a->rank - 2,
              inner = b->rank - (flip ? 1 : 2), columns = b->rank - (flip ? 2 : 1);
     Labels l[2] = {0}, r = {0};
     if (a->batch == (int)rows + 1 || b->batch == (int)inner || a->dim[rows + 1] != b->dim[inner])
-        return refuse(m, "its matrices do not fit, or it sums over the batch");
+        return import_refuse(m, "its matrices do not fit, or it sums over the batch");
     *to = (Shape){.batch = -1};
     for (uint32_t i = 0; i < lead; i++)
         if (!join_leading(m, a, (int)(i + a->rank) - (int)lead - 2, b,
@@ -299,7 +302,7 @@ static bool product(Import *m, uint32_t at, uint32_t bt, bool flip, Shape *to, S
     put_leading(&l[0], a, lead, to);
     put_leading(&l[1], b, lead, to);
     if ((a->batch == (int)rows && b->batch >= 0) || (b->batch == (int)columns && a->batch >= 0))
-        return refuse(m, "its operands have the batch on different axes");
+        return import_refuse(m, "its operands have the batch on different axes");
     to->batch = a->batch == (int)rows      ? (int)lead
                 : b->batch == (int)columns ? (int)lead + 1
                                            : to->batch;
@@ -311,7 +314,7 @@ static bool product(Import *m, uint32_t at, uint32_t bt, bool flip, Shape *to, S
     put_label(&l[1], b, b->rank - 2, flip ? 'n' : 'k');
     put_label(&l[1], b, b->rank - 1, flip ? 'k' : 'n');
     for (uint32_t i = 0; i < to->rank; i++)
-        if (own_axis(to, i) >= 0)
+        if (shape_own_axis(to, i) >= 0)
             r.letter[r.n++] = i < lead ? (char)('a' + i) : i == lead ? 'm' : 'n';
     Str x = labelled(m, at, &l[0]), y = labelled(m, bt, &l[1]);
     *out = format(m, "einsum(\"%.*s,%.*s->%.*s\", %.*s, %.*s)", (int)l[0].n, l[0].letter,
@@ -321,12 +324,13 @@ static bool product(Import *m, uint32_t at, uint32_t bt, bool flip, Shape *to, S
 
 // x times a weight of its own: `dense` of a vector, `linear` along the last axis of more.
 static bool give_linear(Import *m, bool stored_rows, Value *bias, const OnnxNode *as) {
-    Shape to = operand(m, 0)->shape;
-    const Value *w = operand(m, 1);
+    Shape to = import_operand(m, 0)->shape;
+    const Value *w = import_operand(m, 1);
     int64_t in = w->shape.dim[stored_rows ? 1 : 0], c = w->shape.dim[stored_rows ? 0 : 1];
     if (to.dim[to.rank - 1] != in)
-        return refuse(m, "its weight is not for %lld numbers", (long long)to.dim[to.rank - 1]);
-    Dims d = own(&to);
+        return import_refuse(m, "its weight is not for %lld numbers",
+                             (long long)to.dim[to.rank - 1]);
+    Dims d = shape_own(&to);
     to.dim[to.rank - 1] = c;
     Role role[] = {role_of(m, 1, "weight", 2, (const int64_t[]){c, in}),
                    {.word = "bias", .value = bias, .rank = 1, .dim = {c}}};
@@ -337,9 +341,9 @@ static bool give_linear(Import *m, bool stored_rows, Value *bias, const OnnxNode
 }
 
 static bool is_linear(const Import *m) {
-    const Shape *x = &operand(m, 0)->shape;
-    return is_own(operand(m, 1)) && operand(m, 1)->shape.rank == 2 && x->batch >= 0 &&
-           x->rank >= 2 && x->batch != (int)x->rank - 1 && own(x).n >= 1;
+    const Shape *x = &import_operand(m, 0)->shape;
+    return is_own(import_operand(m, 1)) && import_operand(m, 1)->shape.rank == 2 && x->batch >= 0 &&
+           x->rank >= 2 && x->batch != (int)x->rank - 1 && shape_own(x).n >= 1;
 }
 
 bool op_matmul(Import *m, const Row *row) {
@@ -349,28 +353,28 @@ bool op_matmul(Import *m, const Row *row) {
     (void)row;
     if (is_linear(m)) {
         const OnnxNode *as =
-            bias_of(m, operand(m, 1)->shape.dim[1], 0, &operand(m, 0)->shape, &bias);
+            bias_of(m, import_operand(m, 1)->shape.dim[1], 0, &import_operand(m, 0)->shape, &bias);
         return give_linear(m, false, bias, as);
     }
-    return product(m, 0, 1, false, &to, &y) && give(m, 0, to, BindCall, y);
+    return product(m, 0, 1, false, &to, &y) && import_give(m, 0, to, BindCall, y);
 }
 
 bool op_gemm(Import *m, const Row *row) {
     double alpha = attr_real(m, "alpha", 1), beta = attr_real(m, "beta", 1);
     bool flip = attr_int(m, "transB", 0);
-    Value *c = operand(m, 2);
+    Value *c = import_operand(m, 2);
     Shape to;
     Str y;
     (void)row;
-    if (attr_int(m, "transA", 0) || operand(m, 0)->shape.rank != 2 ||
-        operand(m, 1)->shape.rank != 2)
-        return refuse(m, "its first operand is transposed, or one is no matrix");
+    if (attr_int(m, "transA", 0) || import_operand(m, 0)->shape.rank != 2 ||
+        import_operand(m, 1)->shape.rank != 2)
+        return import_refuse(m, "its first operand is transposed, or one is no matrix");
     bool vector = !c || (is_own(c) && c->shape.rank == 1 &&
-                         c->shape.dim[0] == operand(m, 1)->shape.dim[flip ? 0 : 1]);
+                         c->shape.dim[0] == import_operand(m, 1)->shape.dim[flip ? 0 : 1]);
     if (is_linear(m) && alpha == 1 && (beta == 1 || !c) && vector) {
-        const OnnxNode *as =
-            c ? NULL
-              : bias_of(m, operand(m, 1)->shape.dim[flip ? 0 : 1], 0, &operand(m, 0)->shape, &c);
+        const OnnxNode *as = c ? NULL
+                               : bias_of(m, import_operand(m, 1)->shape.dim[flip ? 0 : 1], 0,
+                                         &import_operand(m, 0)->shape, &c);
         return give_linear(m, flip, c, as);
     }
     if (!product(m, 0, 1, flip, &to, &y))
@@ -378,12 +382,12 @@ bool op_gemm(Import *m, const Row *row) {
     if (alpha != 1)
         y = format(m, "%.*s*%.*s", SARG(number_text(m->a, alpha)), SARG(y));
     if (c && beta != 0) {
-        Str b = aligned(m, 2, &to, beta == 1 ? BindProduct : BindSign);
+        Str b = import_aligned(m, 2, &to, beta == 1 ? BindProduct : BindSign);
         y = beta == 1
                 ? format(m, "%.*s + %.*s", SARG(y), SARG(b))
                 : format(m, "%.*s + %.*s*%.*s", SARG(y), SARG(number_text(m->a, beta)), SARG(b));
     }
-    return give(m, 0, to, c && beta != 0 ? BindSum : alpha != 1 ? BindProduct : BindCall, y);
+    return import_give(m, 0, to, c && beta != 0 ? BindSum : alpha != 1 ? BindProduct : BindCall, y);
 }
 
 // The language has a to z only: 0 where an equation has an axis in both cases.
@@ -404,23 +408,23 @@ bool op_einsum(Import *m, const Row *row) {
         char c = letter_of(rule, rule.ptr[i]);
         bool ends = c == ',' || c == '>';
         if ((ends && p == 2) || c == '.' || !c)
-            return refuse(m, "its equation is not of one or two operands with axes a to z");
+            return import_refuse(m, "its equation is not of one or two operands with axes a to z");
         if (ends)
             part[++p] = text_str(&letters), letters = (Text){.arena = m->a};
         if (str_find(text_str(&letters), c) < letters.n)
-            return refuse(m, "its equation has an axis twice in an operand");
+            return import_refuse(m, "its equation has an axis twice in an operand");
         if (c >= 'a' && c <= 'z')
             text_char(&letters, c);
     }
     if (p != n)
-        return refuse(m, "its equation has no result, or not one part for each operand");
+        return import_refuse(m, "its equation has no result, or not one part for each operand");
     Str result = text_str(&letters);
     for (uint32_t k = 0; k < n; k++) {
-        const Shape *s = &operand(m, k)->shape;
+        const Shape *s = &import_operand(m, k)->shape;
         if (part[k + 1].len != s->rank)
-            return refuse(m, "its equation has other axes than operand %u", k + 1);
+            return import_refuse(m, "its equation has other axes than operand %u", k + 1);
         if (s->batch >= 0 && batch && batch != part[k + 1].ptr[s->batch])
-            return refuse(m, "its operands have the batch on different axes");
+            return import_refuse(m, "its operands have the batch on different axes");
         batch = s->batch >= 0 ? part[k + 1].ptr[s->batch] : batch;
     }
     for (size_t i = 0; i < result.len && i < ONNX_RANK; i++) {
@@ -428,28 +432,29 @@ bool op_einsum(Import *m, const Row *row) {
         for (uint32_t k = 0; k < n; k++)
             for (size_t j = 0; j < part[k + 1].len; j++)
                 if (part[k + 1].ptr[j] == result.ptr[i])
-                    to.dim[i] = operand(m, k)->shape.dim[j];
+                    to.dim[i] = import_operand(m, k)->shape.dim[j];
         to.rank++;
     }
     if ((batch && to.batch < 0) || result.len > ONNX_RANK)
-        return refuse(m, "it sums over the batch");
+        return import_refuse(m, "it sums over the batch");
     for (uint32_t k = 0; k < n; k++) {
-        const Shape *s = &operand(m, k)->shape;
+        const Shape *s = &import_operand(m, k)->shape;
         text_fmt(&t, "%s", k ? "," : "");
         for (uint32_t j = 0; j < s->rank; j++) {
             if (part[k + 1].ptr[j] == batch && s->batch < 0)
-                return refuse(m, "an operand has an extent of its own along the batch");
-            if (own_axis(s, j) >= 0)
+                return import_refuse(m, "an operand has an extent of its own along the batch");
+            if (shape_own_axis(s, j) >= 0)
                 text_char(&t, part[k + 1].ptr[j]);
         }
     }
     text_fmt(&t, "%s->", n == 1 ? "," : "");
     for (uint32_t i = 0; i < to.rank; i++)
-        if (own_axis(&to, i) >= 0)
+        if (shape_own_axis(&to, i) >= 0)
             text_char(&t, result.ptr[i]);
     Str x = text_of(m, 0, BindOr), y = n > 1 ? text_of(m, 1, BindOr) : STR("1");
-    return give(m, 0, to, BindCall,
-                format(m, "einsum(\"%.*s\", %.*s, %.*s)", SARG(text_str(&t)), SARG(x), SARG(y)));
+    return import_give(
+        m, 0, to, BindCall,
+        format(m, "einsum(\"%.*s\", %.*s, %.*s)", SARG(text_str(&t)), SARG(x), SARG(y)));
 }
 
 // --- normalizations ------------------------------------------------------------------------------
@@ -462,22 +467,23 @@ static Str eps_text(Import *m, const char *name, double standard, bool first) {
 }
 
 bool op_batch_norm(Import *m, const Row *row) {
-    const Shape s = operand(m, 0)->shape;
+    const Shape s = import_operand(m, 0)->shape;
     bool own_all = true;
     (void)row;
     if (s.rank < 2 || !plain_batch(m, 0) || attr_int(m, "training_mode", 0))
-        return refuse(m, "it has no channels, or computes statistics: export in evaluation mode");
+        return import_refuse(
+            m, "it has no channels, or computes statistics: export in evaluation mode");
     for (uint32_t k = 1; k < 5; k++) {
-        own_all = own_all && is_own(operand(m, k));
-        if (operand(m, k)->shape.rank != 1 || operand(m, k)->shape.dim[0] != s.dim[1])
-            return refuse(m, "its weights are not one number a channel");
+        own_all = own_all && is_own(import_operand(m, k));
+        if (import_operand(m, k)->shape.rank != 1 || import_operand(m, k)->shape.dim[0] != s.dim[1])
+            return import_refuse(m, "its weights are not one number a channel");
     }
     if (own_all) {
         const Role role[] = {
-            {.word = "weight", .value = operand(m, 1)},
-            {.word = "bias", .value = operand(m, 2)},
-            {.word = "running_mean", .value = operand(m, 3)},
-            {.word = "running_var", .value = operand(m, 4)},
+            {.word = "weight", .value = import_operand(m, 1)},
+            {.word = "bias", .value = import_operand(m, 2)},
+            {.word = "running_mean", .value = import_operand(m, 3)},
+            {.word = "running_var", .value = import_operand(m, 4)},
         };
         return give_layer(m,
                           format(m, "batch_norm(%.*s)", SARG(eps_text(m, "epsilon", 1e-5, true))),
@@ -486,16 +492,16 @@ bool op_batch_norm(Import *m, const Row *row) {
     Str x = text_of(m, 0, BindSum), gain = text_of(m, 1, BindSign),
         shift = text_of(m, 2, BindProduct), mean = text_of(m, 3, BindProduct),
         var = text_of(m, 4, BindSum), eps = number_text(m->a, attr_real(m, "epsilon", 1e-5));
-    return give(m, 0, s, BindSum,
-                format(m, "(%.*s - %.*s)/sqrt(%.*s + %.*s)*%.*s + %.*s", SARG(x), SARG(mean),
-                       SARG(var), SARG(eps), SARG(gain), SARG(shift)));
+    return import_give(m, 0, s, BindSum,
+                       format(m, "(%.*s - %.*s)/sqrt(%.*s + %.*s)*%.*s + %.*s", SARG(x), SARG(mean),
+                              SARG(var), SARG(eps), SARG(gain), SARG(shift)));
 }
 
 // `layer` without its closing bracket; scale and bias are operands 1 and 2, of extents d.
 static bool give_norm(Import *m, Str layer, const Dims *d, const Shape *s, const Dims *broadcast) {
-    bool bias = operand(m, 2) != NULL;
+    bool bias = import_operand(m, 2) != NULL;
     Str comma = layer.ptr[layer.len - 1] == '(' ? (Str){0} : STR(", ");
-    if (is_own(operand(m, 1)) && bias && is_own(operand(m, 2))) {
+    if (is_own(import_operand(m, 1)) && bias && is_own(import_operand(m, 2))) {
         const Role role[] = {role_of(m, 1, "weight", d->n, d->at),
                              role_of(m, 2, "bias", d->n, d->at)};
         bool instance = str_starts(layer, STR("instance"));
@@ -504,7 +510,7 @@ static bool give_norm(Import *m, Str layer, const Dims *d, const Shape *s, const
                                  instance ? "affine=true" : ""),
                           role, 2, s, NULL);
     }
-    bool one = is_all(operand(m, 1), 1), zero = !bias || is_all(operand(m, 2), 0);
+    bool one = is_all(import_operand(m, 1), 1), zero = !bias || is_all(import_operand(m, 2), 0);
     Str off =
         str_starts(layer, STR("instance")) ? (Str){0} : format(m, "%.*saffine=false", SARG(comma));
     Str x = name_of(m, 0), y = format(m, "%.*s%.*s)(%.*s)", SARG(layer), SARG(off), SARG(x)),
@@ -513,18 +519,18 @@ static bool give_norm(Import *m, Str layer, const Dims *d, const Shape *s, const
         y = format(m, "%.*s*reshape(%.*s, %.*s)", SARG(y), SARG(text_of(m, 1, BindOr)), SARG(to));
     if (!zero)
         y = format(m, "%.*s + reshape(%.*s, %.*s)", SARG(y), SARG(text_of(m, 2, BindOr)), SARG(to));
-    return give(m, 0, *s, zero ? (one ? BindCall : BindProduct) : BindSum, y);
+    return import_give(m, 0, *s, zero ? (one ? BindCall : BindProduct) : BindSum, y);
 }
 
 bool op_layer_norm(Import *m, const Row *row) {
-    const Shape s = operand(m, 0)->shape;
+    const Shape s = import_operand(m, 0)->shape;
     uint32_t axis;
     (void)row;
     if (!axis_in(m, attr_int(m, "axis", -1), s.rank, &axis))
         return false;
     if (s.batch >= (int)axis)
-        return refuse(m, "it normalizes over the batch");
-    Dims all = own(&s), d = {0}, at = all;
+        return import_refuse(m, "it normalizes over the batch");
+    Dims all = shape_own(&s), d = {0}, at = all;
     for (uint32_t i = axis; i < s.rank; i++)
         d.at[d.n++] = s.dim[i];
     for (uint32_t i = 0; i + d.n < all.n; i++)
@@ -538,9 +544,9 @@ bool op_layer_norm(Import *m, const Row *row) {
 }
 
 static bool channels_of(Import *m, Dims *d, Dims *at) {
-    const Shape *s = &operand(m, 0)->shape;
+    const Shape *s = &import_operand(m, 0)->shape;
     if (s->rank < 3 || !plain_batch(m, 0))
-        return refuse(m, "it has no channels and spatial axes behind the batch");
+        return import_refuse(m, "it has no channels and spatial axes behind the batch");
     *d = *at = (Dims){.n = 1, .at = {s->dim[1]}};
     return true;
 }
@@ -550,7 +556,7 @@ bool op_instance_norm(Import *m, const Row *row) {
     (void)row;
     if (!channels_of(m, &d, &at))
         return false;
-    const Shape s = operand(m, 0)->shape;
+    const Shape s = import_operand(m, 0)->shape;
     return give_norm(m, format(m, "instance_norm(%.*s", SARG(eps_text(m, "epsilon", 1e-5, true))),
                      &d, &s, &at);
 }
@@ -561,9 +567,10 @@ bool op_group_norm(Import *m, const Row *row) {
     (void)row;
     if (!channels_of(m, &d, &at))
         return false;
-    const Shape s = operand(m, 0)->shape;
-    if (operand(m, 1)->shape.rank != 1 || operand(m, 1)->shape.dim[0] != s.dim[1])
-        return refuse(m, "its weights are one number a group: export at opset 21, or below 18");
+    const Shape s = import_operand(m, 0)->shape;
+    if (import_operand(m, 1)->shape.rank != 1 || import_operand(m, 1)->shape.dim[0] != s.dim[1])
+        return import_refuse(m,
+                             "its weights are one number a group: export at opset 21, or below 18");
     return give_norm(m,
                      format(m, "group_norm(%lld%.*s", (long long)groups,
                             SARG(eps_text(m, "epsilon", 1e-5, false))),
@@ -571,13 +578,13 @@ bool op_group_norm(Import *m, const Row *row) {
 }
 
 bool op_prelu(Import *m, const Row *row) {
-    const Shape s = operand(m, 0)->shape;
-    const Value *slope = operand(m, 1);
+    const Shape s = import_operand(m, 0)->shape;
+    const Value *slope = import_operand(m, 1);
     (void)row;
     if (is_own(slope) && slope->tensor->count == 1) {
         const Role role[] = {role_of(m, 1, "weight", 1, (const int64_t[]){1})};
         return give_layer(m, STR("prelu()"), role, 1, &s, NULL);
     }
-    Str a = aligned(m, 1, &s, BindOr);
-    return give(m, 0, s, BindPipe, piped(m, 0, "leaky_relu(%.*s)", SARG(a)));
+    Str a = import_aligned(m, 1, &s, BindOr);
+    return import_give(m, 0, s, BindPipe, import_piped(m, 0, "leaky_relu(%.*s)", SARG(a)));
 }

@@ -3,8 +3,8 @@
 
 // The text of operand 0 where its extents of a sample become those of `to`.
 static bool give_reshaped(Import *m, const Shape *to) {
-    Value *v = operand(m, 0);
-    Dims from = own(&v->shape), d = own(to);
+    Value *v = import_operand(m, 0);
+    Dims from = shape_own(&v->shape), d = shape_own(to);
     if (is_own(v)) { // a weight in another shape is one in the file
         Value *out = value_find(m, m->node->out.at[0]);
         out->kind = ValueWeight;
@@ -15,14 +15,15 @@ static bool give_reshaped(Import *m, const Shape *to) {
     }
     if (same_dims(&from, &d)) {
         Str x = text_of(m, 0, BindPipe);
-        return give(m, 0, *to, v->where ? BindCall : v->binding, x);
+        return import_give(m, 0, *to, v->where ? BindCall : v->binding, x);
     }
     if (d.n > SampleAxes)
-        return refuse(m, "it has %u axes besides the batch, and %d are the most", d.n, SampleAxes);
-    return give(m, 0, *to, BindPipe,
-                d.n == 0   ? piped(m, 0, "squeeze")
-                : d.n == 1 ? piped(m, 0, "flatten")
-                           : piped(m, 0, "reshape(%.*s)", SARG(dims_text(m->a, &d))));
+        return import_refuse(m, "it has %u axes besides the batch, and %d are the most", d.n,
+                             SampleAxes);
+    return import_give(m, 0, *to, BindPipe,
+                       d.n == 0   ? import_piped(m, 0, "squeeze")
+                       : d.n == 1 ? import_piped(m, 0, "flatten")
+                                  : import_piped(m, 0, "reshape(%.*s)", SARG(dims_text(m->a, &d))));
 }
 
 // --- other extents -------------------------------------------------------------------------------
@@ -70,21 +71,22 @@ static bool place_batch(Import *m, const Shape *s, const bool *times, Shape *to)
     }
     return (best && product_of(to->dim, to->rank) == all && all > 0 && to->outer > 0 &&
             to->dim[to->batch] % to->outer == 0) ||
-           refuse(m, "its result has the samples on no axis of their own: export with a dynamic "
-                     "batch");
+           import_refuse(
+               m, "its result has the samples on no axis of their own: export with a dynamic "
+                  "batch");
 }
 
 bool op_reshape(Import *m, const Row *row) {
-    const Shape s = operand(m, 0)->shape;
-    const Value *v = operand(m, 1);
+    const Shape s = import_operand(m, 0)->shape;
+    const Value *v = import_operand(m, 1);
     Shape to = {.batch = -1};
     bool times[ONNX_RANK] = {false};
     (void)row;
     if (str_eq(m->node->op, STR("Reshape")) &&
         (!v || v->kind != ValueConstant || v->count > ONNX_RANK))
-        return refuse(m, "its shape is computed by the net: export with fixed extents");
+        return import_refuse(m, "its shape is computed by the net: export with fixed extents");
     if (!str_eq(m->node->op, STR("Reshape"))) { // of a reduction over axes of one element
-        to = reduced(&s, 0, true);
+        to = shape_reduced(&s, 0, true);
         return give_reshaped(m, &to);
     }
     to.rank = (uint32_t)v->count;
@@ -96,7 +98,7 @@ bool op_reshape(Import *m, const Row *row) {
             times[i] = (int)i == s.batch;
         }
         if (to.dim[i] < -1)
-            return refuse(m, "its shape has an extent of %lld", (long long)to.dim[i]);
+            return import_refuse(m, "its shape has an extent of %lld", (long long)to.dim[i]);
     }
     if (s.batch >= 0 ? !place_batch(m, &s, times, &to) : false)
         return false;
@@ -104,16 +106,16 @@ bool op_reshape(Import *m, const Row *row) {
         if (to.dim[i] == -1)
             to.dim[i] = rest_of(to.dim, to.rank, i, product_of(s.dim, s.rank));
     if (product_of(to.dim, to.rank) != product_of(s.dim, s.rank))
-        return refuse(m, "its shape has another number of elements than its operand");
+        return import_refuse(m, "its shape has another number of elements than its operand");
     return give_reshaped(m, &to);
 }
 
 bool op_flatten(Import *m, const Row *row) {
-    const Shape s = operand(m, 0)->shape;
+    const Shape s = import_operand(m, 0)->shape;
     int64_t at = attr_int(m, "axis", 1), axis = at < 0 ? at + s.rank : at;
     (void)row;
     if (axis < 0 || axis > s.rank || (s.batch >= 0 && axis <= s.batch && s.batch > 0))
-        return refuse(m, "its axis is none, or the batch is not the first");
+        return import_refuse(m, "its axis is none, or the batch is not the first");
     int64_t dim[2] = {product_of(s.dim, (uint32_t)axis),
                       product_of(s.dim + axis, s.rank - (uint32_t)axis)};
     Shape to = shape_of(2, dim, s.batch < 0 ? -1 : axis > 0 ? 0 : 1);
@@ -122,7 +124,7 @@ bool op_flatten(Import *m, const Row *row) {
 }
 
 bool op_squeeze(Import *m, const Row *row) {
-    const Shape s = operand(m, 0)->shape;
+    const Shape s = import_operand(m, 0)->shape;
     Ints axes;
     uint32_t mask = 0, axis;
     (void)row;
@@ -137,7 +139,7 @@ bool op_squeeze(Import *m, const Row *row) {
         if (!axes.n && s.dim[i] == 1 && ((int)i != s.batch || m->samples == 1))
             mask |= 1u << i;
         if (mask >> i & 1 && (s.dim[i] != 1 || (int)i == s.batch))
-            return refuse(m, "it squeezes the batch, or an axis of more than one element");
+            return import_refuse(m, "it squeezes the batch, or an axis of more than one element");
     }
     Shape to = {.batch = -1, .outer = s.outer};
     for (uint32_t i = 0; i < s.rank; i++) {
@@ -150,7 +152,7 @@ bool op_squeeze(Import *m, const Row *row) {
 }
 
 bool op_unsqueeze(Import *m, const Row *row) {
-    const Shape s = operand(m, 0)->shape;
+    const Shape s = import_operand(m, 0)->shape;
     Ints axes;
     uint32_t mask = 0, axis, from = 0;
     Shape to = {.batch = -1, .outer = s.outer};
@@ -159,7 +161,7 @@ bool op_unsqueeze(Import *m, const Row *row) {
         return false;
     to.rank = s.rank + axes.n;
     if (to.rank > ONNX_RANK)
-        return refuse(m, "it has more than %d axes", ONNX_RANK);
+        return import_refuse(m, "it has more than %d axes", ONNX_RANK);
     for (uint32_t i = 0; i < axes.n; i++) {
         if (!axis_in(m, axes.at[i], to.rank, &axis))
             return false;
@@ -176,7 +178,7 @@ bool op_unsqueeze(Import *m, const Row *row) {
 // --- other places --------------------------------------------------------------------------------
 
 bool op_transpose(Import *m, const Row *row) {
-    const Shape s = operand(m, 0)->shape;
+    const Shape s = import_operand(m, 0)->shape;
     Ints perm;
     Shape to = {.rank = s.rank, .batch = -1, .outer = s.outer};
     Text order = {.arena = m->a};
@@ -191,20 +193,21 @@ bool op_transpose(Import *m, const Row *row) {
         seen |= 1u << axis;
         to.dim[i] = s.dim[axis];
         to.batch = (int)axis == s.batch ? (int)i : to.batch;
-        int mine = own_axis(&s, axis);
+        int mine = shape_own_axis(&s, axis);
         if (mine >= 0) {
             moved = moved || mine != (int)n;
             text_fmt(&order, "%s%d", n++ ? ", " : "", mine);
         }
     }
     if (seen != (1u << s.rank) - 1)
-        return refuse(m, "its `perm` is no permutation");
-    return moved ? give(m, 0, to, BindPipe, piped(m, 0, "permute(%.*s)", SARG(text_str(&order))))
+        return import_refuse(m, "its `perm` is no permutation");
+    return moved ? import_give(m, 0, to, BindPipe,
+                               import_piped(m, 0, "permute(%.*s)", SARG(text_str(&order))))
                  : give_reshaped(m, &to);
 }
 
 bool op_concat(Import *m, const Row *row) {
-    uint32_t n = m->node->in.n, axis, rank = operand(m, 0)->shape.rank;
+    uint32_t n = m->node->in.n, axis, rank = import_operand(m, 0)->shape.rank;
     Shape to = {.batch = -1};
     Text t = {.arena = m->a};
     int64_t total = 0;
@@ -212,35 +215,35 @@ bool op_concat(Import *m, const Row *row) {
     if (!axis_in(m, attr_int(m, "axis", 0), rank, &axis))
         return false;
     for (uint32_t k = 0; k < n; k++)
-        if (operand(m, k) && operand(m, k)->shape.batch >= 0)
-            to = operand(m, k)->shape;
-    to = to.batch < 0 ? operand(m, 0)->shape : to;
+        if (import_operand(m, k) && import_operand(m, k)->shape.batch >= 0)
+            to = import_operand(m, k)->shape;
+    to = to.batch < 0 ? import_operand(m, 0)->shape : to;
     if (to.batch == (int)axis)
-        return refuse(m, "it joins along the batch");
+        return import_refuse(m, "it joins along the batch");
     for (uint32_t k = 0; k < n; k++) {
-        const Value *v = operand(m, k);
+        const Value *v = import_operand(m, k);
         if (!v || v->shape.rank != rank)
-            return refuse(m, "its operands have other numbers of axes");
+            return import_refuse(m, "its operands have other numbers of axes");
         for (uint32_t i = 0; i < rank; i++)
             if (i != axis && v->shape.dim[i] != to.dim[i])
-                return refuse(m, "its operands have other extents");
+                return import_refuse(m, "its operands have other extents");
         if (v->shape.batch >= 0 && v->shape.batch != to.batch)
-            return refuse(m, "its operands have the batch on different axes");
+            return import_refuse(m, "its operands have the batch on different axes");
         total += v->shape.dim[axis];
     }
     for (uint32_t k = 0; k < n; k++) {
         Shape part = to;
-        part.dim[axis] = operand(m, k)->shape.dim[axis];
-        Dims d = own(&operand(m, k)->shape), want = own(&part);
+        part.dim[axis] = import_operand(m, k)->shape.dim[axis];
+        Dims d = shape_own(&import_operand(m, k)->shape), want = shape_own(&part);
         Str x = text_of(m, k, BindOr);
         if (!same_dims(&d, &want))
             x = format(m, "reshape(%.*s, %.*s)", SARG(x), SARG(dims_text(m->a, &want)));
         text_fmt(&t, "%s%.*s", k ? ", " : "concat(", SARG(x));
     }
     to.dim[axis] = total;
-    int at = own_axis(&to, axis);
+    int at = shape_own_axis(&to, axis);
     text_fmt(&t, at ? ", axis=axis(%d))" : ")", at);
-    return give(m, 0, to, BindCall, text_str(&t));
+    return import_give(m, 0, to, BindCall, text_str(&t));
 }
 
 // "[:, 2:5]": elements from[i]..from[i] + n[i] of our axes; all of those behind the last that is
@@ -263,7 +266,7 @@ static Str range_text(Import *m, const Dims *all, const int64_t *from, const int
 }
 
 bool op_split(Import *m, const Row *row) {
-    const Shape s = operand(m, 0)->shape;
+    const Shape s = import_operand(m, 0)->shape;
     uint32_t axis, n = m->node->out.n;
     Ints sizes;
     int64_t from = 0;
@@ -273,7 +276,7 @@ bool op_split(Import *m, const Row *row) {
     bool even = sizes.n || m->opset >= 18 || s.dim[axis] % n == 0;
     if ((int)axis == s.batch || (sizes.n && sizes.n != n) || !even ||
         attr_int(m, "num_outputs", n) != (int64_t)n)
-        return refuse(m, "it splits the batch, or has other parts than results");
+        return import_refuse(m, "it splits the batch, or has other parts than results");
     int64_t each = (s.dim[axis] + n - 1) / n;
     Str x = name_of(m, 0);
     Refs refs = m->refs;
@@ -285,15 +288,15 @@ bool op_split(Import *m, const Row *row) {
                        : each < s.dim[axis] - from ? each
                                                    : s.dim[axis] - from;
         if (to.dim[axis] < 1 || to.dim[axis] > s.dim[axis] - from)
-            return refuse(m, "its parts are not parts of %lld", (long long)s.dim[axis]);
+            return import_refuse(m, "its parts are not parts of %lld", (long long)s.dim[axis]);
         m->refs = (Refs){0};
         for (uint32_t i = 0; i < refs.n; i++)
             vec_push(m->a, &m->refs, refs.at[i]);
-        Dims all = own(&s), n_of = own(&to);
+        Dims all = shape_own(&s), n_of = shape_own(&to);
         int64_t start[ONNX_RANK] = {0};
-        start[own_axis(&s, axis)] = from;
-        if (!give(m, k, to, BindCall,
-                  format(m, "%.*s%.*s", SARG(x), SARG(range_text(m, &all, start, n_of.at)))))
+        start[shape_own_axis(&s, axis)] = from;
+        if (!import_give(m, k, to, BindCall,
+                         format(m, "%.*s%.*s", SARG(x), SARG(range_text(m, &all, start, n_of.at)))))
             return false;
         from += to.dim[axis];
     }
@@ -307,7 +310,7 @@ static Str taken(Import *m, Str x, Str index, int axis) {
 }
 
 bool op_slice(Import *m, const Row *row) {
-    const Shape s = operand(m, 0)->shape;
+    const Shape s = import_operand(m, 0)->shape;
     Ints starts, ends, axes, steps;
     Shape to = s;
     (void)row;
@@ -315,9 +318,9 @@ bool op_slice(Import *m, const Row *row) {
         !ints_of(m, "axes", 3, &axes) || !ints_of(m, "steps", 4, &steps))
         return false;
     if (starts.n != ends.n || (axes.n && axes.n != starts.n) || (steps.n && steps.n != starts.n))
-        return refuse(m, "its `starts`, `ends`, `axes` and `steps` are not equally many");
+        return import_refuse(m, "its `starts`, `ends`, `axes` and `steps` are not equally many");
     Str x = name_of(m, 0), behind = {0};
-    Dims all = own(&s), left = all;
+    Dims all = shape_own(&s), left = all;
     int64_t first[ONNX_RANK] = {0};
     for (uint32_t i = 0; i < starts.n; i++) {
         uint32_t axis;
@@ -329,13 +332,13 @@ bool op_slice(Import *m, const Row *row) {
         bool whole = p.from == 0 && p.step == 1 && p.count >= n;
         if ((int)axis == s.batch && (!whole || p.count < (int64_t)1 << 30) &&
             !(whole && m->samples > 0 && p.count >= m->samples))
-            return refuse(m, "it takes some of the samples");
+            return import_refuse(m, "it takes some of the samples");
         if ((int)axis == s.batch || whole)
             continue;
         if (p.count < 1)
-            return refuse(m, "it leaves no elements");
+            return import_refuse(m, "it leaves no elements");
         to.dim[axis] = p.count;
-        int at = own_axis(&s, axis);
+        int at = shape_own_axis(&s, axis);
         if (p.step == 1)
             first[at] = p.from, left.at[at] = p.count;
         else if (p.step == -1 && p.count == n)
@@ -344,9 +347,9 @@ bool op_slice(Import *m, const Row *row) {
             behind = format(m, "%.*s |> take(%lld + %lld*arange(%lld), %d)", SARG(behind),
                             (long long)p.from, (long long)p.step, (long long)p.count, at);
     }
-    return give(m, 0, to, behind.len ? BindPipe : BindCall,
-                format(m, "%.*s%.*s%.*s", SARG(x), SARG(range_text(m, &all, first, left.at)),
-                       SARG(behind)));
+    return import_give(m, 0, to, behind.len ? BindPipe : BindCall,
+                       format(m, "%.*s%.*s%.*s", SARG(x), SARG(range_text(m, &all, first, left.at)),
+                              SARG(behind)));
 }
 
 // All elements in order, the batch among them: as_strided of a contiguous tensor, a reshape.
@@ -368,14 +371,14 @@ static bool counts_back(Import *m, const Value *index, int64_t n, bool *back) {
         double x = index->number[i];
         *back = *back || x < 0;
         if (!(x >= (double)-n && x < (double)n))
-            return refuse(m, "an index is outside its axis");
+            return import_refuse(m, "an index is outside its axis");
     }
     return true;
 }
 
 bool op_gather(Import *m, const Row *row) {
-    const Shape s = operand(m, 0)->shape;
-    Value *index = operand(m, 1);
+    const Shape s = import_operand(m, 0)->shape;
+    Value *index = import_operand(m, 1);
     uint32_t axis, rank = 0;
     Shape to = {.batch = -1, .outer = s.outer};
     bool back; // it may count from the end
@@ -390,7 +393,7 @@ bool op_gather(Import *m, const Row *row) {
     }
     if ((int)axis == s.batch || (s.batch >= 0 && index->shape.batch >= 0) ||
         s.rank + index->shape.rank > ONNX_RANK)
-        return refuse(m, "it takes some of the samples, or other elements of each");
+        return import_refuse(m, "it takes some of the samples, or other elements of each");
     for (uint32_t i = 0; i < s.rank; i++) {
         for (uint32_t k = 0; i == axis && k < index->shape.rank; k++) {
             to.batch = (int)k == index->shape.batch ? (int)rank : to.batch;
@@ -402,7 +405,7 @@ bool op_gather(Import *m, const Row *row) {
         to.dim[rank++] = s.dim[i];
     }
     to.rank = rank;
-    int at = own_axis(&s, axis);
+    int at = shape_own_axis(&s, axis);
     if (!counts_back(m, index, s.dim[axis], &back))
         return false;
     if (index->kind == ValueConstant && index->shape.rank == 0) {
@@ -410,20 +413,20 @@ bool op_gather(Import *m, const Row *row) {
         for (int i = 0; i < at; i++)
             text_fmt(&t, ":, ");
         text_fmt(&t, "%.0f", index->number[0]);
-        return give(m, 0, to, BindCall,
-                    format(m, "%.*s[%.*s]", SARG(name_of(m, 0)), SARG(text_str(&t))));
+        return import_give(m, 0, to, BindCall,
+                           format(m, "%.*s[%.*s]", SARG(name_of(m, 0)), SARG(text_str(&t))));
     }
     Str table = text_of(m, 0, BindOr), which = text_of(m, 1, back ? BindProduct : BindOr);
     if (back)
         which = format(m, "%.*s %% %lld", SARG(which), (long long)s.dim[axis]);
-    return give(m, 0, to, BindCall,
-                at ? taken(m, table, which, at)
-                   : format(m, "gather(%.*s, %.*s)", SARG(table), SARG(which)));
+    return import_give(m, 0, to, BindCall,
+                       at ? taken(m, table, which, at)
+                          : format(m, "gather(%.*s, %.*s)", SARG(table), SARG(which)));
 }
 
 // Of indices of one axis only: rows of a table that all samples share, or of one of each sample.
 bool op_gather_nd(Import *m, const Row *row) {
-    const Shape s = operand(m, 0)->shape, at = operand(m, 1)->shape;
+    const Shape s = import_operand(m, 0)->shape, at = import_operand(m, 1)->shape;
     int64_t each = attr_int(m, "batch_dims", 0);
     uint32_t from = (uint32_t)(each == 1), last = at.rank - 1;
     Shape to = {.batch = at.batch, .outer = at.outer};
@@ -431,51 +434,52 @@ bool op_gather_nd(Import *m, const Row *row) {
     (void)row;
     if ((each != 0 && each != 1) || !at.rank || at.dim[last] != 1 || at.batch == (int)last ||
         s.rank <= from || at.rank + s.rank > ONNX_RANK)
-        return refuse(m, "its indices are of more than one axis");
+        return import_refuse(m, "its indices are of more than one axis");
     if (each ? s.batch || at.batch || s.dim[0] != 1 || at.dim[0] != 1 : s.batch >= 0)
-        return refuse(m, "it takes some of the samples");
+        return import_refuse(m, "it takes some of the samples");
     for (uint32_t i = 0; i < last; i++)
         to.dim[to.rank++] = at.dim[i];
-    Dims d = own(&to);
+    Dims d = shape_own(&to);
     for (uint32_t i = from + 1; i < s.rank; i++)
         to.dim[to.rank++] = s.dim[i];
-    if (!counts_back(m, operand(m, 1), s.dim[from], &back))
+    if (!counts_back(m, import_operand(m, 1), s.dim[from], &back))
         return false;
     Str table = text_of(m, 0, BindOr),
         which = format(m, "reshape(%.*s, %.*s)", SARG(text_of(m, 1, BindOr)),
                        SARG(dims_text(m->a, &d)));
     if (back)
         which = format(m, "%.*s %% %lld", SARG(which), (long long)s.dim[from]);
-    return give(m, 0, to, BindCall, format(m, "gather(%.*s, %.*s)", SARG(table), SARG(which)));
+    return import_give(m, 0, to, BindCall,
+                       format(m, "gather(%.*s, %.*s)", SARG(table), SARG(which)));
 }
 
 // A number as often as the shape says, for each sample.
 bool op_filled(Import *m, const Row *row) {
-    const Value *v = operand(m, 0);
-    const OnnxAttribute *a = attribute(m, "value");
+    const Value *v = import_operand(m, 0);
+    const OnnxAttribute *a = import_attribute(m, "value");
     Shape to = {.batch = -1, .rank = (uint32_t)v->count};
     (void)row;
     if (v->kind != ValueConstant || v->count > ONNX_RANK)
-        return refuse(m, "its shape is computed by the net: export with fixed extents");
+        return import_refuse(m, "its shape is computed by the net: export with fixed extents");
     for (uint32_t i = 0; i < to.rank; i++) {
         to.dim[i] = extent_of(v->number[i]);
         to.batch = v->samples && v->samples[i] ? (int)i : to.batch;
     }
-    Dims d = own(&to);
+    Dims d = shape_own(&to);
     Str x = number_text(m->a, a && a->t && a->t->count ? onnx_at(a->t, 0) : 0);
-    return d.n ? give(m, 0, to, BindCall,
-                      format(m, "expand(%.*s, %.*s)", SARG(x), SARG(dims_text(m->a, &d))))
-               : give(m, 0, to, BindSign, x);
+    return d.n ? import_give(m, 0, to, BindCall,
+                             format(m, "expand(%.*s, %.*s)", SARG(x), SARG(dims_text(m->a, &d))))
+               : import_give(m, 0, to, BindSign, x);
 }
 
 // What is shared is a value of each sample where N stands among its extents.
 bool op_expand(Import *m, const Row *row) {
-    const Shape s = operand(m, 0)->shape;
-    const Value *v = operand(m, 1);
+    const Shape s = import_operand(m, 0)->shape;
+    const Value *v = import_operand(m, 1);
     Shape to = {.batch = s.batch, .outer = s.outer};
     (void)row;
     if (v->kind != ValueConstant || v->count > ONNX_RANK)
-        return refuse(m, "its shape is computed by the net: export with fixed extents");
+        return import_refuse(m, "its shape is computed by the net: export with fixed extents");
     uint32_t n = (uint32_t)v->count, rank = n > s.rank ? n : s.rank;
     to.batch += s.batch >= 0 ? (int)(rank - s.rank) : 0;
     for (uint32_t i = 0; i < rank; i++) {
@@ -486,74 +490,76 @@ bool op_expand(Import *m, const Row *row) {
         to.batch = s.batch < 0 && (times || fixed) ? (int)i : to.batch;
         to.dim[i] = (int)i == to.batch || b == 1 || b == -1 ? a : b;
         if ((a != 1 && a != to.dim[i]) || (times && b != a))
-            return refuse(m, "its operand has other extents");
+            return import_refuse(m, "its operand has other extents");
     }
     to.rank = rank;
-    Dims d = own(&s), want = own(&to);
+    Dims d = shape_own(&s), want = shape_own(&to);
     bool copies = s.batch < 0 && to.batch >= 0;
     if (!copies && same_dims(&d, &want))
         return give_reshaped(m, &to);
     Shape one = to;
     for (uint32_t i = 0; i < rank; i++)
         one.dim[i] = i + s.rank < rank ? 1 : s.dim[i + s.rank - rank];
-    Dims lifted = own(&one);
+    Dims lifted = shape_own(&one);
     Str x = same_dims(&d, &lifted) ? text_of(m, 0, BindCall)
                                    : format(m, "reshape(%.*s, %.*s)", SARG(text_of(m, 0, BindOr)),
                                             SARG(dims_text(m->a, &lifted)));
     if (same_dims(&lifted, &want))
-        return give(m, 0, to, BindCall, x);
-    return give(m, 0, to, BindCall,
-                format(m, "expand(%.*s, %.*s)", SARG(x), SARG(dims_text(m->a, &want))));
+        return import_give(m, 0, to, BindCall, x);
+    return import_give(m, 0, to, BindCall,
+                       format(m, "expand(%.*s, %.*s)", SARG(x), SARG(dims_text(m->a, &want))));
 }
 
 bool op_tile(Import *m, const Row *row) {
-    const Shape s = operand(m, 0)->shape;
+    const Shape s = import_operand(m, 0)->shape;
     Ints times;
     Shape to = s;
     (void)row;
     if (!ints_of(m, "repeats", 1, &times) || times.n != s.rank)
-        return refuse(m, "its repeats are not one for each axis");
+        return import_refuse(m, "its repeats are not one for each axis");
     Dims one = {0}, all = {0}; // an axis of 1, and of so many, before each that is repeated
     for (uint32_t i = 0; i < s.rank; i++) {
         int64_t n = times.at[i];
-        uint32_t more = (n != 1) + (own_axis(&s, i) >= 0);
+        uint32_t more = (n != 1) + (shape_own_axis(&s, i) >= 0);
         if (n < 1 || (n > 1 && (int)i == s.batch))
-            return refuse(m, "it repeats the samples, or something %lld times", (long long)n);
+            return import_refuse(m, "it repeats the samples, or something %lld times",
+                                 (long long)n);
         if (one.n + more > SampleAxes)
-            return refuse(m, "it repeats along too many axes");
+            return import_refuse(m, "it repeats along too many axes");
         if (n > 1) {
             one.at[one.n++] = 1;
             all.at[all.n++] = n;
         }
-        if (own_axis(&s, i) >= 0)
+        if (shape_own_axis(&s, i) >= 0)
             one.at[one.n++] = all.at[all.n++] = s.dim[i];
         to.dim[i] = product_of((int64_t[]){n, s.dim[i]}, 2);
     }
-    Dims want = own(&to);
+    Dims want = shape_own(&to);
     if (same_dims(&all, &want))
         return give_reshaped(m, &to);
-    return give(m, 0, to, BindPipe,
-                piped(m, 0, "reshape(%.*s) |> expand(%.*s) |> reshape(%.*s)",
-                      SARG(dims_text(m->a, &one)), SARG(dims_text(m->a, &all)),
-                      SARG(dims_text(m->a, &want))));
+    return import_give(m, 0, to, BindPipe,
+                       import_piped(m, 0, "reshape(%.*s) |> expand(%.*s) |> reshape(%.*s)",
+                                    SARG(dims_text(m->a, &one)), SARG(dims_text(m->a, &all)),
+                                    SARG(dims_text(m->a, &want))));
 }
 
 // --- channels and space --------------------------------------------------------------------------
 
 // x of [c, h, w] as six axes, in another order.
 static bool give_blocks(Import *m, const Shape *to, const int64_t six[5], const char *order) {
-    Dims d = {.n = 5}, want = own(to);
+    Dims d = {.n = 5}, want = shape_own(to);
     memcpy(d.at, six, 5 * sizeof *six);
-    return give(m, 0, *to, BindPipe,
-                piped(m, 0, "reshape(%.*s) |> permute(%s) |> reshape(%.*s)",
-                      SARG(dims_text(m->a, &d)), order, SARG(dims_text(m->a, &want))));
+    return import_give(m, 0, *to, BindPipe,
+                       import_piped(m, 0, "reshape(%.*s) |> permute(%s) |> reshape(%.*s)",
+                                    SARG(dims_text(m->a, &d)), order,
+                                    SARG(dims_text(m->a, &want))));
 }
 
 static bool block_of(Import *m, int64_t *b) {
-    const Shape *s = &operand(m, 0)->shape;
+    const Shape *s = &import_operand(m, 0)->shape;
     *b = attr_int(m, "blocksize", 0);
     return (s->rank == 4 && s->batch == 0 && s->dim[0] == 1 && *b > 0 && *b < 1 << 16) ||
-           refuse(m, "its operand is no image, or its blocks have no size");
+           import_refuse(m, "its operand is no image, or its blocks have no size");
 }
 
 bool op_depth_to_space(Import *m, const Row *row) {
@@ -561,13 +567,14 @@ bool op_depth_to_space(Import *m, const Row *row) {
     (void)row;
     if (!block_of(m, &b))
         return false;
-    const Shape s = operand(m, 0)->shape;
+    const Shape s = import_operand(m, 0)->shape;
     int64_t c = s.dim[1] / (b * b), h = s.dim[2], w = s.dim[3];
     Shape to = shape_of(4, (int64_t[]){1, c, h * b, w * b}, 0);
     if (s.dim[1] % (b * b))
-        return refuse(m, "its blocks do not divide the channels");
+        return import_refuse(m, "its blocks do not divide the channels");
     if (str_eq(attr_word(m, "mode", "DCR"), STR("CRD")))
-        return give(m, 0, to, BindPipe, piped(m, 0, "pixel_shuffle(%lld)", (long long)b));
+        return import_give(m, 0, to, BindPipe,
+                           import_piped(m, 0, "pixel_shuffle(%lld)", (long long)b));
     return give_blocks(m, &to, (int64_t[]){b, b, c, h, w}, "2, 3, 0, 4, 1");
 }
 
@@ -576,9 +583,9 @@ bool op_space_to_depth(Import *m, const Row *row) {
     (void)row;
     if (!block_of(m, &b))
         return false;
-    const Shape s = operand(m, 0)->shape;
+    const Shape s = import_operand(m, 0)->shape;
     if (s.dim[2] % b || s.dim[3] % b)
-        return refuse(m, "its blocks do not divide the extents");
+        return import_refuse(m, "its blocks do not divide the extents");
     int64_t c = s.dim[1], h = s.dim[2] / b, w = s.dim[3] / b;
     Shape to = shape_of(4, (int64_t[]){1, c * b * b, h, w}, 0);
     return give_blocks(m, &to, (int64_t[]){c, h, b, w, b}, "2, 4, 0, 1, 3");

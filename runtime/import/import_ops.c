@@ -9,31 +9,34 @@
 static bool join_extent(Import *m, Shape *out, uint32_t axis, int64_t n, bool batch) {
     int64_t *to = &out->dim[axis];
     if (batch && out->batch >= 0 && (out->batch != (int)axis || *to != n))
-        return refuse(m, "its operands have the batch on different axes");
+        return import_refuse(m, "its operands have the batch on different axes");
     if (batch && out->batch < 0 && *to != 1)
-        return refuse(m,
-                      "an operand has an extent of its own, %lld, along the batch: export with "
-                      "a batch of 1 or a dynamic one",
-                      (long long)*to);
+        return import_refuse(
+            m,
+            "an operand has an extent of its own, %lld, along the batch: export with "
+            "a batch of 1 or a dynamic one",
+            (long long)*to);
     if (batch)
         out->batch = (int)axis;
     else if ((int)axis == out->batch ? n != 1 : n != 1 && *to != 1 && *to != n)
-        return refuse(m, "its operands have extents %lld and %lld", (long long)*to, (long long)n);
+        return import_refuse(m, "its operands have extents %lld and %lld", (long long)*to,
+                             (long long)n);
     *to = batch || *to == 1 ? ((int)axis == out->batch && !batch ? *to : n) : *to;
     return true;
 }
 
-bool spread(Import *m, uint32_t n, Shape *out) {
+// Of the first n operands, broadcast as ONNX does, from the last axis on.
+static bool spread(Import *m, uint32_t n, Shape *out) {
     *out = (Shape){.batch = -1};
     for (uint32_t k = 0; k < n; k++)
-        if (operand(m, k)->shape.rank > out->rank)
-            out->rank = operand(m, k)->shape.rank;
+        if (import_operand(m, k)->shape.rank > out->rank)
+            out->rank = import_operand(m, k)->shape.rank;
     for (uint32_t i = 0; i < out->rank; i++)
         out->dim[i] = 1;
     for (uint32_t k = 0; k < n; k++) {
-        const Shape *s = &operand(m, k)->shape;
+        const Shape *s = &import_operand(m, k)->shape;
         if (s->batch >= 0 && out->batch >= 0 && (s->outer > 1) != (out->outer > 1))
-            return refuse(m, "its operands have the batch at different places of an axis");
+            return import_refuse(m, "its operands have the batch at different places of an axis");
         out->outer = s->batch >= 0 ? s->outer : out->outer;
         for (uint32_t i = 0; i < s->rank; i++)
             if (!join_extent(m, out, i + out->rank - s->rank, s->dim[i], (int)i == s->batch))
@@ -44,12 +47,12 @@ bool spread(Import *m, uint32_t n, Shape *out) {
 
 Str axes_text(Import *m, const Shape *s, uint32_t mask) {
     Text t = {.arena = m->a};
-    Dims d = own(s);
+    Dims d = shape_own(s);
     uint32_t axes = 0, all = (1u << d.n) - 1;
     bool batch = s->batch >= 0 && mask >> s->batch & 1;
     for (uint32_t i = 0; i < s->rank; i++)
-        if (mask >> i & 1 && own_axis(s, i) >= 0)
-            axes |= 1u << own_axis(s, i);
+        if (mask >> i & 1 && shape_own_axis(s, i) >= 0)
+            axes |= 1u << shape_own_axis(s, i);
     const char *word = d.n && axes == all           ? "sample"
                        : axes == 1                  ? "channel"
                        : d.n > 2 && axes == all - 1 ? "space"
@@ -63,7 +66,7 @@ Str axes_text(Import *m, const Shape *s, uint32_t mask) {
     return text_str(&t);
 }
 
-Shape reduced(const Shape *s, uint32_t mask, bool keep) {
+Shape shape_reduced(const Shape *s, uint32_t mask, bool keep) {
     Shape r = {.batch = -1, .outer = s->outer};
     for (uint32_t i = 0; i < s->rank; i++) {
         bool gone = mask >> i & 1;
@@ -79,8 +82,8 @@ Shape reduced(const Shape *s, uint32_t mask, bool keep) {
 // --- one element at a time -----------------------------------------------------------------------
 
 static bool op_call(Import *m, const Row *row) {
-    Value *v = operand(m, 0);
-    return give(m, 0, v->shape, BindPipe, piped(m, 0, "%s", row->text));
+    Value *v = import_operand(m, 0);
+    return import_give(m, 0, v->shape, BindPipe, import_piped(m, 0, "%s", row->text));
 }
 
 // What is written once for each $; the binding is that of `*`.
@@ -92,11 +95,11 @@ static bool op_template(Import *m, const Row *row) {
             text_put(&t, x);
         else
             text_char(&t, *c);
-    return give(m, 0, operand(m, 0)->shape, BindOr, text_str(&t));
+    return import_give(m, 0, import_operand(m, 0)->shape, BindOr, text_str(&t));
 }
 
 static bool op_same(Import *m, const Row *row) {
-    Value *v = operand(m, 0);
+    Value *v = import_operand(m, 0);
     (void)row;
     if (v->kind == ValueWeight && m->node->out.n) { // shared by exporters where it is equal
         Value *out = value_find(m, m->node->out.at[0]);
@@ -106,32 +109,32 @@ static bool op_same(Import *m, const Row *row) {
         return true;
     }
     Str x = text_of(m, 0, BindPipe);
-    return give(m, 0, v->shape, v->where ? BindCall : v->binding, x);
+    return import_give(m, 0, v->shape, v->where ? BindCall : v->binding, x);
 }
 
 static bool op_dropout(Import *m, const Row *row) {
-    const Value *training = operand(m, 2);
+    const Value *training = import_operand(m, 2);
     if (training &&
         (training->kind != ValueConstant || training->count != 1 || training->number[0] != 0))
-        return refuse(m, "it is in training mode: export in evaluation mode");
+        return import_refuse(m, "it is in training mode: export in evaluation mode");
     return op_same(m, row);
 }
 
 // Towards zero, as whole numbers are divided.
 static Str truncated(Import *m, Str x) {
-    helper(m, "trunc");
+    import_helper(m, "trunc");
     return format(m, "trunc(%.*s)", SARG(x));
 }
 
 static bool op_cast(Import *m, const Row *row) {
     OnnxElement to = (OnnxElement)attr_int(m, "to", OnnxFloat);
-    Value *v = operand(m, 0);
+    Value *v = import_operand(m, 0);
     if (to == OnnxBool)
-        return give(m, 0, v->shape, BindCompare,
-                    format(m, "%.*s != 0", SARG(text_of(m, 0, BindSum))));
+        return import_give(m, 0, v->shape, BindCompare,
+                           format(m, "%.*s != 0", SARG(text_of(m, 0, BindSum))));
     if (onnx_is_real(to) || v->whole)
         return op_same(m, row);
-    return give(m, 0, v->shape, BindCall, truncated(m, text_of(m, 0, BindOr)));
+    return import_give(m, 0, v->shape, BindCall, truncated(m, text_of(m, 0, BindOr)));
 }
 
 static const struct Infix {
@@ -155,15 +158,16 @@ static bool op_infix(Import *m, const Row *row) {
         f++;
     if (!spread(m, 2, &s))
         return false;
-    bool quotient = operand(m, 0)->whole && f->word[0] == '/';
-    Str a = aligned(m, 0, &s, f->left), b = aligned(m, 1, &s, f->right);
+    bool quotient = import_operand(m, 0)->whole && f->word[0] == '/';
+    Str a = import_aligned(m, 0, &s, f->left), b = import_aligned(m, 1, &s, f->right);
     const char *word = f->word;
     if (f->binding == BindSum && b.len && b.ptr[0] == '-' && strcmp(word, "+") == 0) {
         word = "-";
         b = str_sub(b, 1, b.len);
     }
     Str text = format(m, "%.*s%s%s%s%.*s", SARG(a), f->space, word, f->space, SARG(b));
-    return quotient ? give(m, 0, s, BindCall, truncated(m, text)) : give(m, 0, s, f->binding, text);
+    return quotient ? import_give(m, 0, s, BindCall, truncated(m, text))
+                    : import_give(m, 0, s, f->binding, text);
 }
 
 // By the sign of the divisor, as Python's, or with fmod that of the dividend, as C's.
@@ -174,19 +178,20 @@ static bool op_mod(Import *m, const Row *row) {
     if (!spread(m, 2, &s))
         return false;
     (void)name_of(m, 0);
-    Str a = aligned(m, 0, &s, BindCall), b = aligned(m, 1, &s, BindOr);
-    return give(m, 0, s, BindProduct,
-                format(m, "sign(%.*s)*(abs(%.*s) %% abs(%.*s))", SARG(a), SARG(a), SARG(b)));
+    Str a = import_aligned(m, 0, &s, BindCall), b = import_aligned(m, 1, &s, BindOr);
+    return import_give(m, 0, s, BindProduct,
+                       format(m, "sign(%.*s)*(abs(%.*s) %% abs(%.*s))", SARG(a), SARG(a), SARG(b)));
 }
 
 // Of whole numbers to exponents that leave them whole.
 static bool op_pow(Import *m, const Row *row) {
-    const Value *e = operand(m, 1);
-    bool fine = !operand(m, 0)->whole || (e->kind == ValueConstant && e->whole);
-    for (size_t i = 0; fine && operand(m, 0)->whole && i < e->count; i++)
+    const Value *e = import_operand(m, 1);
+    bool fine = !import_operand(m, 0)->whole || (e->kind == ValueConstant && e->whole);
+    for (size_t i = 0; fine && import_operand(m, 0)->whole && i < e->count; i++)
         fine = e->number[i] >= 0;
     return fine ? op_infix(m, row)
-                : refuse(m, "it takes whole numbers to a power that may leave them so or not");
+                : import_refuse(m,
+                                "it takes whole numbers to a power that may leave them so or not");
 }
 
 // max, min, sum, mean of any number of operands.
@@ -198,7 +203,7 @@ static bool op_of_all(Import *m, const Row *row) {
     if (!spread(m, n, &s))
         return false;
     for (uint32_t k = 0; k < n; k++) {
-        Str x = aligned(m, k, &s, call ? BindOr : k ? BindProduct : BindSum);
+        Str x = import_aligned(m, k, &s, call ? BindOr : k ? BindProduct : BindSum);
         if (call && k + 1 < n)
             text_fmt(&t, "%s(%.*s, ", row->text, SARG(x));
         else
@@ -207,8 +212,8 @@ static bool op_of_all(Import *m, const Row *row) {
     for (uint32_t k = 1; call && k < n; k++)
         text_char(&t, ')');
     if (strcmp(row->text, "mean") == 0)
-        return give(m, 0, s, BindProduct, format(m, "(%.*s)/%u", SARG(text_str(&t)), n));
-    return give(m, 0, s, call ? BindCall : BindSum, text_str(&t));
+        return import_give(m, 0, s, BindProduct, format(m, "(%.*s)/%u", SARG(text_str(&t)), n));
+    return import_give(m, 0, s, call ? BindCall : BindSum, text_str(&t));
 }
 
 static bool op_where(Import *m, const Row *row) {
@@ -216,8 +221,10 @@ static bool op_where(Import *m, const Row *row) {
     (void)row;
     if (!spread(m, 3, &s))
         return false;
-    Str c = aligned(m, 0, &s, BindOr), a = aligned(m, 1, &s, BindOr), b = aligned(m, 2, &s, BindOr);
-    return give(m, 0, s, BindCall, format(m, "where(%.*s, %.*s, %.*s)", SARG(c), SARG(a), SARG(b)));
+    Str c = import_aligned(m, 0, &s, BindOr), a = import_aligned(m, 1, &s, BindOr),
+        b = import_aligned(m, 2, &s, BindOr);
+    return import_give(m, 0, s, BindCall,
+                       format(m, "where(%.*s, %.*s, %.*s)", SARG(c), SARG(a), SARG(b)));
 }
 
 // A function with one number, which is left out where it is the default.
@@ -225,9 +232,9 @@ static bool op_slope(Import *m, const Row *row) {
     bool leaky = strcmp(row->text, "leaky_relu") == 0;
     double alpha = attr_real(m, "alpha", leaky ? 0.01 : 1);
     Str x = !leaky && alpha == 1
-                ? piped(m, 0, "elu")
-                : piped(m, 0, "%s(%.*s)", row->text, SARG(number_text(m->a, alpha)));
-    return give(m, 0, operand(m, 0)->shape, BindPipe, x);
+                ? import_piped(m, 0, "elu")
+                : import_piped(m, 0, "%s(%.*s)", row->text, SARG(number_text(m->a, alpha)));
+    return import_give(m, 0, import_operand(m, 0)->shape, BindPipe, x);
 }
 
 // What is written with alpha for each @, which is a positive number.
@@ -239,14 +246,14 @@ static bool op_with_alpha(Import *m, const Row *row) {
             text_put(&t, *c == '$' ? x : alpha);
         else
             text_char(&t, *c);
-    return give(m, 0, operand(m, 0)->shape, BindSum, text_str(&t));
+    return import_give(m, 0, import_operand(m, 0)->shape, BindSum, text_str(&t));
 }
 
 static bool op_selu(Import *m, const Row *row) {
     double alpha = attr_real(m, "alpha", 1.67326319217681884765625),
            gamma = attr_real(m, "gamma", 1.05070102214813232421875);
     if (fabs(alpha - 1.6732632) > 1e-5 || fabs(gamma - 1.0507010) > 1e-5)
-        return refuse(m, "selu has other constants here");
+        return import_refuse(m, "selu has other constants here");
     return op_call(m, row);
 }
 
@@ -257,21 +264,22 @@ static bool op_hard_sigmoid(Import *m, const Row *row) {
     Str x = text_of(m, 0, BindProduct),
         scaled = sixth ? format(m, "%.*s/6", SARG(x))
                        : format(m, "%.*s*%.*s", SARG(x), SARG(number_text(m->a, alpha)));
-    return give(m, 0, operand(m, 0)->shape, BindCall,
-                format(m, "clamp(%.*s + %.*s, 0, 1)", SARG(scaled), SARG(number_text(m->a, beta))));
+    return import_give(
+        m, 0, import_operand(m, 0)->shape, BindCall,
+        format(m, "clamp(%.*s + %.*s, 0, 1)", SARG(scaled), SARG(number_text(m->a, beta))));
 }
 
 static bool op_gelu(Import *m, const Row *row) {
     if (str_eq(attr_word(m, "approximate", "none"), STR("none")))
         return op_call(m, row);
     Str x = name_of(m, 0);
-    return give(m, 0, operand(m, 0)->shape, BindProduct,
-                format(m, "0.5*%.*s*(1 + tanh(0.7978845608*(%.*s + 0.044715*%.*s^3)))", SARG(x),
-                       SARG(x), SARG(x)));
+    return import_give(m, 0, import_operand(m, 0)->shape, BindProduct,
+                       format(m, "0.5*%.*s*(1 + tanh(0.7978845608*(%.*s + 0.044715*%.*s^3)))",
+                              SARG(x), SARG(x), SARG(x)));
 }
 
 static bool bound_of(Import *m, const char *name, uint32_t k, double otherwise, double *out) {
-    const OnnxAttribute *a = attribute(m, name);
+    const OnnxAttribute *a = import_attribute(m, name);
     if (a) {
         *out = a->f;
         return true;
@@ -288,10 +296,10 @@ static bool op_clip(Import *m, const Row *row) {
     Str a = number_text(m->a, low), b = number_text(m->a, high), x;
     if (!below && !above)
         return op_same(m, row);
-    x = below && above ? piped(m, 0, "clamp(%.*s, %.*s)", SARG(a), SARG(b))
-        : below        ? piped(m, 0, "max(%.*s)", SARG(a))
-                       : piped(m, 0, "min(%.*s)", SARG(b));
-    return give(m, 0, operand(m, 0)->shape, BindPipe, x);
+    x = below && above ? import_piped(m, 0, "clamp(%.*s, %.*s)", SARG(a), SARG(b))
+        : below        ? import_piped(m, 0, "max(%.*s)", SARG(a))
+                       : import_piped(m, 0, "min(%.*s)", SARG(b));
+    return import_give(m, 0, import_operand(m, 0)->shape, BindPipe, x);
 }
 
 // --- reductions ----------------------------------------------------------------------------------
@@ -309,7 +317,7 @@ static bool mask_of(Import *m, const Ints *axes, uint32_t rank, uint32_t *out) {
 
 // The template has the operand as $ and the axes, with `keep`, as @.
 static bool op_reduce(Import *m, const Row *row) {
-    const Shape s = operand(m, 0)->shape;
+    const Shape s = import_operand(m, 0)->shape;
     bool keep = attr_int(m, "keepdims", 1);
     Ints axes;
     uint32_t mask;
@@ -321,15 +329,15 @@ static bool op_reduce(Import *m, const Row *row) {
     mask = axes.n ? mask : (1u << s.rank) - 1;
     bool batch = s.batch >= 0 && mask >> s.batch & 1;
     if (batch && s.dim[s.batch] != 1)
-        return refuse(m, "it reduces over an axis that holds the batch and others");
-    if (batch && operand(m, 0)->copies)
-        return refuse(m, "it reduces what is the same for each sample over the batch");
+        return import_refuse(m, "it reduces over an axis that holds the batch and others");
+    if (batch && import_operand(m, 0)->copies)
+        return import_refuse(m, "it reduces what is the same for each sample over the batch");
     if (batch && row->text[0] == 'm' && row->text[1] != 'e')
-        return refuse(m, "it takes the extreme over the batch");
-    Shape to = reduced(&s, mask, keep);
+        return import_refuse(m, "it takes the extreme over the batch");
+    Shape to = shape_reduced(&s, mask, keep);
     uint32_t some = 0;
     for (uint32_t i = 0; i < s.rank; i++)
-        some |= mask >> i & 1 && (batch || own_axis(&s, i) >= 0);
+        some |= mask >> i & 1 && (batch || shape_own_axis(&s, i) >= 0);
     if (!some)
         return op_reshape(m, row);
     Str how = axes_text(m, &s, mask), x = text_of(m, 0, BindCall);
@@ -340,57 +348,59 @@ static bool op_reduce(Import *m, const Row *row) {
             text_fmt(&t, "%.*s%s", SARG(how), keep ? ", keep=true" : "");
         else
             text_char(&t, *c);
-    Dims all = own(&to);
+    Dims all = shape_own(&to);
     Str y = text_str(&t);
-    if (operand(m, 0)->whole && str_starts(y, STR("mean")))
+    if (import_operand(m, 0)->whole && str_starts(y, STR("mean")))
         y = truncated(m, y);
     if (batch && keep) // an axis of one where the samples were
         y = format(m, "reshape(%.*s, %.*s)", SARG(y), SARG(dims_text(m->a, &all)));
-    return give(m, 0, to, BindCall, y);
+    return import_give(m, 0, to, BindCall, y);
 }
 
 static bool op_arg_max(Import *m, const Row *row) {
-    const Shape s = operand(m, 0)->shape;
+    const Shape s = import_operand(m, 0)->shape;
     uint32_t axis;
     bool keep = attr_int(m, "keepdims", 1);
     if (!axis_in(m, attr_int(m, "axis", 0), s.rank, &axis))
         return false;
-    if (own_axis(&s, axis) < 0 || (int)axis == s.batch || attr_int(m, "select_last_index", 0))
-        return refuse(m, "it looks along the batch, or for the last maximum");
+    if (shape_own_axis(&s, axis) < 0 || (int)axis == s.batch || attr_int(m, "select_last_index", 0))
+        return import_refuse(m, "it looks along the batch, or for the last maximum");
     Str x = text_of(m, 0, BindCall), how = axes_text(m, &s, 1u << axis);
-    return give(m, 0, reduced(&s, 1u << axis, keep), BindCall,
-                format(m, "argmax(%s%.*s, %.*s%s)", row->text, SARG(x), SARG(how),
-                       keep ? ", keep=true" : ""));
+    return import_give(m, 0, shape_reduced(&s, 1u << axis, keep), BindCall,
+                       format(m, "argmax(%s%.*s, %.*s%s)", row->text, SARG(x), SARG(how),
+                              keep ? ", keep=true" : ""));
 }
 
 // Until opset 13 over all axes from the one it names on.
 static bool op_softmax(Import *m, const Row *row) {
-    const Shape s = operand(m, 0)->shape;
+    const Shape s = import_operand(m, 0)->shape;
     bool old = m->opset < 13;
     uint32_t axis, mask;
     if (!axis_in(m, attr_int(m, "axis", old ? 1 : -1), s.rank, &axis))
         return false;
     mask = old ? ((1u << s.rank) - 1) & ~((1u << axis) - 1) : 1u << axis;
     if (s.batch >= 0 && mask >> s.batch & 1)
-        return refuse(m, "it normalizes over the batch");
+        return import_refuse(m, "it normalizes over the batch");
     if (strcmp(row->text, "softmax") == 0)
-        return give(m, 0, s, BindPipe, piped(m, 0, "softmax(%.*s)", SARG(axes_text(m, &s, mask))));
-    return give(m, 0, s, BindPipe, piped(m, 0, "log_softmax(%.*s)", SARG(axes_text(m, &s, mask))));
+        return import_give(m, 0, s, BindPipe,
+                           import_piped(m, 0, "softmax(%.*s)", SARG(axes_text(m, &s, mask))));
+    return import_give(m, 0, s, BindPipe,
+                       import_piped(m, 0, "log_softmax(%.*s)", SARG(axes_text(m, &s, mask))));
 }
 
 static bool op_lp_norm(Import *m, const Row *row) {
-    const Shape s = operand(m, 0)->shape;
+    const Shape s = import_operand(m, 0)->shape;
     uint32_t axis;
     (void)row;
     if (!axis_in(m, attr_int(m, "axis", -1), s.rank, &axis))
         return false;
     if (attr_int(m, "p", 2) != 2 || (int)axis == s.batch)
-        return refuse(m, "only p=2, and along no batch");
+        return import_refuse(m, "only p=2, and along no batch");
     Str x = name_of(m, 0), how = axes_text(m, &s, 1u << axis);
     // Zeros stay zeros, as in ONNX Runtime.
-    return give(m, 0, s, BindProduct,
-                format(m, "%.*s/sqrt(max(sum(%.*s^2, %.*s, keep=true), 1e-37))", SARG(x), SARG(x),
-                       SARG(how)));
+    return import_give(m, 0, s, BindProduct,
+                       format(m, "%.*s/sqrt(max(sum(%.*s^2, %.*s, keep=true), 1e-37))", SARG(x),
+                              SARG(x), SARG(how)));
 }
 
 // --- rows ----------------------------------------------------------------------------------------
@@ -530,7 +540,7 @@ static bool knows_attributes(Import *m, const Row *row) {
             rest = str_sub(rest, word.len + (word.len < rest.len), rest.len);
         }
         if (!str_eq(word, name))
-            return refuse(m, "its attribute `%.*s` is not known here", SARG(name));
+            return import_refuse(m, "its attribute `%.*s` is not known here", SARG(name));
     }
     return true;
 }
@@ -544,10 +554,10 @@ static bool gives_whole(const Import *m, const Row *row) {
         if (strcmp(row->text, truths[i]) == 0)
             return true;
     if (row->make == op_filled) {
-        const OnnxAttribute *a = attribute(m, "value");
+        const OnnxAttribute *a = import_attribute(m, "value");
         return a && a->t && !onnx_is_real(a->t->type);
     }
-    const Value *v = operand(m, row->make == op_where ? 1 : 0);
+    const Value *v = import_operand(m, row->make == op_where ? 1 : 0);
     return row->make == op_arg_max || (v && v->whole);
 }
 
@@ -555,7 +565,7 @@ static bool gives_whole(const Import *m, const Row *row) {
 static bool reads_shared(const Import *m) {
     bool shared = true;
     for (uint32_t k = 0; k < m->node->in.n; k++) {
-        const Value *v = operand(m, k);
+        const Value *v = import_operand(m, k);
         shared = shared && (!v || v->shape.batch < 0 || v->copies);
     }
     return shared;
@@ -565,7 +575,7 @@ static bool finish_results(Import *m, const Row *row) {
     for (uint32_t k = 0; k < m->node->out.n; k++) {
         Value *v = value_find(m, m->node->out.at[k]);
         if (k > 0 && v && v->wanted && v->kind == ValueText && !v->text.len)
-            return refuse(m, "its result %u has no translation here", k + 1);
+            return import_refuse(m, "its result %u has no translation here", k + 1);
         if (!v)
             continue;
         v->whole = gives_whole(m, row);
@@ -578,27 +588,28 @@ bool import_node(Import *m) {
     const Row *row = m->node->domain.len ? NULL : row_of(m->node->op);
     bool made;
     if (!row)
-        return refuse(m, "this operation has no translation here; export the part of the net that "
-                         "does without it, or write the rest by hand (docs/cookbook.md)");
+        return import_refuse(
+            m, "this operation has no translation here; export the part of the net that "
+               "does without it, or write the rest by hand (docs/cookbook.md)");
     uint32_t n = m->node->in.n, needed = row->most == Any ? n : row->least;
     if (n < row->least || n > row->most)
-        return refuse(m, "it has %u operands", n);
+        return import_refuse(m, "it has %u operands", n);
     if (!m->node->out.n || !m->node->out.at[0].len)
-        return refuse(m, "its first result is left out");
+        return import_refuse(m, "its first result is left out");
     for (uint32_t k = 0; k < n; k++) {
-        if (m->node->in.at[k].len && !operand(m, k))
-            return refuse(m, "nothing gives its operand %.*s", SARG(m->node->in.at[k]));
-        const Value *v = operand(m, k);
+        if (m->node->in.at[k].len && !import_operand(m, k))
+            return import_refuse(m, "nothing gives its operand %.*s", SARG(m->node->in.at[k]));
+        const Value *v = import_operand(m, k);
         if (k < needed && !v)
-            return refuse(m, "its operand %u is left out", k + 1);
+            return import_refuse(m, "its operand %u is left out", k + 1);
         if (v && v->kind == ValueText && !v->text.len)
-            return refuse(m, "the node that gives its operand %u comes later", k + 1);
+            return import_refuse(m, "the node that gives its operand %u comes later", k + 1);
     }
     if (!knows_attributes(m, row) || !import_fold(m, &made))
         return false;
     if (made)
         return true;
     if (!row->make)
-        return refuse(m, "its result is not known at import");
+        return import_refuse(m, "its result is not known at import");
     return row->make(m, row) && finish_results(m, row);
 }

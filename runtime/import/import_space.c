@@ -2,10 +2,10 @@
 #include "import.h"
 
 static bool image_of(Import *m, uint32_t *axes) {
-    const Shape *s = &operand(m, 0)->shape;
+    const Shape *s = &import_operand(m, 0)->shape;
     *axes = s->rank - 2;
     return (s->rank >= 3 && s->rank <= 5 && s->batch == 0 && s->dim[0] == 1) ||
-           refuse(m, "its operand is no image of 1 to 3 axes behind batch and channels");
+           import_refuse(m, "its operand is no image of 1 to 3 axes behind batch and channels");
 }
 
 // "3", or "[3, 5]" where they differ.
@@ -48,11 +48,11 @@ bool each_axis(Import *m, const char *name, uint32_t n, int64_t otherwise, int64
     if (!ints_of(m, name, -1, &x))
         return false;
     if (x.n && x.n != n)
-        return refuse(m, "its `%s` are %u numbers and not %u", name, x.n, n);
+        return import_refuse(m, "its `%s` are %u numbers and not %u", name, x.n, n);
     for (uint32_t i = 0; i < n; i++) {
         out[i] = x.n ? x.at[i] : otherwise;
         if (out[i] < 0 || out[i] > 1 << 20)
-            return refuse(m, "its `%s` are not from 0 on", name);
+            return import_refuse(m, "its `%s` are not from 0 on", name);
     }
     return true;
 }
@@ -66,7 +66,7 @@ void same_pads(int64_t n, int64_t stride, int64_t kernel, bool upper, int64_t *b
 }
 
 static bool windows_of(Import *m, Windows *w) {
-    const Shape *s = &operand(m, 0)->shape;
+    const Shape *s = &import_operand(m, 0)->shape;
     int64_t pads[6] = {0}, dilation[3], ceil_mode = attr_int(m, "ceil_mode", 0);
     Str pad = attr_word(m, "auto_pad", "NOTSET");
     *w = (Windows){0};
@@ -78,7 +78,7 @@ static bool windows_of(Import *m, Windows *w) {
     for (uint32_t i = 0; i < w->n; i++) {
         w->blocks = w->blocks && w->size[i] == w->stride[i];
         if (!w->size[i] || !w->stride[i] || dilation[i] != 1)
-            return refuse(m, "its windows have no size or stride, or a dilation");
+            return import_refuse(m, "its windows have no size or stride, or a dilation");
         w->before[i] = pads[i];
         w->after[i] = pads[w->n + i];
     }
@@ -89,7 +89,7 @@ static bool windows_of(Import *m, Windows *w) {
         int64_t n = s->dim[2 + i], k = w->size[i], by = w->stride[i],
                 all = n + w->before[i] + w->after[i] - k;
         if (all < 0)
-            return refuse(m, "its windows are larger than its operand");
+            return import_refuse(m, "its windows are larger than its operand");
         w->count[i] = (ceil_mode ? (all + by - 1) / by : all / by) + 1;
         if (ceil_mode && (w->count[i] - 1) * by >= n + w->before[i])
             w->count[i]--; // PyTorch: a window begins in the image, or in the padding before it
@@ -102,7 +102,7 @@ static bool windows_of(Import *m, Windows *w) {
 
 // Operand 0 without what no window reaches, of the padding too; empty: all of it is reached.
 static Str reached(Import *m, Windows *w) {
-    const Shape *s = &operand(m, 0)->shape;
+    const Shape *s = &import_operand(m, 0)->shape;
     Text t = {.arena = m->a};
     bool all = true;
     for (uint32_t i = 0; i < w->n; i++) {
@@ -126,7 +126,7 @@ bool op_pool(Import *m, const Row *row) {
         return false;
     bool counted = attr_int(m, "count_include_pad", 0) && w.padded,
          over = w.over[0] || w.over[1] || w.over[2];
-    Shape to = operand(m, 0)->shape;
+    Shape to = import_operand(m, 0)->shape;
     memcpy(to.dim + 2, w.count, w.n * sizeof *w.count);
     Str part = w.blocks && !over && (counted || !w.padded) ? reached(m, &w) : (Str){0};
     if (counted)
@@ -142,31 +142,32 @@ bool op_pool(Import *m, const Row *row) {
         text_fmt(&t, ", pad=%.*s", SARG(pad));
     text_char(&t, ')');
     Str call = text_str(&t);
-    return give(m, 0, to, BindPipe,
-                part.len ? format(m, "%.*s |> %.*s", SARG(part), SARG(call))
-                         : piped(m, 0, "%.*s", SARG(call)));
+    return import_give(m, 0, to, BindPipe,
+                       part.len ? format(m, "%.*s |> %.*s", SARG(part), SARG(call))
+                                : import_piped(m, 0, "%.*s", SARG(call)));
 }
 
 bool op_global_pool(Import *m, const Row *row) {
-    const Shape s = operand(m, 0)->shape;
+    const Shape s = import_operand(m, 0)->shape;
     uint32_t axes;
     if (!image_of(m, &axes))
         return false;
     uint32_t mask = ((1u << s.rank) - 1) & ~3u;
-    return give(m, 0, reduced(&s, mask, true), BindPipe,
-                piped(m, 0, "%s(%.*s, keep=true)", row->text, SARG(axes_text(m, &s, mask))));
+    return import_give(
+        m, 0, shape_reduced(&s, mask, true), BindPipe,
+        import_piped(m, 0, "%s(%.*s, keep=true)", row->text, SARG(axes_text(m, &s, mask))));
 }
 
 // --- borders -------------------------------------------------------------------------------------
 
 static bool pads_of(Import *m, Shape *to, int64_t *before, int64_t *after) {
-    const Shape *s = &operand(m, 0)->shape;
+    const Shape *s = &import_operand(m, 0)->shape;
     Ints pads, axes;
     if (!ints_of(m, "pads", 1, &pads) || !ints_of(m, "axes", 3, &axes))
         return false;
     uint32_t n = axes.n ? axes.n : s->rank;
     if (pads.n != 2 * n)
-        return refuse(m, "its `pads` are not two for each axis");
+        return import_refuse(m, "its `pads` are not two for each axis");
     *to = *s;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t axis;
@@ -176,7 +177,7 @@ static bool pads_of(Import *m, Shape *to, int64_t *before, int64_t *after) {
         after[axis] = pads.at[n + i];
         if (((int)axis == s->batch && (before[axis] || after[axis])) ||
             before[axis] + s->dim[axis] + after[axis] < 1)
-            return refuse(m, "it pads the batch, or leaves nothing");
+            return import_refuse(m, "it pads the batch, or leaves nothing");
         to->dim[axis] += before[axis] + after[axis];
     }
     return true;
@@ -188,7 +189,7 @@ static Str cut(Import *m, Str x, const Shape *s, int64_t *before, int64_t *after
     bool any = false;
     text_fmt(&t, "%.*s[", SARG(x));
     for (uint32_t i = 0, n = 0; i < s->rank; i++) {
-        if (own_axis(s, i) < 0)
+        if (shape_own_axis(s, i) < 0)
             continue;
         text_fmt(&t, "%s", n++ ? ", " : "");
         if (before[i] < 0)
@@ -216,30 +217,32 @@ static bool is_border(const Shape *s, const int64_t *before, const int64_t *afte
 }
 
 bool op_pad(Import *m, const Row *row) {
-    const Shape s = operand(m, 0)->shape;
+    const Shape s = import_operand(m, 0)->shape;
     Shape to, mid = s;
     int64_t before[ONNX_RANK] = {0}, after[ONNX_RANK] = {0};
     double value = attr_real(m, "value", 0);
     Str mode = attr_word(m, "mode", "constant");
     Text t = {.arena = m->a};
     (void)row;
-    if (!pads_of(m, &to, before, after) || (!attribute(m, "value") && !real_of(m, 2, 0, &value)))
+    if (!pads_of(m, &to, before, after) ||
+        (!import_attribute(m, "value") && !real_of(m, 2, 0, &value)))
         return false;
     for (uint32_t i = 0; i < s.rank; i++)
         mid.dim[i] += (before[i] < 0 ? before[i] : 0) + (after[i] < 0 ? after[i] : 0);
     bool constant = str_eq(mode, STR("constant")), edge = str_eq(mode, STR("edge")), any = false;
     if (!constant && !edge && !str_eq(mode, STR("reflect")))
-        return refuse(m, "its mode is %.*s: constant, reflect and edge are known", SARG(mode));
+        return import_refuse(m, "its mode is %.*s: constant, reflect and edge are known",
+                             SARG(mode));
     if (is_border(&s, before, after) && !edge && (!constant || value == 0))
-        return give(m, 0, to, BindPipe,
-                    piped(m, 0, "%s(%.*s)", constant ? "zero_pad" : "reflect_pad",
-                          SARG(pads_text(m, s.rank - 2, before + 2, after + 2))));
+        return import_give(m, 0, to, BindPipe,
+                           import_piped(m, 0, "%s(%.*s)", constant ? "zero_pad" : "reflect_pad",
+                                        SARG(pads_text(m, s.rank - 2, before + 2, after + 2))));
     Str x = cut(m, name_of(m, 0), &s, before, after);
     text_put(&t, x);
     if (constant)
         text_fmt(&t, " |> constant_pad([");
     for (uint32_t i = 0, n = 0; i < s.rank; i++) {
-        int at = own_axis(&s, i);
+        int at = shape_own_axis(&s, i);
         int64_t last = mid.dim[i] - 1;
         if (at < 0)
             continue;
@@ -257,13 +260,13 @@ bool op_pad(Import *m, const Row *row) {
             text_fmt(&t, " |> take(%lld - abs(%lld - abs(%.*s)), %d)", (long long)last,
                      (long long)last, SARG(range), at);
         else
-            return refuse(m, "it reflects more elements than there are");
+            return import_refuse(m, "it reflects more elements than there are");
     }
     if (constant && value != 0)
         text_fmt(&t, "], %.*s)", SARG(number_text(m->a, value)));
     else if (constant)
         text_fmt(&t, "])");
-    return give(m, 0, to, any ? BindPipe : BindCall, any ? text_str(&t) : x);
+    return import_give(m, 0, to, any ? BindPipe : BindCall, any ? text_str(&t) : x);
 }
 
 // --- resampling ----------------------------------------------------------------------------------
@@ -276,10 +279,11 @@ typedef struct Resize {
 } Resize;
 
 static bool sizes_of(Import *m, Resize *r) {
-    const Shape *s = &operand(m, 0)->shape;
+    const Shape *s = &import_operand(m, 0)->shape;
     bool old = m->opset < 11 || str_eq(m->node->op, STR("Upsample"));
-    const Value *scales = operand(m, old ? 1 : 2), *sizes = old ? NULL : operand(m, 3);
-    const OnnxAttribute *a = attribute(m, "scales");
+    const Value *scales = import_operand(m, old ? 1 : 2),
+                *sizes = old ? NULL : import_operand(m, 3);
+    const OnnxAttribute *a = import_attribute(m, "scales");
     Ints axes;
     if (!image_of(m, &r->n) || !ints_of(m, "axes", -1, &axes))
         return false;
@@ -288,7 +292,7 @@ static bool sizes_of(Import *m, Resize *r) {
     size_t count = a ? a->floats.n : t ? t->count : by ? by->count : 0;
     uint32_t given = axes.n ? axes.n : s->rank;
     if ((by && by->kind == ValueText) || count != given)
-        return refuse(m, "its extents are computed by the net: export with fixed extents");
+        return import_refuse(m, "its extents are computed by the net: export with fixed extents");
     r->exact = true;
     for (uint32_t i = 0; i < r->n; i++) {
         r->from[i] = r->to[i] = s->dim[2 + i];
@@ -303,12 +307,12 @@ static bool sizes_of(Import *m, Resize *r) {
              batch = axis == 0 && (m->samples < 1 || x == (double)m->samples),
              same = size ? batch || (axis && x == (double)s->dim[axis]) : x == 1;
         if (axis < 2 && !same)
-            return refuse(m, "it resizes batch or channels");
+            return import_refuse(m, "it resizes batch or channels");
         if (axis < 2)
             continue;
         double n = (double)s->dim[axis], to = size ? x : floor((double)((float)n * (float)x));
         if (!(to >= 1 && to < 1 << 20))
-            return refuse(m, "it resizes to %g elements", to);
+            return import_refuse(m, "it resizes to %g elements", to);
         r->to[axis - 2] = (int64_t)to;
         r->scale[axis - 2] = size ? to / n : x;
         r->exact = r->exact && fabs(r->scale[axis - 2] - to / n) < 1e-5;
@@ -372,15 +376,17 @@ static bool give_nearest(Import *m, Str mode, Str how, const Resize *r, const Sh
         }
     }
     if (times)
-        return give(m, 0, *to, BindPipe,
-                    piped(m, 0, "upsample(%.*s)", SARG(each_text(m, r->n, factor))));
+        return import_give(m, 0, *to, BindPipe,
+                           import_piped(m, 0, "upsample(%.*s)", SARG(each_text(m, r->n, factor))));
     if (floors)
-        return give(m, 0, *to, BindPipe,
-                    piped(m, 0, "resize_nearest(%.*s)", SARG(each_text(m, r->n, r->to))));
-    return refuse(m,
-                  "nearest neighbours by %.*s, %.*s have no form here: PyTorch's \"nearest\" is "
-                  "asymmetric, floor",
-                  SARG(mode), SARG(how));
+        return import_give(
+            m, 0, *to, BindPipe,
+            import_piped(m, 0, "resize_nearest(%.*s)", SARG(each_text(m, r->n, r->to))));
+    return import_refuse(
+        m,
+        "nearest neighbours by %.*s, %.*s have no form here: PyTorch's \"nearest\" is "
+        "asymmetric, floor",
+        SARG(mode), SARG(how));
 }
 
 bool op_resize(Import *m, const Row *row) {
@@ -391,10 +397,11 @@ bool op_resize(Import *m, const Row *row) {
     Resize r = {0};
     (void)row;
     if (!str_eq(attr_word(m, "keep_aspect_ratio_policy", "stretch"), STR("stretch")))
-        return refuse(m, "it keeps the aspect ratio: export it with the extents that come out");
+        return import_refuse(m,
+                             "it keeps the aspect ratio: export it with the extents that come out");
     if (!sizes_of(m, &r))
         return false;
-    Shape to = operand(m, 0)->shape;
+    Shape to = import_operand(m, 0)->shape;
     memcpy(to.dim + 2, r.to, r.n * sizeof *r.to);
     if (str_eq(kind, STR("nearest")))
         return give_nearest(m, mode,
@@ -411,10 +418,12 @@ bool op_resize(Import *m, const Row *row) {
     Str size = each_text(m, r.n, r.to);
     if (str_starts(kind, STR("linear")) || str_starts(kind, STR("bilinear"))) {
         if (!filters && corners)
-            return give(m, 0, to, BindPipe,
-                        piped(m, 0, "resize_linear(%.*s, align_corners=true)", SARG(size)));
+            return import_give(
+                m, 0, to, BindPipe,
+                import_piped(m, 0, "resize_linear(%.*s, align_corners=true)", SARG(size)));
         if (!filters && half && r.exact)
-            return give(m, 0, to, BindPipe, piped(m, 0, "resize_linear(%.*s)", SARG(size)));
+            return import_give(m, 0, to, BindPipe,
+                               import_piped(m, 0, "resize_linear(%.*s)", SARG(size)));
     }
     bool alike = r.exact;
     for (uint32_t i = 1; i < r.n; i++)
@@ -422,11 +431,12 @@ bool op_resize(Import *m, const Row *row) {
     if (str_eq(kind, STR("cubic")) && half && alike && !attr_int(m, "antialias", 0) &&
         !attr_int(m, "exclude_outside", 0) &&
         fabs(attr_real(m, "cubic_coeff_a", -0.75) + 0.75) < 1e-6)
-        return give(m, 0, to, BindPipe,
-                    piped(m, 0, "resized(%.*s, cubic_points(%lld/%lld))", SARG(size),
-                          (long long)r.to[0], (long long)r.from[0]));
-    return refuse(m,
-                  "%.*s interpolation by %.*s coordinates has no form here: known are PyTorch's "
-                  "nearest, linear and cubic, half_pixel, linear also with align_corners",
-                  SARG(kind), SARG(mode));
+        return import_give(m, 0, to, BindPipe,
+                           import_piped(m, 0, "resized(%.*s, cubic_points(%lld/%lld))", SARG(size),
+                                        (long long)r.to[0], (long long)r.from[0]));
+    return import_refuse(
+        m,
+        "%.*s interpolation by %.*s coordinates has no form here: known are PyTorch's "
+        "nearest, linear and cubic, half_pixel, linear also with align_corners",
+        SARG(kind), SARG(mode));
 }

@@ -46,7 +46,7 @@ int64_t extent_of(double x) {
     return (int64_t)fmax(-beyond, fmin(x, beyond));
 }
 
-Dims own(const Shape *s) {
+Dims shape_own(const Shape *s) {
     Dims d = {0};
     for (uint32_t i = 0; i < s->rank; i++)
         if ((int)i != s->batch || s->dim[i] != 1)
@@ -54,7 +54,7 @@ Dims own(const Shape *s) {
     return d;
 }
 
-int own_axis(const Shape *s, uint32_t axis) {
+int shape_own_axis(const Shape *s, uint32_t axis) {
     bool dropped = s->batch >= 0 && s->dim[s->batch] == 1;
     if (dropped && (int)axis == s->batch)
         return -1;
@@ -189,7 +189,8 @@ static void append(Import *m, Refs *to, const Refs *from) {
         vec_push(m->a, to, from->at[i]);
 }
 
-void bind_value(Import *m, Value *v) {
+// To a variable, where it is none.
+static void bind_value(Import *m, Value *v) {
     if (v->kind != ValueText || v->where || m->error.len)
         return;
     if (v->refs.n == 1 && str_eq(v->text, m->variable.at[v->refs.at[0]].name)) {
@@ -211,7 +212,7 @@ static bool give_as(Import *m, Value *v, Shape shape, Binding binding, Str text)
     if (m->error.len)
         return false;
     if (!has_extents(&shape))
-        return refuse(m, "its result has no elements, or more than memory holds");
+        return import_refuse(m, "its result has no elements, or more than memory holds");
     v->kind = ValueText;
     v->shape = shape;
     v->binding = binding;
@@ -229,12 +230,12 @@ static Value *result(const Import *m, uint32_t k) {
     return value_find(m, m->node->out.at[k]);
 }
 
-bool give(Import *m, uint32_t k, Shape shape, Binding binding, Str text) {
+bool import_give(Import *m, uint32_t k, Shape shape, Binding binding, Str text) {
     Value *v = k < m->node->out.n ? result(m, k) : NULL;
     return v ? give_as(m, v, shape, binding, text) : !m->error.len;
 }
 
-bool give_ints(Import *m, Shape shape, const double *x, const uint8_t *samples) {
+bool import_give_ints(Import *m, Shape shape, const double *x, const uint8_t *samples) {
     Value *v = result(m, 0);
     v->kind = ValueConstant;
     v->shape = shape;
@@ -300,7 +301,7 @@ static void store(Import *m, Str name, const Role *r) {
                 .transposed = r->transposed};
     memcpy(s.dim, r->rank ? r->dim : v->shape.dim, s.rank * sizeof *s.dim);
     if ((size_t)product_of(s.dim, s.rank) != (s.tensor ? s.tensor->count : v->count))
-        refuse(m, "its weight %.*s has other extents", SARG(v->label));
+        import_refuse(m, "its weight %.*s has other extents", SARG(v->label));
     vec_push(m->a, &m->stored, s);
 }
 
@@ -358,7 +359,7 @@ static void declare(Import *m, Value *v) {
         stem = stem.len && !name_taken(&m->stems, stem) ? stem : is_bias ? bias : name;
         is_bias = is_bias && str_eq(stem, bias);
         const char *word = !weight ? "constant" : is_bias ? "bias" : "weight";
-        helper(m, word);
+        import_helper(m, word);
         stem = name_unique(m, &m->stems, stem.len ? stem : str_c(word));
         v->text = format(m, "named(%s([%.*s]), \"%.*s\")()", word, SARG(size), SARG(stem));
         store(m, format(m, "%.*s.%s", SARG(stem), word), &r);
@@ -398,11 +399,11 @@ static Str counted_text(Import *m, const Value *v, Binding *binding) {
 
 // Text of the constant; too long a one is declared.
 static void write_constant(Import *m, Value *v) {
-    Dims d = own(&v->shape);
+    Dims d = shape_own(&v->shape);
     Text t = {.arena = m->a};
     for (size_t i = 0; v->samples && i < v->count; i++)
         if (v->samples[i]) {
-            refuse(m, "it computes with the number of samples");
+            import_refuse(m, "it computes with the number of samples");
             return;
         }
     Str counted = {0};
@@ -411,7 +412,7 @@ static void write_constant(Import *m, Value *v) {
     if (row && v->count)
         counted = counted_text(m, v, &binding);
     if (!v->count) {
-        refuse(m, "it has an operand without elements");
+        import_refuse(m, "it has an operand without elements");
         return;
     }
     if (v->count > 1 && !counted.len && (!row || v->count > StackMost) && !all_equal(v)) {
@@ -462,7 +463,7 @@ static void to_text(Import *m, Value *v) {
 }
 
 Str text_of(Import *m, uint32_t k, Binding least) {
-    Value *v = operand(m, k);
+    Value *v = import_operand(m, k);
     to_text(m, v);
     if (v->kind != ValueText)
         return (Str){0};
@@ -474,14 +475,14 @@ Str text_of(Import *m, uint32_t k, Binding least) {
 }
 
 Str name_of(Import *m, uint32_t k) {
-    Value *v = operand(m, k);
+    Value *v = import_operand(m, k);
     to_text(m, v);
     if (!plain(v->text))
         bind_value(m, v);
     return text_of(m, k, BindCall);
 }
 
-Str piped(Import *m, uint32_t k, const char *call, ...) {
+Str import_piped(Import *m, uint32_t k, const char *call, ...) {
     va_list args;
     va_start(args, call);
     Str to = str_vformat(m->a, call, args);
@@ -502,17 +503,18 @@ static bool aligned_dims(Import *m, const Value *v, const Shape *to, Dims *out) 
     bool dropped = to->batch >= 0 && to->dim[to->batch] == 1;
     *out = (Dims){0};
     if (v->shape.rank > to->rank)
-        return refuse(m, "an operand has more axes than its result");
+        return import_refuse(m, "an operand has more axes than its result");
     if (v->shape.batch >= 0 && v->shape.batch + (int)missing != to->batch)
-        return refuse(m, "its operands have the batch on different axes");
+        return import_refuse(m, "its operands have the batch on different axes");
     for (uint32_t i = 0; i < to->rank; i++) {
         int64_t n = i < missing ? 1 : v->shape.dim[i - missing];
         bool batch = (int)i == to->batch;
         if (batch && v->shape.batch < 0 && n != 1)
-            return refuse(m,
-                          "an operand has an extent of its own, %lld, along the batch: export "
-                          "with a batch of 1 or a dynamic one",
-                          (long long)n);
+            return import_refuse(
+                m,
+                "an operand has an extent of its own, %lld, along the batch: export "
+                "with a batch of 1 or a dynamic one",
+                (long long)n);
         if (!(batch && dropped))
             out->at[out->n++] = n;
     }
@@ -528,19 +530,19 @@ static uint32_t trimmed(const Dims *d) {
 
 // Another operand has all extents of the result, so that one number is enough of this one.
 static bool fills(const Import *m, uint32_t k, const Shape *to) {
-    Dims all = own(to);
+    Dims all = shape_own(to);
     for (uint32_t i = 0; i < m->node->in.n; i++) {
-        const Value *v = operand(m, i);
-        Dims d = v ? own(&v->shape) : (Dims){0};
+        const Value *v = import_operand(m, i);
+        Dims d = v ? shape_own(&v->shape) : (Dims){0};
         if (v && i != k && v->kind != ValueConstant && same_dims(&d, &all))
             return true;
     }
     return false;
 }
 
-Str aligned(Import *m, uint32_t k, const Shape *to, Binding least) {
-    Value *v = operand(m, k);
-    Dims d = own(&v->shape), want;
+Str import_aligned(Import *m, uint32_t k, const Shape *to, Binding least) {
+    Value *v = import_operand(m, k);
+    Dims d = shape_own(&v->shape), want;
     if (v->kind == ValueConstant && v->count && all_equal(v) && !v->samples &&
         (v->count == 1 || fills(m, k, to)) && v->where == 0) {
         double x = v->number[0];

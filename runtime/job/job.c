@@ -181,7 +181,7 @@ GanStatus model_fixes(Arena *perm, Str path, const Options *o, int64_t *batch, D
     return GAN_OK;
 }
 
-bool option_tf32(const Options *o) {
+static bool option_tf32(const Options *o) {
     return !str_eq(option_text(o, OptTf32, STR("on")), STR("off"));
 }
 

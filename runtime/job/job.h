@@ -100,7 +100,6 @@ GanStatus device_of(const Options *o, const DeviceApi **api, Dtype *real);
 // leaves both unchanged.
 GanStatus model_fixes(Arena *perm, Str path, const Options *o, int64_t *batch, Dtype *real);
 void device_options(const Options *o, DeviceOptions *out); // those that a device reads
-bool option_tf32(const Options *o);
 GanStatus path_absolute(Arena *a, Str path, Str *out);
 void job_write(Text *t, const Job *job); // options.json
 // GAN_ERR_INPUT if a path of the job is not UTF-8, so that JSON cannot hold it.
