@@ -647,6 +647,18 @@ static void weights_are_named_by_their_path(void **state) {
     assert_int_equal(m->net.at[0].params, 10);
 }
 
+// Around a layer, as decorators of two lists do; a layer in front of it is its argument.
+static void a_tensor_is_piped_into_what_names_a_layer(void **state) {
+    (void)state;
+    const Module *m = small(HEAD "net D(x: [4]) -> [] { last = dense(1) |> named(\"out\"); "
+                                 "x |> named(dense(4), \"fc\", 0) |> last |> squeeze }\n"
+                                 "step { update D minimize mean(D(x)) using opt }\n"
+                                 "sample s = x |> eval(D)");
+    assert_int_equal(slots_named(m, "D.fc.0.w"), 1);
+    assert_int_equal(slots_named(m, "D.out.w"), 1);
+    assert_int_equal(m->net.at[0].params, 4);
+}
+
 // --- messages ------------------------------------------------------------------------------------
 
 // In a net by the object, in an optimizer by the weight, or by the nets where the number is the
@@ -820,6 +832,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(a_replay_buffer_is_written_once, set_up),
         cmocka_unit_test_setup(a_copy_starts_from_its_nets_weights, set_up),
         cmocka_unit_test_setup(weights_are_named_by_their_path, set_up),
+        cmocka_unit_test_setup(a_tensor_is_piped_into_what_names_a_layer, set_up),
         cmocka_unit_test_setup(reports_are_named_by_where_they_are, set_up),
         cmocka_unit_test_setup(settings_are_checked_for_type_and_spelling, set_up),
         cmocka_unit_test_setup(hints_name_only_what_exists, set_up),

@@ -445,6 +445,13 @@ Value eval_call(Elab *e, Env *env, const Ast *a) {
     return v;
 }
 
+// A tensor into what takes a layer or a net first (named, eval, with_params): into what that gives.
+static bool goes_behind(Value x, Value f) {
+    Str params = f.kind == KindBuiltin ? str_c(builtin_get(f.id)->params) : (Str){0};
+    return x.kind == KindTensor &&
+           (str_starts(params, STR("layer")) || str_starts(params, STR("net")));
+}
+
 // `x |> f(a)` is f(x, a); when f takes two lists it is f(a)(x), and a bare f is made with its
 // defaults.
 Value eval_pipe(Elab *e, Env *env, const Ast *a) {
@@ -454,7 +461,7 @@ Value eval_pipe(Elab *e, Env *env, const Ast *a) {
     Value f = eval(e, env, call ? call->a : a->b), v;
     if (!call)
         v = call_bare(e, f, x);
-    else if (value_takes_two_lists(f))
+    else if (value_takes_two_lists(f) || goes_behind(x, f))
         v = call_with(e, call_value(e, f, eval_args(e, env, call, NULL)), &x, 1);
     else
         v = call_value(e, f, eval_args(e, env, call, &x));
