@@ -75,7 +75,10 @@ static GanStatus open_run(Arena *perm, const Host *h, const Options *o, bool fed
     SessionOptions so = job_session(&out->job, &h->device, NULL);
     so.compile.feed_entries = fed;
     so.compile.memory = 0; // of a rank of the training
-    TRY(session_start(&out->session, &so, &h->console));
+    GanStatus st = session_open(&out->session, &so);
+    if (st != GAN_OK || out->other) // warnings of the run's own text were shown as it began
+        show_diagnostics(perm, &out->session.front, &h->console);
+    TRY(st);
     if (out->other)
         drop_data(&out->job, &out->session.compiled.module, o);
     TRY(feed_names_known(*perm, &out->session.compiled.module, &out->job));

@@ -6,7 +6,8 @@ model all "what a sample reads of its data"
 data x : image(1, 4, 4) resize(8) crop(4) flip scale(0, 255), w : float weight
 data u : float
 net D(x: [1, 4, 4]) -> [] = x |> flatten |> dense(1) |> squeeze
-step { update D minimize mean((1 + w + u)*D(x)) using sgd(0.1) }
+net Q(x: [1, 4, 4]) -> [] = x |> flatten |> dense(1) |> squeeze
+step { update D minimize mean((1 + w + u)*D(x)) using sgd(0.1); report q = mean(Q(x)) }
 sample level = mean(x, sample)
 sample left = x[0, 0, 0]
 sample more = mean(x, sample) + u
@@ -19,10 +20,12 @@ header() { printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '$1', 'fortran_
   for i in $(seq 8); do for v in 0 10 20 30 40 50 60 70; do printf "\\$(printf %03o $v)"; done; done; } >x.npy
 { header '<f4' '(5,)'; for i in 1 2 3 4 5; do printf '\000\000\200\077'; done; } >w.npy
 expect 0 train m.gan --data x=x.npy --data w=w.npy --data u=w.npy --batch 3 --steps 2 --out run --threads 1
+says 'warning.W0902.: `Q` is never updated'
 numbers() { tail -c +129 s.npy | od -An -v -w4 -tf4 | tr -s ' \n' ' '; }
 
 expect 0 sample run --entry level --all -o s.npy --threads 1
 [ "$(numbers)" = ' 10 20 30 40 35 ' ] || fail "levels: $(numbers)"
+! grep -q warning err || fail 'warnings of the training come again'
 expect 0 sample run --entry left --all -o s.npy --threads 1
 [ "$(numbers)" = ' 10 20 30 40 20 ' ] || fail "a crop from the middle, not flipped: $(numbers)"
 
@@ -51,6 +54,7 @@ expect 0 sample run --entry more --all --data x=one.npy --data x=one.npy -o s.np
 sed '/^data u/d; /^step/d; s/^sample more.*/step {}/' m.gan >less.gan
 expect 0 sample run --model less.gan --entry level --all -o s.npy --threads 1
 [ "$(numbers)" = ' 10 20 30 40 35 ' ] || fail "levels of another text: $(numbers)"
+says 'warning.W090'
 refused 2 'data u: the model has no such data' ganrun sample run --model less.gan --data u=w.npy -o s.npy
 refused 1 'a batch of 3, and the data has 1 sample' ganrun sample run --entry level --data x=one.npy -o s.npy
 refused 2 '\-\-all and --count both say how many' ganrun sample run --entry level --all --count 3 -o s.npy
