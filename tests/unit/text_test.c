@@ -141,6 +141,29 @@ static const struct { const char *text, *error; } refused[] = {
     {HEAD "if %2\nblock 0\nend\nif %2\nblock 1\nend\n" READ "%2 = sum %1 {axes=2} : f32 [1] @0\n",
      "condition 2 may not have run"},
     {HEAD "every 4\nblock 0\nend\nblock 1\n" READ "report \"r\" %1 block 1\n", "report r: node 1 may not have run"},
+    {HEAD "every 4\nblock 0\nend\nif %2\nblock 1\nend\n" READ "%2 = sum %1 {axes=2} : f32 [1] @0\n",
+     "condition 2 may not have run"},
+    {HEAD READ "%2 = reduce_start %1 {call=0 part=0 order=0} : f32 [2] @0\n%3 = exp %2 : f32 [2] @0\n",
+     "nothing but its wait"},
+    {HEAD READ "%2 = reduce_wait %1 {call=0 part=0} : f32 [2] @0\n", "a wait has a start before it"},
+    {HEAD READ "%2 = reduce_start %1 {call=0 part=0 order=0} : f32 [2] @0\n"
+     "%3 = reduce_wait %2 {call=0 part=1} : f32 [2] @0\n",
+     "waits for another part"},
+    {HEAD READ "%2 = sum %1 {axes=2} : f32 [1] @0\nupdate block 0 loss %2 rate nan nets 3 grads\n", "no net 3"},
+    {HEAD "data 7\n", "no data slot 7"},
+    {HEAD "next stream 5 round 1 block 0\n", "no stream 5"},
+    {"module \"m\" doc \"\" batch 4\nfunc \"init\"\nfunc \"step\" batch 2\nblock 0 from 1\n",
+     "samples from 1 on are no part of 4"},
+    {"module \"m\" doc \"\" batch 4\nfunc \"init\"\nfunc \"step\" batch 2\nblock 0 from 4\n",
+     "samples from 4 on are no part of 4"},
+    {"module \"m\" doc \"\" batch 4\nfunc \"init\"\nfunc \"step\" batch 2\n", "a batch of 2 in a module of 4"},
+    {"module \"m\" doc \"\" batch 4\nnet \"A\" = copy 0 params 0 states 0\nfunc \"init\"\nfunc \"step\"\n",
+     "a copy of net 0, which is not before it"},
+    {FILLED("", "slot param \"w\" f32 [3] net 5 site 0 stream 0 round 0\n"), "no net 5"},
+    {FILLED("", "slot fed \"d\" f32 [3] net - site 5 stream 0 round 0\n"), "no site 5"},
+    {FILLED("", "slot data \"x\" f32 [B, 3] net - site 0 stream 0 round 1\n")
+     "%1 = read {slot=0 version=0} : f32 [B, 3] @0\n%2 = exp %1 : f32 [B, 3] @0\n",
+     "no `next` takes its batch"},
     {HEAD "every 4\nblock 0\nend\nblock 1\n" READ "%2 = sum %1 {axes=2} : f32 [1] @0\n"
      "update block 1 loss %2 rate nan nets grads\n", "loss 2 may not have run"},
     {FILLED("site normal f32 [2] func 2 block 0\n", ""), "site 0: no function 2"},
@@ -165,6 +188,65 @@ static void refusals(Arena *a) {
     }
 }
 
+// clang-format off
+// What the shape rules refuse: a line of two operands of these types.
+#define GEOM(stride, groups) "{n=2 stride=" stride " before=0 0 after=0 0 dilation=1 1 groups=" groups "}"
+static const struct { const char *a, *b, *line, *error; } shapes_refused[] = {
+    {"f32 [B, 3, 8, 8]", "f32 [B, 4, 3, 3, 3]", "conv %1, %2 " GEOM("1 1", "1") " : f32 [B, 4, 6, 6]",
+     "it must be shared"},
+    {"f32 [B, 4, 8, 8]", "f32 [3, 2, 3, 3]", "conv %1, %2 " GEOM("1 1", "2") " : f32 [B, 3, 6, 6]",
+     "2 groups do not divide"},
+    {"f32 [B, 3, 8, 8]", "f32 [4, 3, 3, 3]", "conv %1, %2 " GEOM("0 1", "1") " : f32 [B, 4, 6, 6]",
+     "stride must be from 1"},
+    {"f32 [B, 4, 6, 6]", "f32 [4, 3, 3, 3]", "conv_dx %1, %2 " GEOM("1 1", "1") " : f32 [B, 3, 9, 8]",
+     "extents clash"},
+    {"f32 [B, 4, 6, 6]", "f32 [4, 3, 3, 3]", "conv_dx %1, %2 " GEOM("1 1", "1") " : f32 [B, 2, 8, 8]",
+     "the result has 2 channels"},
+    {"f32 [B, 3, 8, 8]", "f32 [4, 6, 6]", "conv_dw %1, %2 " GEOM("1 1", "1") " : f32 [4, 3, 3, 3]", "only one of"},
+    {"f32 [B, 3, 8, 8]", "f32 [B, 5, 6, 6]", "conv_dw %1, %2 " GEOM("1 1", "1") " : f32 [4, 3, 3, 3]",
+     "gradient has 5 channels"},
+    {"f32 [B, 3, 8, 8]", "f32 [B, 4, 6, 6]", "conv_dw %1, %2 " GEOM("1 1", "1") " : f64 [4, 3, 3, 3]",
+     "conv_dw makes f32"},
+    {"f32 [B, 5, 5]", "f32 [5]", "dot %1, %2 {na=2 a=1 1 nb=1 b=1 no=0 o=} : f32 [B]", "a label appears twice on"},
+    {"f32 [B, 5]", "f32 [6, 3]", "dot %1, %2 {na=1 a=1 nb=2 b=1 2 no=1 o=2} : f32 [B, 3]", "extents clash: axis 0"},
+    {"f32 [5]", "f32 [5, 3]", "dot %1, %2 {na=1 a=1 nb=2 b=1 2 no=1 o=2} : f32 [B, 3]", "their product is too"},
+    {"f32 [B, 5]", "f32 [5, 3]", "dot %1, %2 {na=1 a=1 nb=2 b=1 2 no=1 o=2} : f32 [3]", "has a batch to contract"},
+    {"f32 [B, 5]", "f32 [5, 3]", "dot %1, %2 {na=1 a=1 nb=2 b=1 2 no=2 o=2 2} : f32 [B, 3, 3]",
+     "twice in the result"},
+    {"f32 [B, 5]", "f32 [5, 3]", "dot %1, %2 {na=1 a=1 nb=2 b=1 2 no=2 o=2 9} : f32 [B, 3, 3]", "in neither operand"},
+    {"f32 [B, 5]", "f32 [5, 3]", "dot %1, %2 {na=2 a=1 4 nb=2 b=1 2 no=2 o=2 4} : f32 [B, 3, 3]",
+     "2 labels for the 1 axes"},
+    {"f32 [B, 5]", "f32 [1]", "slice %1 {n=1 from=3 step=1} : f32 [B, 3]", "do not lie in 5"},
+    {"f32 [B, 5]", "f32 [1]", "slice %1 {n=1 from=-1 step=1} : f32 [B, 3]", "elements from -1"},
+    {"f32 [5, 6]", "f32 [1]", "permute %1 {n=2 axis=0 0} : f32 [5, 5]", "not a permutation"},
+    {"f32 [B, 5]", "f32 [1]", "flip %1 {axes=1} : f32 [B, 5]", "a flip of an axis"},
+    {"f32 [2, 1, 1, 1, 1, 1]", "f32 [B, 1, 1]", "gather %1, %2 : f32 [B, 1, 1, 1, 1, 1, 1]", "axes, more than"},
+    {"f32 [16777217, 2]", "f32 [B]", "gather %1, %2 : f32 [B, 2]", "more rows than an index can count"},
+    {"f32 [B, 2]", "f32 [B]", "scatter %1, %2 : f32 [9, 5]", "do not fit the table"},
+    {"f32 [B, 2]", "bf16 [B, 2]", "concat %1, %2 {axis=0} : f32 [B, 4]", "precisions clash"},
+    {"f32 [B, 2]", "f32 [1]", "max_of %1 {axes=1} : f32 [2]", "cannot go over the batch"},
+    {"f32 [2]", "f32 [1]", "group_sum %1 {group=2} : f32 [2]", "has no groups of samples"},
+    {"f32 [2]", "f32 [3]", "commit %1, %2 {update=0} : f32 [2]", "cannot become"},
+    {"f32 [B, 2]", "f32 [1]", "reduce_start %1 {call=0 part=0 order=0} : f32 [B, 2]", "ranks add shared values only"},
+    {"bf16 [B, 2]", "f32 [1]", "arg_sort %1 : bf16 [B, 2]", "a sort is of f32 or f64"},
+    {"f32 [1, 2, 3]", "f32 [1]", "fft %1 {inverse=1} : f32 [2, 1, 4]", "is not [2, 1, 4]"},
+    {"f32 [1]", "f32 [1]", "rand {dist=9 site=0 bits=0} : f32 [2]", "no distribution 9"},
+};
+// clang-format on
+
+static void operands_refused(Arena *a) {
+    for (uint32_t i = 0; i < sizeof shapes_refused / sizeof *shapes_refused; i++) {
+        Module m;
+        Str error = {0},
+            text = str_format(a,
+                              HEAD "%%1 = read {slot=0 version=0} : %s @0\n"
+                                   "%%2 = read {slot=0 version=1} : %s @0\n%%3 = %s @0\n",
+                              shapes_refused[i].a, shapes_refused[i].b, shapes_refused[i].line);
+        bool ok = module_read(a, text, &m, &error);
+        expect(!ok && strstr(error.ptr, shapes_refused[i].error), shapes_refused[i].error, error);
+    }
+}
+
 // The verifier detects in memory what the reader rejects in text.
 static void the_verifier_detects_damage(Arena *a) {
     Module m = small_module(a, "w", 0, false);
@@ -181,6 +263,22 @@ static void the_verifier_detects_damage(Arena *a) {
     g->node.at[last - 1].op = OpAdd;
     g->node.at[last - 1].type = graph_type(g, type_make(false, 1, (int64_t[]){2}));
     expect(!module_verify(&m, a, &error), "misses a wrong type", STR("add"));
+    m = small_module(a, "w", 0, false);
+    g = &m.step.g;
+    Type wide = *node_type(g, last - 1);
+    wide.dtype = DtF64;
+    g->node.at[last - 1].type = graph_type(g, wide);
+    expect(!module_verify(&m, a, &error), "misses a wrong precision", STR("add"));
+    m = small_module(a, "w", 0, false);
+    m.step.g.node.at[last].span = m.step.g.span.n;
+    expect(!module_verify(&m, a, &error), "misses a span that is none", STR("write"));
+    m = small_module(a, "w", 0, false);
+    vec_push(a, &m.step.tape, ((Ctl){.kind = CtlBlock}));
+    m.step.blocks = 2;
+    expect(!module_verify(&m, a, &error), "misses a block beside the tape", STR("1"));
+    m = small_module(a, "w", 0, false);
+    m.site.at[0].dist = DistCategorical;
+    expect(!module_verify(&m, a, &error), "misses a draw of no classes", STR("site 0"));
 }
 
 static void blocks(Arena *a) {
@@ -207,7 +305,7 @@ static void blocks(Arena *a) {
 
 int main(int argc, char **argv) {
     static const Walk walks[] = {
-        WALK(corpus_round_trips),          WALK(identity), WALK(refusals),
+        WALK(corpus_round_trips),          WALK(identity), WALK(refusals), WALK(operands_refused),
         WALK(the_verifier_detects_damage), WALK(blocks),
     };
     bool found = WALKS_RUN(walks);
