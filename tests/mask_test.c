@@ -100,6 +100,42 @@ static void gradients_read_the_output_that_is_live_anyway(void **state) {
     arena_release(&a);
 }
 
+// An activation may stand for its input only where it has its sign, and only where somebody asks
+// for the sign again and no other reader keeps the input live.
+static void only_signs_that_an_output_keeps_are_read_from_it(void **state) {
+    (void)state;
+    static const struct {
+        const char *layer;
+        uint32_t before, after; // comparisons with 0
+    } cases[] = {
+        {"h = where(h > 0, h, 0.2*h)", 1, 2},
+        {"h = where(h > 0, h, -1)", 1, 2},
+        {"h = where(h > 0, h, 1)", 1, 1},
+        {"h = where(h > 0, h, -0.2*h)", 1, 1},
+        {"h = where(h > 0, h, 0) + h", 1, 1},
+        {"h = exp(h)\n  h = where(h > 0, h, 0.2*h)", 1, 1},
+        {"h = stop(where(h > 0, h, 0.2*h))*h", 1, 1},
+        {"h = reshape(h, 4, 36)\n  h = where(h > 0, h, 0.2*h)", 1, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Arena a;
+        Op of;
+        assert_int_equal(arena_init(&a, 0), GAN_OK);
+        const char *text = str_format(&a,
+                                      "model m\ndata x : image(3, 8, 8)\n"
+                                      "net D(x: [3, 8, 8]) -> [] {\n"
+                                      "  h = x |> conv(4, k=3)\n  %s\n"
+                                      "  h |> flatten |> dense(1) |> squeeze\n}\n"
+                                      "step { update D minimize mean(D(x)^2) using sgd(0.1) }\n",
+                                      cases[i].layer)
+                               .ptr;
+        assert_int_equal(asked(passed(&a, text, "unpin"), &of), cases[i].before);
+        assert_int_equal(asked(passed(&a, text, "mask"), &of), cases[i].after);
+        assert_same_steps(&a, text, false);
+        arena_release(&a);
+    }
+}
+
 // y stored in 16 bits: only what the header of mask.c specifies. x equals y where positive.
 static void sixteen_bit_masks_follow_the_stored_value(void **state) {
     (void)state;
@@ -114,6 +150,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_have_the_same_bits),
         cmocka_unit_test(gradients_read_the_output_that_is_live_anyway),
+        cmocka_unit_test(only_signs_that_an_output_keeps_are_read_from_it),
         cmocka_unit_test(sixteen_bit_masks_follow_the_stored_value),
     };
     if (CASES_LISTED(tests))
