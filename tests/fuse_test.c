@@ -493,6 +493,76 @@ static void a_reported_constant_is_no_input_of_kernels(void **state) {
     assert_false(has(r->in.at, r->in.n, zero.id));
 }
 
+// --- epilogues -----------------------------------------------------------------------------------
+
+// clang-format off
+#define F "f32 [B, 4, 4, 4] @0\n"
+static const struct {
+    const char *bias;  // type of %5
+    const char *lines; // from %6 on, behind %1, the convolution; %3 is 0.2, %4 is 0
+    uint32_t result;
+    Act act;
+    bool found, biased;
+} epilogues[] = {
+    {"[4]", "%7 = gt %6, %4 : " F "%8 = where %7, %6, %4 : " F, 8, ActRelu, true, false},
+    {"[4]", "%7 = add %6, %5 : " F "%8 = gt %7, %4 : " F "%9 = where %8, %7, %4 : " F, 9, ActRelu, true, true},
+    {"[4]", "%7 = mul %6, %3 : " F "%8 = gt %6, %4 : " F "%9 = where %8, %6, %7 : " F, 9, ActLeaky, true, false},
+    {"[4]", "%7 = add %6, %5 : " F "%8 = tanh %7 : " F, 8, ActTanh, true, true},
+    {"[4]", "%7 = add %5, %6 : " F, 7, ActNone, true, true},
+    {"[4]", "%7 = gt %6, %4 : " F "%8 = where %7, %6, %3 : " F, 8, ActNone, false, false},
+    {"[4]", "%7 = exp %6 : " F, 7, ActNone, false, false},
+    {"[4, 4, 4]", "%7 = add %6, %5 : " F, 7, ActNone, false, false}, // no number a channel
+    {"[1, 4]", "%7 = add %6, %5 : " F, 7, ActNone, false, false},    // a row
+    {"[B, 4]", "%7 = add %6, %5 : " F, 7, ActNone, false, false},
+    {"[4]", "%7 = tanh %6 : " F "%8 = mul %7, %7 : " F "result \"s\" %8 block 0\n", 7, ActNone, false, false},
+    {"[4]", "%7 = tanh %6 : " F "result \"s\" %6 block 0\n", 7, ActNone, false, false},
+    {"[4]", "%7 = dot %6, %5 {na=3 a=1 2 3 nb=1 b=1 no=2 o=2 3} : f32 [B, 4, 4] @0\nresult \"s\" %7 block 0\n"
+     "%8 = tanh %6 : " F, 8, ActNone, false, false},                // of what another call reads
+    {"[4]",
+     "%7 = exp %5 : f32 [4] @0\nresult \"s\" %7 block 0\n%8 = add %6, %7 : " F, 8, ActNone, false, false}, // made later
+    {"[4]", "%7 = tanh %6 : f32 [B, 4, 4, 4] @1\n", 7, ActNone, false, false}, // in a block that may not run
+};
+#undef F
+// clang-format on
+
+static void what_follows_a_convolution_is_an_epilogue_or_not(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof epilogues / sizeof *epilogues; i++) {
+        Module m = {0};
+        Plan p;
+        Str error,
+            text = str_format(
+                &arena,
+                "module \"m\" doc \"\" batch 4\n"
+                "slot state \"x\" f32 [B, 3, 6, 6] net - site 0 stream 0 round 0\n"
+                "slot param \"w\" f32 [4, 3, 3, 3] net - site 0 stream 0 round 0\n"
+                "slot state \"b\" f32 %s net - site 0 stream 0 round 0\n"
+                "func \"init\"\nblock 0\nfunc \"step\"\nblock 0\nevery 2\nblock 1\nend\n"
+                "%%1 = read {slot=0 version=0} : f32 [B, 3, 6, 6] @0\n"
+                "%%2 = read {slot=1 version=0} : f32 [4, 3, 3, 3] @0\n"
+                "%%3 = const {bits=0.2} : f32 [] @0\n%%4 = const {bits=0} : f32 [] @0\n"
+                "%%5 = read {slot=2 version=0} : f32 %s @0\n"
+                "%%6 = conv %%1, %%2 {n=2 stride=1 1 before=0 0 after=0 0 dilation=1 1 groups=1}"
+                " : f32 [B, 4, 4, 4] @0\n"
+                "%sresult \"r\" %%%u block %u\n",
+                epilogues[i].bias, epilogues[i].bias, epilogues[i].lines, epilogues[i].result,
+                strstr(epilogues[i].lines, "@1") != NULL);
+        if (!module_read(&arena, text, &m, &error))
+            fail_msg("%.*s: %.*s", SARG(text), SARG(error));
+        slots_place(&m, DtF32);
+        plan_make(&arena, &m, &m.step, &(PassOptions){.real = DtF32}, &p);
+        Epilogue e = plan_epilogues(&arena, &p)[p.region_of[6]];
+        if ((e.region != NONE) != epilogues[i].found)
+            fail_msg("%s: %s", epilogues[i].bias, epilogues[i].lines);
+        if (!epilogues[i].found)
+            continue;
+        assert_int_equal(e.result, epilogues[i].result);
+        assert_int_equal(e.act, epilogues[i].act);
+        assert_int_equal(e.bias, epilogues[i].biased ? 5 : 0);
+        assert_true(e.slope == (e.act == ActLeaky ? 0.2 : 0));
+    }
+}
+
 // --- invariants ----------------------------------------------------------------------------------
 
 static void check_region(const Plan *p, uint32_t index, bool no_fuse) {
@@ -661,6 +731,7 @@ int main(int argc, char **argv) {
         TEST(a_cheap_value_compared_with_its_own_elements_is_computed_again),
         TEST(a_value_of_another_block_is_stored),
         TEST(a_reported_constant_is_no_input_of_kernels),
+        TEST(what_follows_a_convolution_is_an_epilogue_or_not),
         TEST(regions_are_complete_and_ordered),
         TEST(copies_are_as_if_they_were_simplified_again),
         TEST(golden_cases),

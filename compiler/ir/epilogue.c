@@ -38,15 +38,11 @@ static bool same_place(const Place *a, const Place *b) {
     return a->space == SpaceWork && b->space == SpaceWork && a->offset == b->offset;
 }
 
-// One value that looks like the call's and lies where it did, and nothing else of any size.
+// One value that lies where the call's did, and so looks like it, and nothing else of any size.
 static bool is_plain(const Plan *p, const Region *call, const Region *r) {
-    const Graph *g = &p->func->g;
-    if (r->kind != RegionLoop || r->block != call->block || r->out.n != 1 || r->in.n > 2)
-        return false;
     uint32_t made = call->out.at[0], result = r->out.at[0];
-    const Type *from = node_type(g, made), *to = node_type(g, result);
-    return from->batched && type_same_shape(from, to) && from->dtype == to->dtype &&
-           same_place(&p->place[made], &p->place[result]);
+    return r->kind == RegionLoop && r->block == call->block && r->out.n == 1 &&
+           node_type(&p->func->g, made)->batched && same_place(&p->place[made], &p->place[result]);
 }
 
 // --- the expression ------------------------------------------------------------------------------
@@ -125,8 +121,7 @@ static bool find_epilogue(const Readers *s, uint32_t region, Epilogue *out) {
     const Region *r = &p->region.at[out->region];
     out->result = r->out.at[0];
     uint32_t inner = read_act(g, uncast(g, out->result), out);
-    return read_bias(s, region, inner, out) == made && (out->act != ActNone || out->bias) &&
-           r->in.n == (out->bias ? 2 : 1);
+    return read_bias(s, region, inner, out) == made && (out->act != ActNone || out->bias);
 }
 
 Epilogue *plan_epilogues(Arena *a, const Plan *p) {
