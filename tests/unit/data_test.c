@@ -38,6 +38,11 @@ static void arrays_are_read_in_every_version_and_order(void **state) {
     assert_ok(file_read(&p->arena, STR(SEEDS "npy/images.idx"), &file));
     assert_ok(idx_parse((const uint8_t *)file.ptr, file.len, &a));
     assert_true(a.rank == 3 && a.dim[1] == 3 && a.dim[2] == 4 && array_at(&a, 23) == 23);
+    assert_refused(idx_parse((const uint8_t *)file.ptr, file.len - 1, &a), "bytes of data");
+    const uint8_t none[] = {0, 0, 8, 0}, five[24] = {0, 0, 8, 5}, cut[] = {0, 0, 8, 2, 0, 0, 0, 1};
+    assert_refused(idx_parse(none, sizeof none, &a), "of 0 axes");
+    assert_refused(idx_parse(five, sizeof five, &a), "of 5 axes");
+    assert_refused(idx_parse(cut, sizeof cut, &a), "ends in its header");
 }
 
 // As numpy.save leaves a transposed array, and pandas a table.
@@ -49,6 +54,7 @@ static void npy_headers_that_do_not_fit_are_refused(void **state) {
          "more than 8 axes"},
         {"{'descr': '<f1', 'fortran_order': False, 'shape': (1,), }", "npy type 'f1'"},
         {"{'descr': '<f4', 'shape': (1,), }", "a key is missing"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'shape': (), }", "two shapes"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 9), }",
          "shape is too large"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "npy"}, // one number only
@@ -71,8 +77,9 @@ static void npy_headers_that_do_not_fit_are_refused(void **state) {
             assert_true(st == GAN_OK && array_at(&a, 0) == -3);
         else
             assert_message(st, cases[i].says, header);
-        assert_refused(npy_parse(file, head - 10, &a), "npy");
+        assert_refused(npy_parse(file, head - 10, &a), "ends in its header");
     }
+    assert_refused(npy_parse((const uint8_t *)"\x93NUMPY\2\0\0\0", 11, &a), "ends in its header");
 }
 
 static void rows_of_fortran_order_are_gathered(void **state) {

@@ -424,6 +424,11 @@ static void shrinking_averages_and_same_size_is_exact(void **state) {
     assert_ok(image_fit(&m, &rule, out));
     for (uint32_t i = 0; i < 4; i++)
         assert_true(out[i] >= 124 && out[i] <= 131); // grey, not aliased
+    for (uint32_t i = 0; i < 64; i++)
+        px[i] = i % 4 ? 0 : 255; // lines that no result's centre is near
+    assert_ok(image_fit(&m, &rule, out));
+    for (uint32_t i = 0; i < 4; i++)
+        assert_true(out[i] >= 40 && out[i] <= 80);
     image_release(&m);
 }
 
