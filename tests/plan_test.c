@@ -676,15 +676,15 @@ static void arithmetic_is_counted_on_shapes(void **state) {
     Val w = Read(&f.g, 1, 0, type_make(false, 4, (int64_t[]){5, 3, 4, 4}));
     Val y = Conv(x, w, &geom);
     double conv = 2e-9 * 4 * 5 * 4 * 4 * 3 * 4 * 4;
-    assert_float_equal(node_gflop(&f.g, y.id), conv, 1e-15);
+    assert_close(node_gflop(&f.g, y.id), conv, 1e-15);
     Val dx = ConvDx(y, w, &geom, *node_type(&f.g, x.id));
     Val dw = ConvDw(x, y, &geom, *node_type(&f.g, w.id));
-    assert_float_equal(node_gflop(&f.g, dx.id), conv, 1e-15);
-    assert_float_equal(node_gflop(&f.g, dw.id), conv, 1e-15);
+    assert_close(node_gflop(&f.g, dx.id), conv, 1e-15);
+    assert_close(node_gflop(&f.g, dw.id), conv, 1e-15);
     vec_push(&a, &f.tape, ((Ctl){CtlRepeat, 5, 0}));
     vec_push(&a, &f.tape, ((Ctl){CtlBlock, 0, 0}));
     vec_push(&a, &f.tape, ((Ctl){CtlEnd, 0, 0}));
-    assert_float_equal(func_gflop(&f), 15 * conv, 1e-15);
+    assert_close(func_gflop(&f), 15 * conv, 1e-15);
 
     // One step in four takes the first branch, the others the second: their average is counted.
     f.blocks = 2;
@@ -694,11 +694,11 @@ static void arithmetic_is_counted_on_shapes(void **state) {
     vec_push(&a, &f.tape, ((Ctl){CtlElse, 0, 0}));
     vec_push(&a, &f.tape, ((Ctl){CtlBlock, 1, 0}));
     vec_push(&a, &f.tape, ((Ctl){CtlEnd, 0, 0}));
-    assert_float_equal(func_gflop(&f), 0.25 * 3 * conv, 1e-15);
+    assert_close(func_gflop(&f), 0.25 * 3 * conv, 1e-15);
     f.g.block = 1;
     Val other = Read(&f.g, 2, 0, type_make(true, 3, (int64_t[]){3, 8, 8}));
     Conv(other, w, &geom);
-    assert_float_equal(func_gflop(&f), 0.25 * 3 * conv + 0.75 * conv, 1e-15);
+    assert_close(func_gflop(&f), 0.25 * 3 * conv + 0.75 * conv, 1e-15);
     arena_release(&a);
 }
 

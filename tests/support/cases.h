@@ -4,8 +4,12 @@
 #ifndef GAN_CASES_H
 #define GAN_CASES_H
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+// Of doubles; cmocka's assert_float_equal compares floats, and a NaN passes it.
+#define assert_close(a, b, most) assert_true(fabs((a) - (b)) <= (most))
 
 // For a cmocka table: true when the program only had to list its cases; sets the filter when one
 // was named.

@@ -79,10 +79,10 @@ static void neighbours_are_counted_as_defined(void **state) {
     FeatureScores s;
     assert_ok(features_compare(&f, &s));
     assert_true(s.precision > 0.1 && s.precision < 0.9); // else nothing is tested
-    assert_float_equal(s.precision, precise / NGenerated, 1e-12);
-    assert_float_equal(s.recall, recalled / NReal, 1e-12);
-    assert_float_equal(s.density, dense / (K * NGenerated), 1e-12);
-    assert_float_equal(s.coverage, covered / NReal, 1e-12);
+    assert_close(s.precision, precise / NGenerated, 1e-12);
+    assert_close(s.recall, recalled / NReal, 1e-12);
+    assert_close(s.density, dense / (K * NGenerated), 1e-12);
+    assert_close(s.coverage, covered / NReal, 1e-12);
 }
 
 // Sets no larger than a subset: every subset is the whole set.
@@ -101,8 +101,22 @@ static void the_kernel_distance_is_that_of_all_pairs(void **state) {
     double want = mean_kernel(generated, NReal, generated, NReal) +
                   mean_kernel(real, NReal, real, NReal) - 2 * across;
     assert_true(want > 1e-3);
-    assert_float_equal(s.kid, want, 1e-6);
-    assert_float_equal(s.kid_deviation, 0, 1e-6);
+    assert_close(s.kid, want, 1e-6);
+    assert_close(s.kid_deviation, 0, 1e-6);
+}
+
+// Larger sets are compared in subsets, which differ.
+static void the_kernel_distance_of_many_is_that_of_subsets(void **state) {
+    (void)state;
+    fill(generated, NReal, 1, 0.7f);
+    FeatureSets f = {.generated = generated,
+                     .real = generated,
+                     .n_generated = NReal * D / 2,
+                     .n_real = NReal * D / 2,
+                     .d = 2};
+    FeatureScores s;
+    assert_ok(features_compare(&f, &s));
+    assert_true(s.kid_deviation > 5e-5); // 2e-5 of the same subsets of both, 0 of all
 }
 
 static void a_set_has_distance_zero_to_itself(void **state) {
@@ -124,8 +138,13 @@ static void sets_without_neighbours_are_refused(void **state) {
     assert_status(features_compare(&f, &s), GAN_ERR_INPUT, "five points");
     f.n_generated = K + 1;
     assert_ok(features_compare(&f, &s));
-    real[3] = NAN;
+    fill(generated, NGenerated, 1, 0.7f);
+    f.generated = generated;
+    real[NReal * D - 1] = NAN;
     assert_status(features_compare(&f, &s), GAN_ERR_INPUT, "NaN");
+    real[NReal * D - 1] = 0;
+    generated[3] = INFINITY;
+    assert_status(features_compare(&f, &s), GAN_ERR_INPUT, "infinity");
 }
 
 // Fails every allocation in turn.
@@ -163,10 +182,10 @@ static void neighbours_are_counted_as_numpy_does(void **state) {
         for (size_t k = 0; k < f.n_real * f.d; k++)
             real[k] = (float)(-0.05 + 0.8 * sin(2 + (double)(k * k) * 0.37 + (double)k * 1.7));
         assert_ok(features_compare(&f, &s));
-        assert_float_equal(s.precision, cases[i].precision, 1e-12);
-        assert_float_equal(s.recall, cases[i].recall, 1e-12);
-        assert_float_equal(s.density, cases[i].density, 1e-12);
-        assert_float_equal(s.coverage, cases[i].coverage, 1e-12);
+        assert_close(s.precision, cases[i].precision, 1e-12);
+        assert_close(s.recall, cases[i].recall, 1e-12);
+        assert_close(s.density, cases[i].density, 1e-12);
+        assert_close(s.coverage, cases[i].coverage, 1e-12);
     }
 }
 
@@ -183,16 +202,16 @@ static void inception_scores_are_torch_fidelitys(void **state) {
         for (size_t k = 0; k < cases[i].n * cases[i].classes; k++)
             generated[k] = (float)(3 * sin(1 + (double)(k * k) * 0.37 + (double)k * 1.7));
         assert_ok(inception_score(generated, cases[i].n, cases[i].classes, &mean, &deviation));
-        assert_float_equal(mean, cases[i].mean, 1e-6);
-        assert_float_equal(deviation, cases[i].deviation, 1e-6);
+        assert_close(mean, cases[i].mean, 1e-6);
+        assert_close(deviation, cases[i].deviation, 1e-6);
     }
     double mean, deviation; // certain predictions, uniform over the classes: their number
     memset(generated, 0, sizeof generated);
     for (size_t k = 0; k < 40; k++)
         generated[k * 4 + k % 4] = 1000;
     assert_ok(inception_score(generated, 40, 4, &mean, &deviation));
-    assert_float_equal(mean, 4, 1e-12);
-    assert_float_equal(deviation, 0, 1e-12);
+    assert_close(mean, 4, 1e-12);
+    assert_close(deviation, 0, 1e-12);
     assert_status(inception_score(generated, 9, 4, &mean, &deviation), GAN_ERR_INPUT, "10 splits");
     generated[7] = NAN;
     assert_status(inception_score(generated, 40, 4, &mean, &deviation), GAN_ERR_INPUT,
@@ -208,6 +227,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(neighbours_are_counted_as_defined),
         cmocka_unit_test(the_kernel_distance_is_that_of_all_pairs),
+        cmocka_unit_test(the_kernel_distance_of_many_is_that_of_subsets),
         cmocka_unit_test(a_set_has_distance_zero_to_itself),
         cmocka_unit_test(sets_without_neighbours_are_refused),
         cmocka_unit_test(neighbours_are_counted_as_numpy_does),

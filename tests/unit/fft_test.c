@@ -57,6 +57,11 @@ static void given(const FftLines *l, int64_t line, int64_t k, double *re, double
     *im = at == k ? *im : -*im;
 }
 
+// The greater one; a NaN is greater than any number.
+static double worse(double a, double b) {
+    return b > a || b != b ? b : a;
+}
+
 // The greatest error of a few lines, relative to the root mean square of a line's results.
 static double error_of(const FftLines *l, bool narrow) {
     double worst = 0, size = sqrt((double)l->n);
@@ -71,9 +76,10 @@ static double error_of(const FftLines *l, bool narrow) {
                 im += a * sin(t) + b * cos(t);
             }
             int64_t at = line * l->out.line + k * l->out.step, other = at + l->out.part;
-            worst = fmax(worst, fabs((narrow ? (double)out32[at] : out[at]) - re) / size);
+            worst = worse(worst, fabs((narrow ? (double)out32[at] : out[at]) - re) / size);
             if (!l->out.real)
-                worst = fmax(worst, fabs((narrow ? (double)out32[other] : out[other]) - im) / size);
+                worst =
+                    worse(worst, fabs((narrow ? (double)out32[other] : out[other]) - im) / size);
         }
     return worst;
 }
