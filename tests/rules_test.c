@@ -182,7 +182,8 @@ EXAMPLE(sum_of_nothing, Sum(column_, 4), column_)
 EXAMPLE(sum_of_expand, Sum(Expand(row_, wide_), 1 | 2 | 4),
         Mul(Sum(Expand(row_, SHARED(3, 1)), 2), Number(&graph, 16)))
 EXAMPLE(sum_of_sum, Sum(Sum(x_, 1 | 2), 4), Sum(x_, 1 | 2 | 4))
-EXAMPLE(sum_of_scaled, Sum(Div(Mul(row_, x_), column_), 4), Div(Mul(row_, Sum(x_, 4)), column_))
+EXAMPLE(sum_of_scaled, Sum(Div(Mul(Mul(row_, x_), column_), column_), 4),
+        Div(Mul(Mul(row_, Sum(x_, 4)), column_), column_)) // in either operand's place
 EXAMPLE(group_of_one, GroupSum(x_, 1), x_)
 EXAMPLE(max_of_nothing, MaxOf(column_, 4), column_)
 EXAMPLE(reshape_same, Reshape(x_, 2, LIST(3, 4)), x_)
@@ -238,7 +239,7 @@ static void every_fold_keeps_the_value_and_is_applied(void **state) {
 // --- any operation of any operands ---------------------------------------------------------------
 
 // Values of many extents, batches and operations, for the conditions of rows.
-enum { Operands = 22 };
+enum { Operands = 23 };
 
 static Val operand(uint32_t which) {
     const Type cube = SAMPLE(2, 3, 4);
@@ -285,7 +286,9 @@ static Val operand(uint32_t which) {
     case 19:
         return Flip(x_, 4);
     case 20:
-        return Concat((Val[]){column_, x_}, 2, 1);
+        return Concat((Val[]){x_, column_}, 2, 1);
+    case 21:
+        return expand_to(Number(&graph, 0.5), cube);
     default:
         return Reshape(flat_, 2, LIST(3, 4));
     }
@@ -390,8 +393,10 @@ static void computed_values_do_not_cancel(void **state) {
     double c;
     graph_init(&graph, &arena, Batch);
     Val x = Read(&graph, 0, 0, type_make(true, 2, (int64_t[]){3, 4})), sum = Sum(x, 2),
-        zero = Num(x, 0);
-    const Val stay[] = {Sub(x, x), Div(x, x), Div(zero, x), Sub(sum, Sum(x, 2))};
+        zero = Num(x, 0), rows = Filled(&graph, 1, type_make(true, 1, (int64_t[]){3})),
+        index = Read(&graph, 1, 0, type_make(true, 0, NULL));
+    const Val stay[] = {Sub(x, x), Div(x, x), Div(zero, x), Sub(sum, Sum(x, 2)),
+                        Scatter(rows, index, type_make(false, 2, (int64_t[]){5, 3}))};
     for (size_t i = 0; i < sizeof stay / sizeof *stay; i++)
         assert_false(node_is_const(&graph, stay[i].id, &c));
     assert_true(node_is_const(&graph, Mul(x, zero).id, &c));

@@ -248,7 +248,7 @@ static uint32_t operand_before(Graph *g, const Attr *p, uint32_t id) {
         return node_in(g, id, 0);
     if (type_sample(t) == 1)
         return id;
-    return t->rank == p->i[0] && const_seen(g, id, &x) ? Filled(g, x, type_before(p, *t)).id : 0;
+    return const_seen(g, id, &x) ? Filled(g, x, type_before(p, *t)).id : 0;
 }
 
 // The attribute of a move of the axes in front of permutation `p`.
