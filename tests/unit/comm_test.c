@@ -168,19 +168,38 @@ static void narrow_body(Rank *r, Comm *c) {
 }
 
 static void narrowed_body(Rank *r, Comm *c) {
-    float few[4] = {0}, many[64];
+    float few[4] = {0}, many[64], most[64];
     for (int i = 0; i < 64; i++)
-        many[i] = 1 + 0x1p-12f; // not exact in bf16
+        many[i] = most[i] = 1 + 0x1p-12f; // not exact in bf16
     few[0] = many[0];
     comm_compress(c, sizeof many);
-    CommJob jobs[] = {{.dtype = DtF32, .wire = DtF32, .data = few, .n = 4},
-                      {.id = 1, .dtype = DtF32, .wire = DtF32, .data = many, .n = 64}};
-    for (int i = 0; r->st == GAN_OK && i < 2; i++)
+    CommJob jobs[] = {
+        {.dtype = DtF32, .wire = DtF32, .data = few, .n = 4},
+        {.id = 1, .dtype = DtF32, .wire = DtF32, .data = many, .n = 64},
+        {.id = 2, .kind = CommMax, .dtype = DtF32, .wire = DtF32, .data = most, .n = 64}};
+    for (int i = 0; r->st == GAN_OK && i < 3; i++)
         r->st = comm_start(c, &jobs[i]);
-    for (uint32_t i = 0; r->st == GAN_OK && i < 2; i++)
+    for (uint32_t i = 0; r->st == GAN_OK && i < 3; i++)
         r->st = comm_wait(c, i);
-    if (few[0] != 2 * (1 + 0x1p-12f) || many[0] != 2 || comm_stats(c).bytes != 4 * 4 + 64 * 2)
+    if (few[0] != 2 * (1 + 0x1p-12f) || many[0] != 2 || most[0] != 1 + 0x1p-12f ||
+        comm_stats(c).bytes != 4 * 4 + 64 * 2 + 64 * 4)
         *(bool *)r->user = true;
+}
+
+// A maximum has the same bits wherever it is kept, of zeros and numbers that are none too.
+static void maxima_do_not_depend_on_who_keeps_them(void **state) {
+    (void)state;
+    static const float x[2][4] = {{0, -0.0f, NAN, 1}, {-0.0f, 0, 1, NAN}};
+    float kept[2][4];
+    for (size_t keep = 0; keep < 2; keep++) {
+        float copy[2][4];
+        void *part[2] = {copy[0], copy[1]};
+        memcpy(copy, x, sizeof x);
+        link_tree(CommMax, DtF32, part, 2, 4, keep);
+        memcpy(kept[keep], copy[keep], sizeof *kept);
+    }
+    assert_memory_equal(kept[0], kept[1], sizeof *kept);
+    assert_true(kept[0][2] != kept[0][2] && kept[0][3] != kept[0][3]);
 }
 
 static void large_sums_can_be_compressed(void **state) {
@@ -561,6 +580,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(reductions_are_right_and_equal_on_all_ranks),
         cmocka_unit_test(communication_threads_share_their_callers_cores_when_all_are_busy),
         cmocka_unit_test(a_tree_gives_the_same_bits_on_any_number_of_ranks),
+        cmocka_unit_test(maxima_do_not_depend_on_who_keeps_them),
         cmocka_unit_test(large_sums_can_be_compressed),
         cmocka_unit_test(compression_error_is_fed_back),
         cmocka_unit_test(compression_error_of_non_finite_values_is_dropped),

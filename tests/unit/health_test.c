@@ -72,17 +72,26 @@ static double minimax_g(double s) { // log(1 - D(G)) at D(G) about 1/2
 static double ahead_g(double s) { // never positive, and far from zero
     return -2 + exp(-s / 100);
 }
+static double half_ahead_g(double s) { // never positive, and neither far from zero nor near
+    return -1 - exp(-s / 100);
+}
 static double saturated_g(double s) { // log(1 - D(G)) saturates: no gradient
     return -0.7 * exp(-s / 200);
 }
 static double explodes(double s) {
     return -exp(s / 120);
 }
+static double grows(double s) { // doubles as often, of a size that means nothing
+    return -1e-9 * exp(s / 120);
+}
 static double wide(double s) { // noise at first, then diverse images
     return 0.1 + 0.8 * (1 - exp(-s / 300));
 }
 static double narrows(double s) { // mode collapse from step 1500 on
     return 0.9 / (1 + exp((s - 2000) / 100)) + 0.03;
+}
+static double still_wide(double s) { // a quarter of what it was is left, and a fifth of the data's
+    return 0.95 / (1 + exp((s - 2000) / 100)) + 0.205;
 }
 static double
 never_wide(double s) { // a simple data set or little training: low diversity throughout
@@ -98,6 +107,14 @@ static const Course courses[] = {
     {"pixels and a critic", {beaten_d, pix2pix_g}, wide, 0.3, HealthOk, 0},
     {"narrow samples from the first", {bce_d, bce_g}, never_wide, 0.5, HealthOk, 0},
     {"a critic at rest, its opponent ahead", {beaten_d, ahead_g}, wide, 0.2, HealthOk, 0},
+    {"a critic at rest, its opponent less far ahead",
+     {beaten_d, half_ahead_g},
+     wide,
+     0.2,
+     HealthOk,
+     0},
+    {"a small loss that grows", {grows, critic_g}, wide, 0.1, HealthOk, 0},
+    {"fewer modes, but diverse", {bce_d, bce_g}, still_wide, 0.5, HealthOk, 0},
     {"D has won, cross entropy", {beaten_d, beaten_g}, wide, 0.5, HealthStrong, D},
     {"D has won, least squares", {lsgan_won_d, lsgan_lost_g}, wide, 0.2, HealthStrong, D},
     {"D has won, the minimax game", {beaten_d, saturated_g}, wide, 0.2, HealthStrong, D},
@@ -157,6 +174,11 @@ static void missing_measurements_give_no_verdict(void **state) {
         health_spread(&h, (double)NAN);
     }
     assert_int_equal(loss[G].ticks, Steps / 2 / HEALTH_TICK);
+    assert_int_equal(health_word(&h, &whose), HealthOk);
+    loss[D] = (HealthLoss){.critic = true};
+    loss[G] = (HealthLoss){0};
+    for (uint32_t s = 1; s <= Steps; s++) // D has won, and nothing is known of G
+        health_step(&h, D, beaten_d(s));
     assert_int_equal(health_word(&h, &whose), HealthOk);
 }
 
