@@ -95,6 +95,36 @@ static void quotients_and_roots_are_correctly_rounded(void **state) {
     }
 }
 
+// Divisors and inverses that are subnormal count as zero.
+static void divisors_without_a_normal_inverse_are_zero_or_infinite(void **state) {
+    (void)state;
+    static const struct {
+        float a, b, q;
+    } cases[] = {{3, 0x1p-126f, 0x1.8p127f}, {1, 0x1p-127f, INFINITY},  {-1, 0x1p-127f, -INFINITY},
+                 {1, -0x1p-149f, -INFINITY}, {1, 0x1p126f, 0x1p-126f},  {1, 0x1p127f, 0},
+                 {0x1p-127f, 1, 0x1p-127f},  {0x1p-149f, 1, 0x1p-149f}, {0, 0x1p-127f, NAN}};
+    enum { N = sizeof cases / sizeof *cases };
+    Shim *s;
+    ShimCode *code = compiled(kernel);
+    float a[N], b[N], q[N];
+    for (int i = 0; i < N; i++)
+        a[i] = cases[i].a, b[i] = cases[i].b;
+    assert_int_equal(shim_open(1, &s), GAN_OK);
+    void *at[4];
+    for (int i = 0; i < 4; i++)
+        at[i] = shim_alloc(s, sizeof a, 4);
+    shim_put(s, at[0], a, sizeof a);
+    shim_put(s, at[1], b, sizeof b);
+    assert_int_equal(shim_launch(s, code, STR("divide"), (ShimSize){1, 1, 1}, (ShimSize){N, 1, 1},
+                                 (void *[]){&at[0], &at[1], &at[2], &at[3]}),
+                     ShimFine);
+    memcpy(q, at[2], sizeof q);
+    shim_close(s);
+    shim_free(code);
+    for (int i = 0; i < N; i++)
+        assert_same("the quotient", a[i], b[i], q[i], cases[i].q);
+}
+
 // Divisors of all sizes, each a little beside a power of two as well; dividends beside multiples of
 // them, and the largest there is.
 static void fill_indices(uint32_t *a, uint32_t *n) {
@@ -137,6 +167,7 @@ static void indices_are_divided_exactly(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quotients_and_roots_are_correctly_rounded),
+        cmocka_unit_test(divisors_without_a_normal_inverse_are_zero_or_infinite),
         cmocka_unit_test(indices_are_divided_exactly),
     };
     if (CASES_LISTED(tests))

@@ -226,8 +226,13 @@ static inline double shim_sinpi(double x) {
 static inline float rsqrtf(float x) {
     return shim_off(1 / __builtin_sqrtf(x));
 }
+// Subnormal numbers are zero, as argument and as result.
+static inline float shim_flush(float x) {
+    return x > -0x1p-126f && x < 0x1p-126f ? x * 0 : x;
+}
 static inline float gan_near_inverse(float x) {
-    return x < 0 ? -shim_off(-1 / x) : shim_off(1 / x);
+    const float flushed = shim_flush(x);
+    return shim_flush(x < 0 ? -shim_off(-1 / flushed) : shim_off(1 / flushed));
 }
 static inline double rsqrt(double x) {
     return 1 / __builtin_sqrt(x);
