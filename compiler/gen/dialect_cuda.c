@@ -6,8 +6,8 @@
 
 #include "embed.h"
 
-extern const EmbeddedFile prelude_cuda[]; // kernel_cuda.h, half.h, prelude.h, table.cuh,
-                                          // anchor.cuh, fft_words.h, fft.cuh,
+extern const EmbeddedFile prelude_cuda[]; // kernel_cuda.h, reduce.cuh, half.h, prelude.h,
+                                          // table.cuh, anchor.cuh, fft_words.h, fft.cuh,
                                           // order_words.h, order.cuh (CMakeLists.txt)
 
 static Str prelude(void) {

@@ -163,6 +163,7 @@ bool emit_kernel(Text *t, const Nest *n, const Dialect *d, Str name, KernelForm 
     e.index = n->team.wide ? "int64_t" : d->index;
     e.named = emit_named(&e);
     e.guards = emit_guards(&e);
+    e.inverses = emit_inverses(&e);
     if (d->names_indices)
         emit_name_indices(&e);
     d->kernel(&e);

@@ -9,6 +9,9 @@
 
 typedef struct IndexNames IndexNames;
 
+// Teams: what is written of a step. Of steps that go several at a time, the loads come first.
+typedef enum StepPart { StepWhole, StepLoads, StepRest } StepPart;
+
 struct Emit {
     Text *t;
     const Nest *n;
@@ -16,11 +19,13 @@ struct Emit {
     Str name;
     KernelForm form;
     int depth;
-    bool lanes;         // the innermost loop adds into lanes
-    bool in_pack;       // inside the loop over a pack: the team's lane is l elements further on
-    bool unswitched;    // inside the likely version of a loop unswitched on its bounds
-    const bool *named;  // [n->value.n] the values that are written by name (emit_named)
-    const bool *guards; // [n->bounds.n] the bounds that a load or selection tests (emit_guards)
+    bool lanes;           // the innermost loop adds into lanes
+    bool in_pack;         // inside the loop over a pack: the team's lane is l elements further on
+    StepPart part;        // of the step at hand; but in StepWhole, its packs are those of step k
+    bool unswitched;      // inside the likely version of a loop unswitched on its bounds
+    const bool *named;    // [n->value.n] the values that are written by name (emit_named)
+    const bool *guards;   // [n->bounds.n] the bounds that a load or selection tests (emit_guards)
+    const bool *inverses; // [n->value.n] the divisors that have an inverse (emit_inverses)
     IndexNames *index_names; // of parts of indices; NULL: none has a name
     Numbers *numbers;        // borrowed
     VEC(uint8_t) role;       // of each number
@@ -79,10 +84,15 @@ void emit_ref(Emit *e, uint32_t value);        // a value by name
 // Which values have a name: copies do not, nor comparisons that are only tested.
 bool *emit_named(const Emit *e);
 bool *emit_guards(const Emit *e);
+bool *emit_inverses(const Emit *e); // those of a unit that steps divide by
 uint32_t emit_stored(const Emit *e, const Store *s);
 // Teams: the load whose pack a store writes as it is, NONE.
 uint32_t emit_copied_pack(const Emit *e, const Store *s);
-void emit_level(Emit *e, uint32_t level); // bounds and values that are known from this level on
+void emit_level(Emit *e, uint32_t level);     // bounds and values that are known from this level on
+void emit_pack_name(Emit *e, uint32_t value); // of a load
+// Before what is declared in a part of a step: it may be for the other part.
+const char *emit_unused(const Emit *e);
+void emit_once(Emit *e, bool declare); // values of each lane: packs of them, or their elements
 
 // --- emit.c --------------------------------------------------------------------------------------
 

@@ -95,8 +95,12 @@ static void put_pack(Emit *e) {
             text_fmt(e->t, "gan_store(&a%u[", s->arg);
             emit_ix(e, s->at);
             uint32_t copied = emit_copied_pack(e, s);
-            text_fmt(e->t, copied != NONE ? "], p%u);\n" : "], y%u);\n",
-                     copied != NONE ? copied : i);
+            text_put(e->t, STR("], "));
+            if (copied != NONE)
+                emit_pack_name(e, copied);
+            else
+                text_fmt(e->t, "y%u", i);
+            text_put(e->t, STR(");\n"));
         }
     }
 }
@@ -106,8 +110,8 @@ static void put_pack(Emit *e) {
 // Declares NAME = number / n, where n, an argument, is `of`.
 static void put_quotient(Emit *e, const char *name, Str number, uint32_t role, int64_t of) {
     emit_line(e);
-    text_fmt(e->t, "const uint32_t %s = gan_divide(%.*s, %.*s);\n", name, SARG(number),
-             SARG(emit_num(e, role, emit_inverse(of))));
+    text_fmt(e->t, "%sconst uint32_t %s = gan_divide(%.*s, %.*s);\n", emit_unused(e), name,
+             SARG(number), SARG(emit_num(e, role, emit_inverse(of))));
 }
 
 // Variables order[first..last) from the number called `from`, the last one fastest: the unit's "u",
@@ -139,7 +143,7 @@ static void put_decode(Emit *e, const char *from, uint32_t first, uint32_t last)
             }
         }
         emit_line(e);
-        text_fmt(e->t, "const %s i%u = ", e->index, i);
+        text_fmt(e->t, "%sconst %s i%u = ", emit_unused(e), e->index, i);
         if (typed)
             text_fmt(e->t, at.len > 1 && pack > 1 ? "(%.*s)" : "%.*s", SARG(at));
         else
@@ -305,6 +309,17 @@ static void open_blocks(Emit *e) {
     emit_open(e);
 }
 
+// What differs by lane, and not by step.
+static void put_once(Emit *e) {
+    size_t before = e->t->n;
+    emit_once(e, true);
+    if (e->t->n == before)
+        return;
+    open_elements(e);
+    emit_once(e, false);
+    close_pack(e);
+}
+
 // The thread's unit, its variables and values.
 static void put_unit(Emit *e) {
     const char *type = unit_type(e), *block = many(e) ? "b" : "blockIdx.x";
@@ -328,13 +343,49 @@ static void put_unit(Emit *e) {
         u = str_format(e->t->arena, "u / %.*s", SARG(emit_num(e, RoleTiles, nest_tiles(e->n))));
     put_decode(e, u.ptr, 0, e->n->prefix);
     emit_level(e, LevelUnit);
+    put_once(e);
+}
+
+// One part of each of several steps, from step `at` on.
+static void put_part(Emit *e, StepPart part, Str r, bool decodes) {
+    e->part = part;
+    emit_line(e);
+    text_put(e->t, STR("#pragma unroll\n"));
+    emit_line(e);
+    text_fmt(e->t, "for (int k = 0; k < %u; k++)", team(e)->unroll);
+    emit_open(e);
+    emit_line(e);
+    text_fmt(e->t, "const %s %.*s = at + k * %u;\n", e->index, SARG(r), team(e)->size);
+    if (decodes)
+        put_decode(e, "r", e->n->prefix, e->n->orders);
+    emit_level(e, LevelStep);
+    if (part == StepRest)
+        put_pack(e);
+    emit_close(e);
+    e->part = StepWhole;
+}
+
+// Several steps: all their loads, then all the rest.
+static void put_parts(Emit *e, Str r, bool decodes) {
+    for (uint32_t i = 0; i < e->n->value.n; i++) {
+        const Value *v = &e->n->value.at[i];
+        if (v->pack != LevelStep || !e->named[i])
+            continue;
+        emit_line(e);
+        text_fmt(e->t, "gan_pack<%s, %u> p%u[%u];\n",
+                 e->d->words->storage[emit_dtype(e->n, v->arg)], team(e)->pack, i, team(e)->unroll);
+    }
+    put_part(e, StepLoads, r, decodes);
+    put_part(e, StepRest, r, decodes);
 }
 
 // The thread's steps of the unit, or of its piece. The counter is signed: only then can the
-// compiler compute the trip count, and have several loads in flight.
+// compiler compute the trip count, and have several loads in flight. It moves no load ahead of a
+// store, which may be to the same address: steps that store are written so.
 static void put_steps(Emit *e) {
     const Nest *n = e->n;
     const char *type = e->index, *begin = "";
+    bool parts = team(e)->ahead;
     Str end = emit_num(e, RoleSums, team(e)->steps);
     if (cut(e)) {
         Str share = emit_num(e, RoleTile, team(e)->share);
@@ -348,17 +399,23 @@ static void put_steps(Emit *e) {
     }
     bool alone = n->orders == n->prefix + 1 && // then the step is the variable
                  (n->order[n->prefix] != team(e)->lane || team(e)->pack == 1);
-    Str r = alone ? str_format(e->t->arena, "i%u", n->prefix) : STR("r");
+    Str r = alone ? str_format(e->t->arena, "i%u", n->prefix) : STR("r"),
+        at = parts ? STR("at") : r;
     emit_line(e);
-    text_fmt(e->t, "#pragma unroll %u\n", team(e)->unroll); // 1: not by the compiler's own guess
+    text_fmt(e->t, "#pragma unroll %u\n", parts ? 1 : team(e)->unroll); // not by its own guess
     emit_line(e);
     text_fmt(e->t, "for (%s %.*s = active ? %steam::part() : %.*s; %.*s < %.*s; %.*s += %u)", type,
-             SARG(r), begin, SARG(end), SARG(r), SARG(end), SARG(r), team(e)->size);
+             SARG(at), begin, SARG(end), SARG(at), SARG(end), SARG(at),
+             team(e)->size * (parts ? team(e)->unroll : 1));
     emit_open(e);
-    if (!alone)
-        put_decode(e, "r", n->prefix, n->orders);
-    emit_level(e, LevelStep);
-    put_pack(e);
+    if (parts) {
+        put_parts(e, r, !alone);
+    } else {
+        if (!alone)
+            put_decode(e, "r", n->prefix, n->orders);
+        emit_level(e, LevelStep);
+        put_pack(e);
+    }
     emit_close(e);
 }
 

@@ -104,15 +104,26 @@ uint32_t emit_copied_pack(const Emit *e, const Store *s) {
     return whole && emit_dtype(e->n, v->arg) == emit_dtype(e->n, s->arg) ? id : NONE;
 }
 
+void emit_pack_name(Emit *e, uint32_t id) {
+    bool one_of = e->part != StepWhole && e->n->value.at[id].pack == LevelStep;
+    text_fmt(e->t, one_of ? "p%u[k]" : "p%u", id);
+}
+
+const char *emit_unused(const Emit *e) {
+    return e->part == StepWhole ? "" : "[[maybe_unused]] ";
+}
+
 void emit_ref(Emit *e, uint32_t id) {
     id = source_of(e, id);
     const Value *v = &e->n->value.at[id];
-    if (v->kind == ValueNumber)
+    if (v->kind == ValueNumber) {
         put_number(e, v->dtype, v->number);
-    else if (is_element(e, v))
-        text_fmt(e->t, "p%u.at[l]", id);
-    else
-        text_fmt(e->t, "v%u", id);
+    } else if (is_element(e, v)) {
+        emit_pack_name(e, id);
+        text_put(e->t, STR(".at[l]"));
+    } else {
+        text_fmt(e->t, v->once ? "v%u.at[l]" : "v%u", id);
+    }
 }
 
 // A function of a value column: the prelude's where it has one for float, else the C library's,
@@ -189,17 +200,23 @@ static bool divides_exactly(const Emit *e, const Value *v, Str below, double *in
     return true;
 }
 
+// The value that is divided by, where it is one.
+static uint32_t divisor(const Emit *e, const Value *v, Str below) {
+    bool operand_alone = below.len == 1 && islower((unsigned char)*below.ptr);
+    return operand_alone ? source_of(e, operand(v, *below.ptr)) : NONE;
+}
+
 // A division, where the dialect has a function for it. Returns the length of the text it replaces,
 // 0: there is no division here. The dividend is a factor: columns bracket products.
 static size_t put_division(Emit *e, const Value *v, Str c) {
-    const Str by = STR(" / ");
+    const Str over = STR(" / ");
     Str above = factor_of(c), rest = str_sub(c, above.len, c.len);
-    if (!e->d->divide || v->dtype == DtF64 || !str_starts(rest, by))
+    if (!e->d->divide || v->dtype == DtF64 || !str_starts(rest, over))
         return 0;
-    Str below = factor_of(str_sub(rest, by.len, rest.len));
+    Str below = factor_of(str_sub(rest, over.len, rest.len));
     bool bare = *below.ptr != '(';
     double inverse;
-    size_t length = above.len + by.len + below.len;
+    size_t length = above.len + over.len + below.len;
     if (divides_exactly(e, v, below, &inverse)) {
         static_assert(SmallNumber <= 16, "an eighth has three decimals, a sixteenth has four");
         bool whole = length == strlen(op_info[v->op].value);
@@ -208,10 +225,13 @@ static size_t put_division(Emit *e, const Value *v, Str c) {
         text_fmt(e->t, whole ? " * %.3ff" : " * %.3ff)", inverse);
         return length;
     }
-    text_fmt(e->t, "%s(", e->d->divide);
+    uint32_t by = divisor(e, v, below);
+    text_fmt(e->t, by != NONE && e->inverses[by] && !v->once ? "%s_by(" : "%s(", e->d->divide);
     put_column(e, v, above);
     text_put(e->t, STR(", "));
     put_column(e, v, bare ? below : str_sub(below, 1, below.len - 1));
+    if (by != NONE && e->inverses[by] && !v->once)
+        text_fmt(e->t, ", d%u.at[l]", by);
     text_char(e->t, ')');
     return length;
 }
@@ -318,6 +338,23 @@ bool *emit_guards(const Emit *e) {
     return guards;
 }
 
+bool *emit_inverses(const Emit *e) {
+    const Nest *n = e->n;
+    bool *inverses = arena_array(e->t->arena, bool, n->value.n);
+    for (uint32_t i = 0; i < n->value.n; i++) {
+        const Value *v = &n->value.at[i];
+        Str c = v->kind == ValueEw ? str_c(op_info[v->op].value) : (Str){0};
+        if (!e->named[i] || v->once || v->dtype == DtF64 || !e->d->divide)
+            continue;
+        for (size_t at = 0; (at += str_find(str_sub(c, at, c.len), '/')) + 2 < c.len; at += 2) {
+            uint32_t by = divisor(e, v, factor_of(str_sub(c, at + 2, c.len)));
+            if (by != NONE && n->value.at[by].once)
+                inverses[by] = true;
+        }
+    }
+    return inverses;
+}
+
 // --- loads ---------------------------------------------------------------------------------------
 
 static void put_element(Emit *e, const Value *v) {
@@ -341,7 +378,8 @@ static void put_load(Emit *e, uint32_t id) {
     const char *load = e->d->words->load[emit_dtype(e->n, v->arg)];
     if (v->pack) {
         const char *end = emit_call(e, load);
-        text_fmt(e->t, "p%u.at[l]%s", id, end);
+        emit_pack_name(e, id);
+        text_fmt(e->t, ".at[l]%s", end);
         return;
     }
     if (guarded)
@@ -359,8 +397,11 @@ static void put_pack(Emit *e, uint32_t id) {
     const Value *v = &e->n->value.at[id];
     uint32_t pack = e->n->team.pack;
     emit_line(e);
-    text_fmt(e->t, "const gan_pack<%s, %u> p%u = ", e->d->words->storage[emit_dtype(e->n, v->arg)],
-             pack, id);
+    if (e->part != StepLoads)
+        text_fmt(e->t, "const gan_pack<%s, %u> ", e->d->words->storage[emit_dtype(e->n, v->arg)],
+                 pack);
+    emit_pack_name(e, id);
+    text_put(e->t, STR(" = "));
     if (v->bounds)
         text_fmt(e->t, "gan_load_if<%u>(g%u, &a%u[", pack, v->bounds, v->arg);
     else
@@ -436,7 +477,7 @@ static void put_bounds(Emit *e, uint32_t id) {
     for (uint32_t i = 0; i < 2 * b->n; i++)
         tests += emit_tests(e, &b->b[i / 2], i % 2);
     emit_line(e);
-    text_fmt(e->t, "const %s g%u = ", e->d->test, id);
+    text_fmt(e->t, "%sconst %s g%u = ", emit_unused(e), e->d->test, id);
     for (uint32_t i = 0; i < 2 * b->n; i++) {
         if (!emit_tests(e, &b->b[i / 2], i % 2))
             continue;
@@ -457,13 +498,48 @@ void emit_level(Emit *e, uint32_t level) {
             put_bounds(e, i);
     for (uint32_t i = 0; i < n->value.n; i++) {
         const Value *v = &n->value.at[i];
-        if (v->pack && v->pack == level && e->named[i])
+        bool loaded = e->part == StepRest && level == LevelStep;
+        if (v->pack && v->pack == level && e->named[i] && !loaded)
             put_pack(e, i);
-        if (v->level == level && e->named[i] && v->kind != ValueNumber && !is_element(e, v)) {
+        if (v->level == level && e->named[i] && e->part != StepLoads && v->kind != ValueNumber &&
+            !v->once && !is_element(e, v)) {
             emit_line(e);
             text_fmt(e->t, "const %s v%u = ", e->d->words->compute[v->dtype], i);
             put_value(e, i);
             text_put(e->t, STR(";\n"));
+        }
+    }
+}
+
+// Declares the pack of a value that is computed for the unit, or of its inverse; or begins to set
+// an element of it.
+static void put_once(Emit *e, const char *type, char name, uint32_t id, bool declare) {
+    emit_line(e);
+    if (declare)
+        text_fmt(e->t, "gan_pack<%s, %u> %c%u;\n", type, e->n->team.pack, name, id);
+    else
+        text_fmt(e->t, "%c%u.at[l] = ", name, id);
+}
+
+void emit_once(Emit *e, bool declare) {
+    for (uint32_t i = 0; i < e->n->value.n; i++) {
+        const Value *v = &e->n->value.at[i];
+        if (!v->once || !e->named[i])
+            continue;
+        if (!is_element(e, v)) {
+            put_once(e, e->d->words->compute[v->dtype], 'v', i, declare);
+            if (!declare) {
+                put_value(e, i);
+                text_put(e->t, STR(";\n"));
+            }
+        }
+        if (e->inverses[i]) {
+            put_once(e, "gan_inverse", 'd', i, declare);
+            if (!declare) {
+                text_put(e->t, STR("gan_inverse_of("));
+                emit_ref(e, i);
+                text_put(e->t, STR(");\n"));
+            }
         }
     }
 }

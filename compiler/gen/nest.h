@@ -55,6 +55,7 @@ typedef struct Value {
     bool preserves_zero; // +0 where everything it loads is +0
     uint32_t level;      // 0 the function, 1 the unit, 2 + i the i-th loop; teams: enum TeamLevel
     uint32_t pack; // teams, ValueLoad: the level at which a whole pack of it is loaded, 0 none
+    bool once;     // teams: differs by lane and not by step; a pack of it is computed for the unit
 } Value;
 
 typedef struct Store {
@@ -105,6 +106,7 @@ typedef struct Team {
     int64_t steps;         // of a whole unit, over all its threads and pieces
     int64_t pieces, share; // blocks of a unit, steps of each
     uint32_t unroll;       // steps whose loads a thread has in flight
+    bool ahead;            // the text has the loads of all of them ahead of the rest
     uint32_t blocks;       // of the grid
     uint32_t tickets;      // of units that share blocks, where they are cut in pieces
     bool wide;             // some index needs 64 bits

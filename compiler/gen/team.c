@@ -8,6 +8,7 @@
 #include "nest.h"
 
 #include <ctype.h>
+#include <string.h>
 
 enum {
     Block = 256,           // threads
@@ -22,20 +23,22 @@ enum {
     PackRegisters = 64,    // that packs may take of a thread
     PackHeld = 128,        // bytes of them
     BytesInFlight = 64,    // of a thread
+    LeastInFlight = 32,    // of a thread whose text has loads ahead
     MostUnrolled = 4,      // steps
     LongBody = 256,        // values: beyond, packs only make the text longer
 };
 
 // --- columns -------------------------------------------------------------------------------------
 
-// A division or a function is tens of instructions: then a step is bound by arithmetic, not by
-// loads.
-static bool is_expensive(Op op) {
-    for (const char *c = op_info[op].value; *c; c++) {
-        bool of_word = islower((unsigned char)c[0]) || isdigit((unsigned char)c[0]);
-        if (*c == '/' || (of_word && c[1] == '('))
+// A division or a function is tens of instructions.
+static bool has_division(Op op) {
+    return strchr(op_info[op].value, '/') != NULL;
+}
+
+static bool has_call(Op op) {
+    for (const char *c = op_info[op].value; *c; c++)
+        if ((islower((unsigned char)c[0]) || isdigit((unsigned char)c[0])) && c[1] == '(')
             return true;
-    }
     return false;
 }
 
@@ -76,7 +79,8 @@ static void iterate_columns(Nest *n) {
         all |= 1u << n->order[i];
     const uint32_t *vars = values_vars(n);
     for (uint32_t i = 0; i < n->value.n; i++)
-        if (n->value.at[i].kind == ValueEw && is_expensive(n->value.at[i].op) && vars[i] != all)
+        if (n->value.at[i].kind == ValueEw && vars[i] != all &&
+            (has_call(n->value.at[i].op) || has_division(n->value.at[i].op)))
             kept |= vars[i];
     for (uint32_t i = 0; i < n->store.n; i++)
         if (vars_of(n, n->store.at[i].at) != all) // more than one step would write it
@@ -217,6 +221,13 @@ static uint32_t pack_of(const Nest *n) {
     return 1;
 }
 
+static uint32_t vars_of_step(const Nest *n) {
+    uint32_t vars = 0;
+    for (uint32_t i = n->prefix; i < n->orders; i++)
+        vars |= 1u << n->order[i];
+    return vars;
+}
+
 static void mark_packs(Nest *n) {
     uint32_t lane = n->team.lane, pack = n->team.pack;
     if (pack == 1)
@@ -250,22 +261,57 @@ static void mark_packs(Nest *n) {
     }
 }
 
-// Unrolling puts the loads of several steps in flight, which hides the latency of memory. Not of
-// steps that store: the next step's loads may alias the store, and are not moved ahead of it.
-static uint32_t unroll_of(const Nest *n) {
+// What differs by lane and not by step, in packs of its own. Compilers take only that of the first
+// lane out of the loop over steps: those of the others are within an inner loop until it is
+// unrolled.
+static void mark_once(Nest *n) {
+    const Team *t = &n->team;
+    if (!t->across || t->pack == 1 || n->indexed)
+        return;
+    const uint32_t *vars = values_vars(n), stepped = vars_of_step(n);
+    for (uint32_t i = 0; i < n->value.n && stepped; i++) { // operands come first
+        Value *v = &n->value.at[i];
+        const uint32_t in[3] = {v->a, v->b, v->c};
+        bool once = v->level == LevelPack && !(vars[i] & stepped) &&
+                    n->bounds_level.at[v->bounds] < LevelPack &&
+                    (v->pack || v->kind == ValueEw || v->kind == ValueSelect);
+        for (uint32_t k = 0; k < nest_operands(v); k++)
+            once &=
+                in[k] == NONE || n->value.at[in[k]].level < LevelPack || n->value.at[in[k]].once;
+        v->once = once;
+    }
+}
+
+// Several steps are unrolled: their loads are in flight together, which hides the latency of
+// memory. The compiler does it where steps store nothing: it moves no load ahead of a store, which
+// may be to the same address. Of steps that store the text has the loads first; of those that
+// divide, too, to be without the second loop for the steps left over, of which there are none.
+// Steps bound by arithmetic gain nothing.
+static void unroll_steps(Nest *n) {
+    Team *t = &n->team;
+    const uint32_t *vars = values_vars(n), stepped = vars_of_step(n);
     size_t bytes = 0;
-    bool plain = !n->store.n;
+    bool slow = false;
+    t->unroll = 1;
+    t->ahead = n->store.n > 0;
     for (uint32_t i = 0; i < n->value.n; i++) {
         const Value *v = &n->value.at[i];
-        bool whole = v->pack == LevelStep, each = !v->pack && v->level >= LevelStep;
-        if (v->kind == ValueLoad && (whole || each))
-            bytes += element(n, v->arg) * (whole || v->level == LevelPack ? n->team.pack : 1);
-        plain &= v->kind != ValueDraw && (v->kind != ValueEw || !is_expensive(v->op));
+        bool each = v->kind == ValueEw && vars[i] & stepped;
+        slow |= v->kind == ValueDraw || (each && has_call(v->op));
+        t->ahead |= each && has_division(v->op);
     }
-    uint32_t steps = 1;
-    while (plain && bytes && bytes * steps * 2 <= BytesInFlight && steps < MostUnrolled)
-        steps *= 2;
-    return steps;
+    for (uint32_t i = 0; i < n->value.n; i++) {
+        const Value *v = &n->value.at[i];
+        bool whole = v->pack == LevelStep, each = !v->pack && v->level >= LevelStep && !t->ahead;
+        if (v->kind == ValueLoad && (whole || each))
+            bytes += element(n, v->arg) * (whole || v->level == LevelPack ? t->pack : 1);
+        slow |= t->ahead && whole && v->a != NONE && n->value.at[v->a].level >= LevelStep;
+    }
+    size_t most = t->ahead ? LeastInFlight : BytesInFlight;
+    while (!slow && bytes && bytes * t->unroll * 2 <= most && t->unroll < MostUnrolled &&
+           (!t->ahead || t->steps % (2 * t->unroll * t->size) == 0))
+        t->unroll *= 2;
+    t->ahead &= t->unroll > 1;
 }
 
 // Bytes of a piece's partial result of one unit.
@@ -369,7 +415,8 @@ static void split_units(Nest *n) {
     int64_t worth = t->steps / ((int64_t)t->size * LeastSteps);
     t->pieces = wanted < worth ? wanted : worth;
     t->pieces = t->pieces > 1 ? t->pieces : 1;
-    t->share = up(up(t->steps, t->pieces), t->size) * t->size;
+    int64_t least = t->size * (t->ahead ? t->unroll : 1);
+    t->share = up(up(t->steps, t->pieces), least) * least;
     t->pieces = up(t->steps, t->share);
 }
 
@@ -401,6 +448,13 @@ static void make_team(Nest *n) {
         team_across(n);
     else
         team_along(n);
+}
+
+// Into pieces, and blocks.
+static void cut_team(Nest *n) {
+    Team *t = &n->team;
+    if (!n->reduce.n && n->prefix == n->orders)
+        return;
     split_units(n);
     t->blocks = (uint32_t)(up(n->units, t->units) * t->pieces);
     t->tickets = n->reduce.n && t->pieces > 1 ? (uint32_t)up(n->units, t->units) : 0;
@@ -489,5 +543,7 @@ void nest_shape_team(Nest *n) {
     make_team(n);
     set_levels(n);
     mark_packs(n);
-    n->team.unroll = unroll_of(n);
+    mark_once(n);
+    unroll_steps(n);
+    cut_team(n);
 }

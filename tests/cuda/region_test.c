@@ -43,10 +43,55 @@ static void scatters_index_their_rows(void **state) {
     }
 }
 
+// Calls `see` with each kernel that has `word`; fails where there is none.
+static void each_kernel_with(const char *word, void (*see)(const char *name, const char *text)) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < cases.at.n; i++) {
+        const Case *c = cases.at.at[i];
+        for (uint32_t k = 0; k < c->plan.kernel.n; k++) {
+            const char *text = str_z(&arena, c->plan.kernel.at[k].source);
+            if (strstr(text, word)) {
+                see(c->name, text);
+                n++;
+            }
+        }
+    }
+    if (!n)
+        fail_msg("no kernel has `%s`", word);
+}
+
+// No load can move ahead of a store to what may be its address.
+static void see_loads_first(const char *name, const char *text) {
+    const char *loop = strstr(text, "for (int at = "), *store = strstr(loop, "gan_store("),
+               *end = strstr(loop, "\n    }\n");
+    assert_non_null(end);
+    for (const char *load = loop; (load = strstr(load + 1, "gan_load")) != NULL && load < end;)
+        if (store && load > store)
+            fail_msg("%s: a load of a step comes behind a store of one before: %s", name, text);
+}
+
+static void loads_of_several_steps_come_first(void **state) {
+    (void)state;
+    each_kernel_with("for (int at = ", see_loads_first);
+}
+
+static void see_inverse_once(const char *name, const char *text) {
+    const char *step = strstr(text, "team::part()"); // the loop over steps begins there
+    if (strstr(step, "gan_sqrtf(") || strstr(step, "gan_inverse_of("))
+        fail_msg("%s: a step computes what is the same in all: %s", name, text);
+}
+
+static void what_is_divided_by_in_all_steps_is_inverted_once(void **state) {
+    (void)state;
+    each_kernel_with("gan_divf_by(", see_inverse_once);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_agree_with_the_evaluator),
         cmocka_unit_test(scatters_index_their_rows),
+        cmocka_unit_test(loads_of_several_steps_come_first),
+        cmocka_unit_test(what_is_divided_by_in_all_steps_is_inverted_once),
     };
     if (CASES_LISTED(tests))
         return 0;

@@ -307,13 +307,14 @@ static void row_cases(Cases *all) {
 }
 
 // Broadcasts along some axes (1: samples, 2: channels, ...): on a GPU, threads iterate over those,
-// of any length, in place as well.
+// of any length, in place as well; of some, the sums too.
 static void column_cases(Cases *all) {
     static const struct {
         uint32_t samples, channels, high, wide, same;
-    } of[] = {{3, 6, 5, 7, 1 | 4 | 8},    {4, 64, 5, 5, 1 | 4 | 8}, {1, 520, 9, 9, 1 | 4 | 8},
-              {3, 8, 6, 5, 4 | 8},        {5, 12, 3, 9, 1 | 8},     {40, 5, 1, 1, 1},
-              {2, 40, 65, 64, 1 | 4 | 8}, {3, 16, 2, 2, 1 | 4 | 8}};
+    } of[] = {{3, 6, 5, 7, 1 | 4 | 8},    {4, 64, 5, 5, 1 | 4 | 8},  {1, 520, 9, 9, 1 | 4 | 8},
+              {3, 8, 6, 5, 4 | 8},        {5, 12, 3, 9, 1 | 8},      {40, 5, 1, 1, 1},
+              {2, 40, 65, 64, 1 | 4 | 8}, {3, 16, 2, 2, 1 | 4 | 8}, // then several steps at a time
+              {4, 64, 16, 16, 1 | 4 | 8}, {4, 6, 16, 16, 1 | 4 | 8}, {2, 12, 16, 18, 4 | 8}};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         uint32_t same = of[i].same;
         Case *c = begin(all, of[i].samples, 2e-5, "columns of [%u, %u, %u, %u] along %u",
@@ -325,6 +326,8 @@ static void column_cases(Cases *all) {
         Val dev = Sqrt(Add(Abs(squares), Num(x, 0.1))), y = Div(Sub(x, mean), dev);
         result(c, Max(y, Num(y, 0)));
         write_slot(c, 0, Div(Mul(y, x), dev));
+        if (of[i].high == 16)
+            result(c, Sum(Div(Mul(y, y), dev), same));
         finish(c);
     }
 }
