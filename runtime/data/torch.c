@@ -450,9 +450,45 @@ static bool is_torch(Str file) {
            (is_archive(file) && memmem(file.ptr, file.len < 256 ? file.len : 256, "/data.pkl", 9));
 }
 
+// The lengths and directions that PyTorch's weight_norm computes a weight from, as the function of
+// torch.nn.utils names them and that of its parametrizations: `g` and `weight` here.
+static const char *const weight_norms[][2] = {
+    {".weight_g", ".weight_v"},
+    {".parametrizations.weight.original0", ".parametrizations.weight.original1"},
+};
+
+typedef struct Renamed {
+    Arena *perm;
+    SafeFile *f;
+} Renamed;
+
+static void rename_pairs(const Renamed *r, const char *lengths, const char *directions) {
+    for (uint32_t i = 0; i < r->f->tensor.n; i++) {
+        SafeTensor *g = &r->f->tensor.at[i];
+        if (!str_ends(g->name, str_c(lengths)))
+            continue;
+        Str stem = str_sub(g->name, 0, g->name.len - strlen(lengths));
+        const SafeTensor *v =
+            safe_find(r->f, str_format(r->perm, "%.*s%s", SARG(stem), directions));
+        if (!v)
+            continue;
+        r->f->tensor.at[v - r->f->tensor.at].name = str_format(r->perm, "%.*s.weight", SARG(stem));
+        g->name = str_format(r->perm, "%.*s.g", SARG(stem));
+        while (g->rank > 1 && g->dim[g->rank - 1] == 1)
+            g->rank--; // [rows, 1, 1]: a number for each row
+    }
+}
+
+static GanStatus rename_all(void *user) {
+    for (size_t k = 0; k < sizeof weight_norms / sizeof *weight_norms; k++)
+        rename_pairs(user, weight_norms[k][0], weight_norms[k][1]);
+    return GAN_OK;
+}
+
 static GanStatus open_either(Arena *perm, const uint8_t *data, size_t n, SafeFile *out) {
     bool torch = is_torch((Str){(const char *)data, n});
-    return (torch ? torch_open_bytes : safe_open_bytes)(perm, data, n, out);
+    TRY((torch ? torch_open_bytes : safe_open_bytes)(perm, data, n, out));
+    return arena_guard(perm, "for names", rename_all, &(Renamed){perm, out});
 }
 
 GanStatus weights_open(Arena *perm, Str path, SafeFile *out) {

@@ -197,6 +197,38 @@ static void wrapper_modules_are_stripped_from_names(void **state) {
     safe_close(&f);
 }
 
+// By the function of torch.nn.utils and by that of its parametrizations. Spectral norm has a
+// `weight_v` too.
+static void weights_of_weight_norm_have_the_names_of_ours(void **state) {
+    Fixture *p = *state;
+    static const char *const names[][2] = {
+        {"a.weight_g", "a.g"},
+        {"a.weight_v", "a.weight"},
+        {"b.parametrizations.weight.original0", "b.g"},
+        {"b.parametrizations.weight.original1", "b.weight"},
+        {"c.weight_orig", "c.weight_orig"},
+        {"c.weight_v", "c.weight_v"},
+    };
+    enum { Count = sizeof names / sizeof *names };
+    const float number[2] = {3, 4};
+    SafeTensor t[Count];
+    SafeOut *out = NULL;
+    SafeFile f = {0};
+    for (int i = 0; i < Count; i++)
+        t[i] =
+            (SafeTensor){.name = str_c(names[i][0]), .dtype = SafeF32, .rank = 3, .dim = {2, 1, 1}};
+    assert_ok(safe_out_open(under(p, "a.safetensors"), t, Count, NULL, 0, &out));
+    for (int i = 0; i < Count; i++)
+        assert_ok(safe_out_put(out, number, sizeof number));
+    assert_ok(safe_out_commit(out));
+    assert_ok(weights_open(&p->arena, under(p, "a.safetensors"), &f));
+    for (int i = 0; i < Count; i++)
+        assert_str(f.tensor.at[i].name, names[i][1]);
+    assert_holds(&f, "a.g", 1, AXES(2), NUMBERS(3, 4));
+    assert_holds(&f, "b.weight", 3, AXES(2, 1, 1), NUMBERS(3, 4));
+    safe_close(&f);
+}
+
 // One pickle of PyTorch before 1.6 around a value: its magic number, version, machine and names.
 static GanStatus open_value(Fixture *p, const char *value, size_t n) {
     Text t = {.arena = &p->arena};
@@ -310,6 +342,7 @@ int main(int argc, char **argv) {
         T(hostile_safetensors_are_refused),
         T(a_state_dict_holds_its_tensors_in_both_formats),
         T(wrapper_modules_are_stripped_from_names),
+        T(weights_of_weight_norm_have_the_names_of_ours),
         T(hostile_state_dicts_are_refused),
         T(a_damaged_archive_is_refused),
         T(refused_memory_is_an_error_in_weights_too),
