@@ -327,6 +327,8 @@ bool want_position(Elab *e, Value v, int64_t n, int64_t *at) {
         if (value_is_tensor(v))
             diag_help(e->f, "rows at a computed index are gather(table, index), elements of a list "
                             "gather(stack(...list), index)");
+        else if (v.kind == KindNone)
+            diag_help(e->f, "a new axis is unsqueeze(x, at), at from 0");
         return false;
     }
     int64_t said = *at;
