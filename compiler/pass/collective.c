@@ -58,15 +58,6 @@ void collectives_find(Arena *perm, Plan *p) {
     }
 }
 
-static bool reads_part(const Collective *c, const Region *r) {
-    for (uint32_t i = 0; i < r->in.n; i++) {
-        for (uint32_t k = 0; k < c->part.n; k++)
-            if (r->in.at[i] == c->part.at[k].wait)
-                return true;
-    }
-    return false;
-}
-
 static const char *what_of(Arena *perm, const Plan *p, uint32_t call) {
     Text t = {.arena = perm};
     SourceLine l;
@@ -77,18 +68,36 @@ static const char *what_of(Arena *perm, const Plan *p, uint32_t call) {
     return str_z(perm, text_str(&t));
 }
 
-void collectives_place(Arena *perm, Plan *p) {
+// [node] 1 + the call of which it is a sum, 0 none.
+static uint32_t *find_sums(Arena *a, const Plan *p) {
+    uint32_t *call = arena_array(a, uint32_t, p->func->g.node.n);
+    for (uint32_t k = 0; k < p->collective.n; k++)
+        for (uint32_t i = 0; i < p->collective.at[k].part.n; i++)
+            call[p->collective.at[k].part.at[i].wait] = k + 1;
+    return call;
+}
+
+static void find_launches(Plan *p, const uint32_t *sum_of) {
     for (uint32_t l = p->launch.n; l-- > 0;) { // the first reader is met last
-        Launch launch = p->launch.at[l];
-        for (uint32_t i = 0; i < launch.instances; i++) {
-            uint32_t region = p->merge.at[launch.first + i];
-            for (uint32_t k = 0; k < p->collective.n; k++) {
-                Collective *c = &p->collective.at[k];
-                c->ready = c->start == region ? l : c->ready;
-                c->use = reads_part(c, &p->region.at[region]) ? l : c->use;
-            }
+        for (uint32_t k = 0; k < p->launch.at[l].instances; k++) {
+            const Region *r = &p->region.at[p->merge.at[p->launch.at[l].first + k]];
+            if (r->kind == RegionStart)
+                p->collective.at[r->call].ready = l;
+            for (uint32_t i = 0; i < r->in.n; i++)
+                if (sum_of[r->in.at[i]])
+                    p->collective.at[sum_of[r->in.at[i]] - 1].use = l;
         }
     }
+}
+
+void collectives_place(Arena *perm, Plan *p) {
+    Arena scratch;
+    if (!p->collective.n)
+        return;
+    arena_need(&scratch);
+    const uint32_t *sum_of = find_sums(&scratch, p);
+    find_launches(p, sum_of);
+    arena_release(&scratch);
     for (uint32_t k = 0; k < p->collective.n; k++) {
         p->collective.at[k].offset = p->place[p->collective.at[k].part.at[0].start].offset;
         p->collective.at[k].what = what_of(perm, p, k);

@@ -21,7 +21,10 @@ static bool line_of(const Plan *p, uint32_t node, SourceLine *out) {
 
 static uint32_t first_reader(const Plan *p, const Collective *c) {
     const Graph *g = &p->func->g;
-    for (uint32_t id = 1; id < g->node.n; id++)
+    uint32_t first = c->part.at[0].wait; // readers have larger indices
+    for (uint32_t i = 1; i < c->part.n; i++)
+        first = c->part.at[i].wait < first ? c->part.at[i].wait : first;
+    for (uint32_t id = first + 1; id < g->node.n; id++)
         for (uint32_t k = 0; k < graph_node(g, id)->nin; k++)
             for (uint32_t i = 0; i < c->part.n; i++)
                 if (node_in(g, id, k) == c->part.at[i].wait && p->region_of[id] != NONE)
