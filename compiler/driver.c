@@ -273,43 +273,57 @@ GanStatus compile_file(Front *f, const CompileOptions *o, Compiled *out) {
 
 // --- a limit on memory ---------------------------------------------------------------------------
 
-bool compile_try(const CompileOptions *o, CompiledFits *fits, void *user) {
+size_t compile_measure(const CompileOptions *o, CompiledBytes *bytes, const void *user) {
     Arena perm;
     Front f;
     Compiled c;
     if (arena_init(&perm, 0) != GAN_OK)
-        return false;
+        return SIZE_MAX;
     front_init(&f, &perm);
-    bool fine = compile_all(&f, o, &c) == GAN_OK && fits(user, &c);
+    size_t needs = compile_all(&f, o, &c) == GAN_OK ? bytes(user, &c) : SIZE_MAX;
     arena_release(&perm);
-    return fine;
+    return needs;
 }
 
-int64_t compile_less(const CompileOptions *o, const Compiled *c, MemoryNeed m, CompiledFits *fits,
-                     void *user) {
+int64_t compile_less(const CompileOptions *o, const Compiled *c, MemoryNeed m, CompiledBytes *bytes,
+                     const void *user) {
     CompileOptions smaller = *o;
-    double fixed = (double)c->step.slot_bytes, room = (double)m.have - fixed;
+    int64_t above = c->module.share.total; // a batch that does not fit, and what it needs
+    double need = (double)m.need, have = (double)m.have, fixed = (double)c->step.slot_bytes;
     if (!o->text.ptr && (!o->path.len || ganx_is(o->path))) // a compiled file fixes it
         return 0;
-    if (room <= 0)
+    if (have <= fixed)
         return 0;
-    smaller.batch = (int64_t)ceil((double)c->module.share.total * room / ((double)m.need - fixed));
-    while (smaller.batch > 0 && !compile_try(&smaller, fits, user))
-        smaller.batch = smaller.batch * 7 / 8;
+    smaller.batch = (int64_t)ceil((double)above * (have - fixed) / (need - fixed));
+    smaller.batch -= smaller.batch == above;
+    for (int64_t next; smaller.batch > 0; smaller.batch = next) {
+        size_t now = compile_measure(&smaller, bytes, user);
+        if (now <= m.have)
+            break;
+        next = smaller.batch * 7 / 8;
+        if (now == SIZE_MAX) // no plan of this batch, which the model may want divisible
+            continue;
+        double each = (need - (double)now) / (double)(above - smaller.batch),
+               line = (double)smaller.batch - ceil(((double)now - have) / each);
+        above = smaller.batch;
+        need = (double)now;
+        if (each > 0 && line < (double)next)
+            next = line < 1 ? above > 1 : (int64_t)line;
+    }
     return smaller.batch;
 }
 
-static bool takes_less(void *user, const Compiled *c) {
+static size_t total_bytes(const void *user, const Compiled *c) {
     const CompileOptions *o = user;
-    return compiled_bytes(c, o->dialect == &dialect_cuda) <= o->memory;
+    return compiled_bytes(c, o->dialect == &dialect_cuda);
 }
 
 GanStatus compile_fits(const Compiled *c, const CompileOptions *asked) {
     CompileOptions o = *asked;
-    MemoryNeed m = {.need = compiled_bytes(c, o.dialect == &dialect_cuda), .have = o.memory};
+    MemoryNeed m = {.need = total_bytes(&o, c), .have = o.memory};
     if (!m.have || m.need <= m.have)
         return GAN_OK;
-    int64_t less = compile_less(&o, c, m, takes_less, &o);
+    int64_t less = compile_less(&o, c, m, total_bytes, &o);
     char advice[64] = "";
     if (less)
         snprintf(advice, sizeof advice, "; --batch %lld fits", (long long)less);

@@ -89,14 +89,15 @@ GanStatus compile_fits(const Compiled *c, const CompileOptions *o);
 typedef struct MemoryNeed { // bytes, slots and work
     size_t need, have;
 } MemoryNeed;
-// A batch smaller than that of `c`, which needs more memory than there is, whose plans `fits`
-// accepts; found by compiling them. 0: there is none. The first guess takes the work memory for
-// linear in the batch and the slots for independent of it.
-typedef bool CompiledFits(void *user, const Compiled *c);
-int64_t compile_less(const CompileOptions *o, const Compiled *c, MemoryNeed m, CompiledFits *fits,
-                     void *user);
-// Do the plans of `o` fit?
-bool compile_try(const CompileOptions *o, CompiledFits *fits, void *user);
+// Bytes that compiled plans need, by the caller's measure.
+typedef size_t CompiledBytes(const void *user, const Compiled *c);
+// A batch smaller than that of `c`, whose plans need no more than there is; found by compiling
+// them. 0: there is none. Memory is taken for affine in the batch: at first on the line through the
+// slots alone, then on that through the last two batches that do not fit.
+int64_t compile_less(const CompileOptions *o, const Compiled *c, MemoryNeed m, CompiledBytes *bytes,
+                     const void *user);
+// What the plans of `o` need; SIZE_MAX where there are none.
+size_t compile_measure(const CompileOptions *o, CompiledBytes *bytes, const void *user);
 // compile_file in two halves, so that weights can be drawn while the rest is planned. The first
 // ends with the module, of which only functions without a plan change from there on, and the plan
 // of `init`.

@@ -190,6 +190,43 @@ static void plans_are_as_good_as_measured(void **state) {
     }
 }
 
+typedef struct Counted {
+    size_t slots;
+    uint32_t *calls;
+} Counted;
+
+static size_t beside_a_sample(const void *user, const Compiled *c) {
+    const Counted *u = user;
+    ++*u->calls;
+    return u->slots + 5000 + 100 * (size_t)c->module.share.total;
+}
+
+// Memory has a part that is neither slots nor of samples, which the first guess does not know.
+static void a_batch_that_fits_is_found_in_few_compilations(void **state) {
+    (void)state;
+    Arena a;
+    Front f;
+    Compiled c;
+    uint32_t calls = 0;
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    front_init(&f, &a);
+    const CompileOptions o = {.path = STR("model.gan"),
+                              .text =
+                                  STR("model small\n"
+                                      "data x : float(8)\n"
+                                      "net D(x: [8]) -> [] = x |> dense(1) |> squeeze\n"
+                                      "step { update D minimize mean(D(x)^2) using sgd(1e-3) }\n"),
+                              .batch = 64};
+    assert_int_equal(compile_file(&f, &o, &c), GAN_OK);
+    const Counted u = {c.step.slot_bytes, &calls};
+    MemoryNeed m = {.need = beside_a_sample(&u, &c), .have = u.slots + 5550};
+    assert_int_equal(compile_less(&o, &c, m, beside_a_sample, &u), 5);
+    assert_int_equal(calls, 3); // one for what it needs
+    m.have = u.slots + 5050;
+    assert_int_equal(compile_less(&o, &c, m, beside_a_sample, &u), 0);
+    arena_release(&a);
+}
+
 static bool writes_optimizer(const Plan *p, const Region *r) {
     const Graph *g = &p->func->g;
     for (uint32_t i = 0; i < r->out.n; i++) {
@@ -750,6 +787,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(functions_share_their_kernels),
         cmocka_unit_test(weights_are_cast_to_bf16_in_one_launch),
         cmocka_unit_test(planning_twice_gives_the_same_text),
+        cmocka_unit_test(a_batch_that_fits_is_found_in_few_compilations),
         cmocka_unit_test(plans_read_back),
         cmocka_unit_test(an_edited_plan_is_refused_or_correct),
         cmocka_unit_test(sizes_that_could_wrap_are_refused),

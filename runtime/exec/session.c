@@ -23,36 +23,30 @@ static size_t bytes_needed(const DeviceApi *api, const Compiled *c) {
     return c->step.slot_bytes + (once > later ? once : later);
 }
 
-typedef struct Room {
-    const DeviceApi *api;
-    size_t bytes;
-} Room;
-
-static bool fits_room(void *user, const Compiled *c) {
-    const Room *room = user;
-    return bytes_needed(room->api, c) <= room->bytes;
+static size_t card_bytes(const void *user, const Compiled *c) {
+    const DeviceApi *api = user;
+    return bytes_needed(api, c);
 }
 
 // The plan states its memory: a card with less free is refused before anything is allocated, with
 // the batch or the limit that would fit, found by compiling.
 static GanStatus check_room(Session *s, const CompileOptions *o) {
-    Room room = {.api = s->api};
-    size_t need = bytes_needed(s->api, &s->compiled);
-    TRY(s->api->room(s->device, &room.bytes));
-    if (need <= room.bytes)
+    size_t need = bytes_needed(s->api, &s->compiled), room;
+    TRY(s->api->room(s->device, &room));
+    if (need <= room)
         return GAN_OK;
     Text advice = {.arena = &s->perm};
-    int64_t less = compile_less(o, &s->compiled, (MemoryNeed){need, room.bytes}, fits_room, &room);
+    int64_t less = compile_less(o, &s->compiled, (MemoryNeed){need, room}, card_bytes, s->api);
     CompileOptions again = *o;
-    again.memory = room.bytes / (1 << 20) << 20;
+    again.memory = room / (1 << 20) << 20;
     if (less)
         text_fmt(&advice, "; --batch %lld fits", (long long)less);
-    if (!ganx_is(o->path) && !o->memory && compile_try(&again, fits_room, &room))
+    if (!ganx_is(o->path) && !o->memory && compile_measure(&again, card_bytes, s->api) <= room)
         text_fmt(&advice, "; so does --memory %zuM, which recomputes values", again.memory >> 20);
     return fail(GAN_ERR_MEMORY,
                 "batch %lld needs %s on the card, which has %s free for it: %s are missing%.*s",
-                (long long)s->compiled.module.share.total, size_text(need).z,
-                size_text(room.bytes).z, size_text(need - room.bytes).z, SARG(text_str(&advice)));
+                (long long)s->compiled.module.share.total, size_text(need).z, size_text(room).z,
+                size_text(need - room).z, SARG(text_str(&advice)));
 }
 
 // --- the session ---------------------------------------------------------------------------------
