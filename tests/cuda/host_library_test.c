@@ -320,7 +320,8 @@ static uint32_t first_kernel(const Plan *p, bool spare) {
     return i;
 }
 
-// Many kernels are dealt out to several modules, each to one.
+// Many kernels are dealt out to several modules, each to one; one that spilled is in the module it
+// was assembled again as, and still in that of its batch.
 static void kernels_are_in_their_modules(void **state) {
     (void)state;
     Kept k;
@@ -332,9 +333,16 @@ static void kernels_are_in_their_modules(void **state) {
     k.kernels.wanted = NULL;
     assert_fine(cuda_compile(k.nvrtc, &k.kernels, &k.a, &made));
     assert_true(made.n >= cuda_batches(p.kernel.n, nvrtc_threads()));
-    for (uint32_t i = 0; i < p.kernel.n; i++)
+    uint32_t again = 0;
+    for (uint32_t i = 0; i < p.kernel.n; i++) {
+        uint32_t have = 0;
         for (uint32_t image = 0; image < made.n; image++)
-            assert_int_equal(holds(made.code[image], p.kernel.at[i].name), image == made.of[i]);
+            have += holds(made.code[image], p.kernel.at[i].name);
+        assert_true(holds(made.code[made.of[i]], p.kernel.at[i].name));
+        assert_in_range(have, 1, 2);
+        again += have - 1;
+    }
+    assert_true(again < p.kernel.n / 8);
     assert_fine(cuda_compile_ahead(k.nvrtc, plan, 1, &(int){90}, 1, (Str){0}, &k.a, &p.cubin));
     const Cubin *spare = &p.cubin.at[p.cubin.n - 1];
     assert_true(spare->ptx);
