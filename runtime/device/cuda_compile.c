@@ -9,9 +9,10 @@
 // compiled from, and for each of its kernels a link to it (cache_find): an edited model, and
 // another function of the same one, compile the kernels that are new.
 //
-// Spare kernels stand in for a library that most machines have. Compiled ahead of time they are PTX
-// alone: with machine code for every architecture dcgan took 1.2 times as long, and the driver can
-// compile it where it is needed.
+// What is compiled ahead of time has the kernels as PTX too, for cards that came later. Spare
+// kernels stand in for a library that most machines have. They are PTX alone: with machine code for
+// every architecture dcgan took 1.2 times as long, and the driver can compile it where it is
+// needed.
 #include "cuda_compile.h"
 #include "cache.h"
 #include "image.h"
@@ -100,15 +101,17 @@ static int best_arch(const Plan *p, int arch) {
     return best;
 }
 
-// False: some wanted kernel did not come.
+// Machine code for the card, where there is some. False: some wanted kernel did not come.
 static bool take_cubins(const CudaKernels *k, Arena *a, CudaImages *out) {
     const Plan *p = k->plan;
     int best = best_arch(p, k->arch);
     Modules came = {.a = a};
-    for (uint32_t i = 0; i < p->cubin.n; i++) {
-        const Cubin *x = &p->cubin.at[i];
-        if (x->ptx ? x->arch <= k->arch : x->arch == best)
-            modules_add(&came, x->code);
+    for (int ptx = 1; ptx >= 0; ptx--) { // what is added later comes first
+        for (uint32_t i = 0; i < p->cubin.n; i++) {
+            const Cubin *x = &p->cubin.at[i];
+            if (x->ptx == ptx && (ptx ? x->arch <= k->arch : x->arch == best))
+                modules_add(&came, x->code);
+        }
     }
     return modules_pick(&came, k, out);
 }
@@ -292,24 +295,22 @@ static int oldest_ptx(const Nvrtc *n, const int *arch, uint32_t archs) {
 
 GanStatus cuda_compile_ahead(const Nvrtc *n, const Plan *const *plan, uint32_t plans,
                              const int *arch, uint32_t archs, Str dir, Arena *a, CubinVec *out) {
-    Target *t = arena_array(a, Target, archs + 1);
+    Target *t = arena_array(a, Target, archs + 2);
     KernelRefs kernel = kernels_of(a, plan, plans, false);
-    for (uint32_t i = 0; i < archs; i++)
-        t[i] = (Target){arch[i], .kernel = kernel, .prelude = plan[0]->prelude, .dir = dir};
-    t[archs] = (Target){.arch = oldest_ptx(n, arch, archs),
-                        .ptx = true,
-                        .kernel = kernels_of(a, plan, plans, true),
-                        .prelude = plan[0]->prelude,
-                        .dir = dir};
-    TRY(targets_make(n, a, t, archs + 1));
-    for (uint32_t i = 0; i <= archs; i++)
+    for (uint32_t i = 0; i < archs + 2; i++)
+        t[i] = (Target){i < archs ? arch[i] : oldest_ptx(n, arch, archs), .ptx = i >= archs,
+                        .kernel = kernel, .prelude = plan[0]->prelude, .dir = dir};
+    t[archs + 1].kernel = kernels_of(a, plan, plans, true);
+    TRY(targets_make(n, a, t, archs + 2));
+    for (uint32_t i = 0; i < archs + 2; i++)
         for (uint32_t k = 0; k < t[i].image.n; k++)
             vec_push(a, out, ((Cubin){t[i].arch, t[i].ptx, t[i].image.at[k]}));
     return GAN_OK;
 }
 
 GanStatus cuda_compile(const Nvrtc *n, const CudaKernels *k, Arena *a, CudaImages *out) {
-    if (take_cubins(k, a, out))
+    bool compiles = n && !best_arch(k->plan, k->arch); // rather than the driver does
+    if (!compiles && take_cubins(k, a, out))
         return GAN_OK;
     if (!n)
         return fail(GAN_ERR_DEVICE,

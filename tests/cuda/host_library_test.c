@@ -277,7 +277,8 @@ static void an_image_does_not_depend_on_other_kernels(void **state) {
     const Plan *twice[] = {k.kernels.plan, k.kernels.plan};
     const int arch[] = {80, 90, 75};
     assert_fine(cuda_compile_ahead(k.nvrtc, twice, 2, arch, 3, (Str){0}, &k.a, &beside));
-    assert_int_equal(beside.n, 3);
+    assert_int_equal(beside.n, 4);
+    assert_true(beside.at[3].ptx && beside.at[3].arch == 75);
     assert_true(str_eq(beside.at[1].code, alone));
     assert_false(str_eq(beside.at[0].code, alone));
     assert_memory_equal(beside.at[2].code.ptr, "\177ELF", 4);
@@ -302,14 +303,18 @@ static void check_came(Kept *k, uint32_t kernel) {
         assert_int_equal(came.of[i], i == kernel ? 0 : NONE);
     assert_true(holds(came.code[0], x->name));
     assert_int_equal(str_starts(came.code[0], STR("\177ELF")), !x->spare);
-    for (uint32_t i = 0; i < p->cubin.n; i++) {
-        Str code = p->cubin.at[i].code;
-        if (!holds(code, x->name))
-            continue;
-        p->cubin.at[i].code = (Str){0}; // did not come
-        assert_int_equal(cuda_compile(NULL, &k->kernels, &k->a, &came), GAN_ERR_DEVICE);
-        p->cubin.at[i].code = code;
-    }
+    k->kernels.arch = 120; // a card later than the code
+    assert_fine(cuda_compile(NULL, &k->kernels, &k->a, &came));
+    assert_int_equal(came.n, 1);
+    assert_true(holds(came.code[0], x->name) && !str_starts(came.code[0], STR("\177ELF")));
+    k->kernels.arch = 90;
+    CubinVec all = p->cubin;
+    p->cubin = (CubinVec){0};
+    for (uint32_t i = 0; i < all.n; i++)
+        if (!holds(all.at[i].code, x->name))
+            vec_push(&k->a, &p->cubin, all.at[i]);
+    assert_int_equal(cuda_compile(NULL, &k->kernels, &k->a, &came), GAN_ERR_DEVICE); // did not come
+    p->cubin = all;
 }
 
 static uint32_t first_kernel(const Plan *p, bool spare) {
