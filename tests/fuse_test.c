@@ -265,8 +265,52 @@ static void two_slots_that_are_swapped_need_a_copy(void **state) {
     assert_int_equal(c->plan.copied.n, 1);
     assert_int_equal(c->plan.region.n, 3);
     assert_true(c->plan.region_of[wa] != c->plan.region_of[wb]);
-    for (uint32_t i = 0; i < order.n; i++)
+    bool in_time = false; // is the copy made before the slot is written?
+    uint32_t copy = c->plan.region_of[(c->plan.copied.at[0] ? b : a).id],
+             write = c->plan.region_of[c->plan.copied.at[0] ? wb : wa];
+    for (uint32_t i = 0; i < order.n; i++) {
         assert_true(order.at[i].before < order.at[i].after); // the plan's own order is valid
+        in_time |= order.at[i].before == copy && order.at[i].after == write;
+    }
+    assert_true(in_time);
+}
+
+// The executor reads a report, and the condition of an if, after the block that computes it.
+static void a_slot_that_the_executor_reads_is_copied_before_it_is_written(void **state) {
+    (void)state;
+    for (int written = 0; written < 2; written++)
+        for (int condition = 0; condition < 2; condition++) {
+            Case *c = begin(4);
+            Func *f = &c->m.step;
+            Val x = input(c, shape(false, 0, NULL));
+            if (condition) {
+                vec_push(&arena, &f->tape, ((Ctl){CtlIf, 0, x.id}));
+                vec_push(&arena, &f->tape, ((Ctl){CtlEnd, 0, 0}));
+            } else {
+                vec_push(&arena, &f->report, ((Named){STR("x"), x.id, 0}));
+            }
+            if (written)
+                write_slot(c, 0, Add(x, Num(x, 1)));
+            fuse_case(c);
+            assert_int_equal(c->plan.copied.n, written);
+        }
+}
+
+// A factor or divisor that depends on a sum is applied after the next one; what is divided is not.
+static void only_factors_and_divisors_leave_a_sum(void **state) {
+    (void)state;
+    const PassOptions o = {.real = DtF32, .parallel = {.ranks = 2}};
+    for (int i = 0; i < 3; i++) {
+        Case *c = begin(4);
+        Val x = input(c, shape(true, 1, DIM(6))), m = Sum(x, 1), y = Exp(x);
+        result(c, Sum(i == 0   ? Add(Mul(y, m), y)
+                      : i == 1 ? Add(Div(y, m), y)
+                               : Add(Div(m, y), y),
+                      1));
+        pass_split_sums(&arena, &c->m, &c->m.step, &o);
+        Op op = (Op)graph_node(&c->m.step.g, c->m.step.result.at[0].node)->op;
+        assert_int_equal(op, i < 2 ? OpAdd : OpSum);
+    }
 }
 
 static void elementwise_two_slots_are_swapped_in_one_loop(void **state) {
@@ -717,6 +761,8 @@ int main(int argc, char **argv) {
         TEST(a_slot_written_from_itself_in_another_order_is_not_one_loop),
         TEST(a_slot_that_is_flipped_in_place_needs_a_copy),
         TEST(two_slots_that_are_swapped_need_a_copy),
+        TEST(a_slot_that_the_executor_reads_is_copied_before_it_is_written),
+        TEST(only_factors_and_divisors_leave_a_sum),
         TEST(elementwise_two_slots_are_swapped_in_one_loop),
         TEST(a_slot_that_either_branch_writes_needs_no_copy),
         TEST(an_operand_of_a_library_call_is_stored_once),
