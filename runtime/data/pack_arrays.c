@@ -75,7 +75,8 @@ static GanStatus plan_array(const Build *b, ArrayPlan *p) {
     if (p->fit && !p->image) {
         return fail(GAN_ERR_INPUT,
                     "%.*s: its samples are not images (unsigned numbers [h, w] or [c, h, w]) and "
-                    "cannot be fitted to a size, channels or bits",
+                    "cannot be fitted to a size, channels or bits; `ganrun data inspect` gives the "
+                    "`data` line of a model that reads them",
                     SARG(b->path));
     }
     if (p->fit && (p->c < 1 || p->c > 4)) {
