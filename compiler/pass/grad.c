@@ -204,14 +204,19 @@ static NodeList *find_inner(Arena *a, const Func *f) {
     for (uint32_t i = 0; i < f->update.n; i++)
         for (uint32_t k = 0; k < f->update.at[i].grad.n; k++)
             mark_own(g, f->update.at[i].grad.at[k].node, mark);
+    uint32_t first = 1; // Grad that is no update's own
+    while (first < g->node.n && (graph_node(g, first)->op != OpGrad || mark[first] == Own))
+        first++;
     for (uint32_t i = 0; i < f->update.n; i++) {
         uint32_t loss = f->update.at[i].loss;
+        if (loss < first)
+            continue;
         memset(in, 0, g->node.n);
         in[loss] = 1;
-        for (uint32_t id = loss; id > 0; id--)
+        for (uint32_t id = loss; id > first; id--)
             for (uint32_t k = 0; in[id] && mark[id] != Own && k < graph_node(g, id)->nin; k++)
                 in[node_in(g, id, k)] = 1;
-        for (uint32_t id = 1; id <= loss; id++)
+        for (uint32_t id = first; id <= loss; id++)
             if (in[id] && graph_node(g, id)->op == OpGrad && mark[id] != Own)
                 vec_push(a, &inner[i], id);
     }
@@ -223,6 +228,8 @@ static NodeList *find_inner(Arena *a, const Func *f) {
 static void note_inner(Arena *perm, const Sweeps *all, const Graph *g, const NodeList *inner,
                        Update *u) {
     Arena scratch = *all->a;
+    if (!inner->n)
+        return;
     uint8_t *noted = arena_array(&scratch, uint8_t, all->made.n + 1); // [sweep + 1]
     noted[0] = 1;                                                     // of Grads that nothing needs
     for (uint32_t i = 0; i < inner->n; i++) {
