@@ -183,10 +183,23 @@ static void one_cluster_has_a_low_silhouette(void **state) {
 // The example of Hubert and Arabie's index in common use: 4 things, one group split.
 static void agreement_is_the_adjusted_rand_index(void **state) {
     Fixture *p = *state;
-    uint32_t a[] = {0, 0, 1, 2}, b[] = {0, 0, 1, 1}, c[] = {1, 1, 0, 0}, d[] = {0, 1, 0, 1};
+    uint32_t a[] = {0, 0, 1, 2}, b[] = {0, 0, 1, 1}, c[] = {1, 1, 0, 0}, d[] = {0, 1, 0, 1},
+             one[4] = {0};
     assert_near(groups_agreement(p->arena, a, 3, b, 2, 4), 4.0 / 7, 1e-12, "split");
     assert_near(groups_agreement(p->arena, b, 2, c, 2, 4), 1, 1e-12, "renamed");
     assert_near(groups_agreement(p->arena, b, 2, d, 2, 4), -0.5, 1e-12, "crossed");
+    assert_near(groups_agreement(p->arena, one, 1, one, 1, 4), 1, 1e-12, "one group");
+}
+
+// Three groups of six or seven points: too few to tell three.
+static void few_points_are_few_groups(void **state) {
+    Fixture *p = *state;
+    float x[20];
+    Groups g;
+    for (uint32_t i = 0; i < 20; i++)
+        x[i] = (float)(i % 3 * 100 + i);
+    groups_choose(&p->arena, x, 20, 1, GROUPS_MOST, &g);
+    assert_int_equal(g.k, 2);
 }
 
 // --- synthesis -----------------------------------------------------------------------------------
@@ -514,6 +527,7 @@ int main(int argc, char **argv) {
         T(the_eight_of_a_ring_are_found_and_their_coverage_counted),
         T(one_cluster_has_a_low_silhouette),
         T(agreement_is_the_adjusted_rand_index),
+        T(few_points_are_few_groups),
         T(lognormal_maps_have_the_promised_statistics),
         T(chains_keep_their_bonds_and_show_four_states),
         T(outlines_are_the_edges_of_the_same_shapes),
