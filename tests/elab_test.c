@@ -529,10 +529,10 @@ static void total_is_one_sum_over_all_weights(void **state) {
     assert_int_equal(roots, 1 + 2);
 }
 
-static uint32_t count_tanh(const Func *f) {
+static uint32_t count_op(const Func *f, Op op) {
     uint32_t n = 0;
     for (uint32_t i = 1; i < f->g.node.n; i++)
-        n += graph_node(&f->g, i)->op == OpTanh;
+        n += graph_node(&f->g, i)->op == op;
     return n;
 }
 
@@ -548,13 +548,13 @@ static void a_data_map_is_part_of_the_graphs(void **state) {
     (void)state;
     const Module *m = module_of("map", str_c(text), NULL, false);
     const Func *like = &m->entry.at[0], *other = &m->entry.at[1];
-    assert_int_equal(count_tanh(&m->step), 1);
-    assert_int_equal(count_tanh(like), 1);
+    assert_int_equal(count_op(&m->step, OpTanh), 1);
+    assert_int_equal(count_op(like, OpTanh), 1);
     assert_int_equal(like->result.n, 2);
     assert_string_equal(show(like->result.at[1].name), "like_x.raw");
     assert_int_equal(other->result.n, 1);
     m = module_of("map", str_c(text), NULL, true);
-    assert_int_equal(count_tanh(&m->step), 0);
+    assert_int_equal(count_op(&m->step, OpTanh), 0);
 }
 
 static void a_schedule_has_its_rate_at_the_start(void **state) {
@@ -657,6 +657,25 @@ static void a_tensor_is_piped_into_what_names_a_layer(void **state) {
     assert_int_equal(slots_named(m, "D.fc.0.w"), 1);
     assert_int_equal(slots_named(m, "D.out.w"), 1);
     assert_int_equal(m->net.at[0].params, 4);
+}
+
+// Calls share the value of `once` where its names have the same values: not two weights, nor
+// functions that captured them; but all calls of a net.
+static void a_once_is_shared_by_calls_with_equal_arguments(void **state) {
+    (void)state;
+    static const char *const sines[] = {
+        "fn f(w) = once { sin(w) }\n",
+        "fn f(w) { fn g() = sin(w)\n once { g() } }\n",
+    };
+    for (size_t i = 0; i < sizeof sines / sizeof *sines; i++) {
+        const Module *m = small(
+            show(str_format(&arena,
+                            HEAD "%snet D(x: [4]) -> [] { param p : [4] = 1; param q : [4] = 2; "
+                                 "sum(x*f(p)) + 2*sum(x*f(q)) + 3*sum(x*f(p)) }\n"
+                                 "step { update D minimize mean(D(x)) + mean(D(-x)) using opt }",
+                            sines[i])));
+        assert_int_equal(count_op(&m->step, OpSin), 2);
+    }
 }
 
 // --- messages ------------------------------------------------------------------------------------
@@ -832,6 +851,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(a_replay_buffer_is_written_once, set_up),
         cmocka_unit_test_setup(a_copy_starts_from_its_nets_weights, set_up),
         cmocka_unit_test_setup(weights_are_named_by_their_path, set_up),
+        cmocka_unit_test_setup(a_once_is_shared_by_calls_with_equal_arguments, set_up),
         cmocka_unit_test_setup(a_tensor_is_piped_into_what_names_a_layer, set_up),
         cmocka_unit_test_setup(reports_are_named_by_where_they_are, set_up),
         cmocka_unit_test_setup(settings_are_checked_for_type_and_spelling, set_up),

@@ -59,7 +59,7 @@ const Binding *scope_compact(Elab *e, const Binding *newest, const Binding *base
     return base;
 }
 
-static const Binding *find_local(const Env *env, Str name) {
+const Binding *scope_find_local(const Env *env, Str name) {
     const Binding *b = env->local;
     while (b && !(b->kind == BindName && str_eq(b->name, name)))
         b = b->outer;
@@ -70,14 +70,14 @@ bool scope_find_global(const Env *env, Str name, Value *out) {
     const Global *found = NULL;
     for (const Globals *g = env->globals; g && !found; g = g->outer)
         found = globals_find(g, name);
-    if (!found || find_local(env, name))
+    if (!found || scope_find_local(env, name))
         return false;
     *out = found->value;
     return true;
 }
 
 bool scope_find(const Env *env, Str name, Value *out) {
-    const Binding *b = find_local(env, name);
+    const Binding *b = scope_find_local(env, name);
     if (b)
         *out = b->value;
     return b || scope_find_global(env, name, out);

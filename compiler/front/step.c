@@ -10,6 +10,7 @@ struct OnceEntry { // a `once` block's value in this segment
     const Ast *ast;
     const Value *weights; // of with_params, at which it was evaluated; NULL: the net's own
     bool training;
+    Env env; // where it was evaluated: what its names stood for
     Value value;
     const OnceEntry *older;
 };
@@ -194,12 +195,32 @@ static bool reads_samples(Elab *e, Val v, uint32_t first) {
     return node_type(v.g, v.id)->batched;
 }
 
+// Does every name in `a` stand for the same value in both environments? A local function's own
+// names count with it.
+static bool same_names(const Ast *a, const Env *x, const Env *y) {
+    if (!a)
+        return true;
+    if (a->kind == AstName) {
+        const Binding *p = scope_find_local(x, a->text), *q = scope_find_local(y, a->text);
+        if (p == q)
+            return true;
+        if (!p || !q || !value_equal(p->value, q->value))
+            return false;
+        return p->value.kind != KindFn ||
+               same_names(p->value.fn->ast, &p->value.fn->env, &q->value.fn->env);
+    }
+    for (uint32_t i = 0; i < a->list.n; i++)
+        if (!same_names(a->list.at[i], x, y))
+            return false;
+    return same_names(a->a, x, y) && same_names(a->b, x, y) && same_names(a->c, x, y);
+}
+
 Value once_block(Elab *e, Env *env, const Ast *a) {
     Str owner = owner_path(e, e->owner);
     const Value *weights = given_weights(e);
     for (const OnceEntry *o = e->to->once; o; o = o->older)
         if (o->ast == a && o->training == e->training && o->weights == weights &&
-            str_eq(o->owner, owner))
+            str_eq(o->owner, owner) && same_names(a->c, &o->env, env))
             return o->value;
     Env inner = *env;
     bool outer = e->in_once;
@@ -215,7 +236,7 @@ Value once_block(Elab *e, Env *env, const Ast *a) {
         return POISON;
     }
     OnceEntry *o = arena_new(e->perm, OnceEntry);
-    *o = (OnceEntry){owner, a, weights, e->training, v, e->to->once};
+    *o = (OnceEntry){owner, a, weights, e->training, *env, v, e->to->once};
     e->to->once = o;
     return v;
 }

@@ -199,6 +199,7 @@ const Binding *scope_bind(Elab *e, const Binding *outer, Str name, Value v);
 const Binding *scope_mark(Elab *e, const Binding *outer, BindKind kind);
 const Binding *scope_compact(Elab *e, const Binding *newest, const Binding *base);
 bool scope_find(const Env *env, Str name, Value *out);        // locals, then globals outwards
+const Binding *scope_find_local(const Env *env, Str name);    // NULL: none
 bool scope_find_global(const Env *env, Str name, Value *out); // where no local hides it
 bool scope_rebinds_outer(const Env *env, Str name); // bound outside the run-time block around it
 Global *globals_put(Elab *e, Globals *g, Str name, Value v, Span span);
