@@ -299,34 +299,17 @@ static int cmd_lsp(Cli *c) {
 // --- main ----------------------------------------------------------------------------------------
 
 static int run_command(Command command, Cli *c) {
-    switch (command) {
-    case CommandCheck:
-        return cmd_check(c);
-    case CommandCompile:
-        return cmd_compile(c);
-    case CommandPlan:
-        return cmd_plan(c);
-    case CommandEmit:
-        return cmd_emit(c);
-    case CommandExplain:
-        return cmd_explain(c);
-    case CommandFusion:
-        return cmd_explain_fusion(c);
-    case CommandFmt:
-        return cmd_fmt(c);
-    case CommandConvert:
-        return cmd_convert(c);
-    case CommandHash:
-        return cmd_hash(c);
-    case CommandNew:
-        return cmd_new(c);
-    case CommandLsp:
-        return cmd_lsp(c);
-    case CommandCompletion:
-    case CommandCount:
-        break;
-    }
-    bug("command %d is answered before", (int)command);
+    static int (*const run[CommandCount])(Cli *) = {
+        [CommandCheck] = cmd_check,     [CommandCompile] = cmd_compile,
+        [CommandPlan] = cmd_plan,       [CommandEmit] = cmd_emit,
+        [CommandExplain] = cmd_explain, [CommandFusion] = cmd_explain_fusion,
+        [CommandFmt] = cmd_fmt,         [CommandConvert] = cmd_convert,
+        [CommandHash] = cmd_hash,       [CommandNew] = cmd_new,
+        [CommandLsp] = cmd_lsp,
+    };
+    if (!run[command])
+        bug("command %d is answered before", (int)command);
+    return run[command](c);
 }
 
 // The fields that several commands read.

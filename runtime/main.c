@@ -96,43 +96,19 @@ static GanStatus cmd_verify(Arena *perm, const Host *h, const Options *o) {
 }
 
 static GanStatus run_command(Arena *perm, const Host *h, const Options *o) {
-    switch (o->command) {
-    case CommandDemo:
-        return cmd_demo(perm, h, o);
-    case CommandDoctor:
-        return cmd_doctor(perm, h, o);
-    case CommandTrain:
-        return cmd_train(perm, h, o);
-    case CommandSample:
-        return cmd_sample(perm, h, o);
-    case CommandEval:
-        return cmd_eval(perm, h, o);
-    case CommandVerify:
-        return cmd_verify(perm, h, o);
-    case CommandBench:
-        return cmd_bench(perm, h, o);
-    case CommandScale:
-        return cmd_scale(perm, h, o);
-    case CommandInterp:
-        return cmd_interp(perm, h, o);
-    case CommandExport:
-        return cmd_export(perm, h, o);
-    case CommandImport:
-        return cmd_import(perm, h, o);
-    case CommandFilm:
-        return cmd_film(perm, h, o);
-    case CommandReport:
-        return cmd_report(perm, h, o);
-    case CommandDistance:
-        return cmd_distance(perm, h, o);
-    case CommandDiff:
-        return cmd_diff(perm, h, o);
-    case CommandData: // has its own options
-    case CommandCompletion:
-    case CommandCount:
-        break;
-    }
-    bug("command %d is not refused", (int)o->command);
+    static GanStatus (*const run[CommandCount])(Arena *, const Host *, const Options *) = {
+        [CommandDemo] = cmd_demo,         [CommandDoctor] = cmd_doctor,
+        [CommandTrain] = cmd_train,       [CommandSample] = cmd_sample,
+        [CommandEval] = cmd_eval,         [CommandVerify] = cmd_verify,
+        [CommandBench] = cmd_bench,       [CommandScale] = cmd_scale,
+        [CommandInterp] = cmd_interp,     [CommandExport] = cmd_export,
+        [CommandImport] = cmd_import,     [CommandFilm] = cmd_film,
+        [CommandReport] = cmd_report,     [CommandDiff] = cmd_diff,
+        [CommandDistance] = cmd_distance,
+    };
+    if (!run[o->command]) // `data` has its own options, `completion` is answered before
+        bug("command %d is not refused", (int)o->command);
+    return run[o->command](perm, h, o);
 }
 
 // --- ranks ---------------------------------------------------------------------------------------

@@ -396,61 +396,87 @@ static char letter_of(Str rule, char c) {
     return upper && str_find(rule, (char)(c | 32)) < rule.len ? 0 : upper ? (char)(c | 32) : c;
 }
 
-// "bqhd,bkhd->bhqk", the batch's letter left out.
-bool op_einsum(Import *m, const Row *row) {
-    Str rule = attr_word(m, "equation", ""), part[3] = {0};
-    Text t = {.arena = m->a}, letters = {.arena = m->a};
-    char batch = 0;
-    uint32_t n = m->node->in.n, p = 0;
-    Shape to = {.batch = -1};
-    (void)row;
+// "bqhd,bkhd->bhqk": the letters of the operands' axes, then those of the result.
+typedef struct Equation {
+    Str part[3];
+    char batch; // the letter of the samples; 0: no operand has them
+} Equation;
+
+static bool read_equation(Import *m, Equation *e) {
+    Str rule = attr_word(m, "equation", "");
+    Text letters = {.arena = m->a};
+    uint32_t p = 0;
     for (size_t i = 0; i < rule.len; i++) {
         char c = letter_of(rule, rule.ptr[i]);
         bool ends = c == ',' || c == '>';
         if ((ends && p == 2) || c == '.' || !c)
             return import_refuse(m, "its equation is not of one or two operands with axes a to z");
         if (ends)
-            part[++p] = text_str(&letters), letters = (Text){.arena = m->a};
+            e->part[p++] = text_str(&letters), letters = (Text){.arena = m->a};
         if (str_find(text_str(&letters), c) < letters.n)
             return import_refuse(m, "its equation has an axis twice in an operand");
         if (c >= 'a' && c <= 'z')
             text_char(&letters, c);
     }
-    if (p != n)
-        return import_refuse(m, "its equation has no result, or not one part for each operand");
-    Str result = text_str(&letters);
-    for (uint32_t k = 0; k < n; k++) {
+    e->part[p] = text_str(&letters);
+    return p == m->node->in.n ||
+           import_refuse(m, "its equation has no result, or not one part for each operand");
+}
+
+static bool find_batch(Import *m, Equation *e) {
+    for (uint32_t k = 0; k < m->node->in.n; k++) {
         const Shape *s = &import_operand(m, k)->shape;
-        if (part[k + 1].len != s->rank)
+        if (e->part[k].len != s->rank)
             return import_refuse(m, "its equation has other axes than operand %u", k + 1);
-        if (s->batch >= 0 && batch && batch != part[k + 1].ptr[s->batch])
+        if (s->batch < 0)
+            continue;
+        if (e->batch && e->batch != e->part[k].ptr[s->batch])
             return import_refuse(m, "its operands have the batch on different axes");
-        batch = s->batch >= 0 ? part[k + 1].ptr[s->batch] : batch;
+        e->batch = e->part[k].ptr[s->batch];
     }
+    for (uint32_t k = 0; k < m->node->in.n; k++)
+        if (import_operand(m, k)->shape.batch < 0 && e->batch &&
+            str_find(e->part[k], e->batch) < e->part[k].len)
+            return import_refuse(m, "an operand has an extent of its own along the batch");
+    return true;
+}
+
+static bool result_of(Import *m, const Equation *e, Shape *to) {
+    Str result = e->part[m->node->in.n];
+    *to = (Shape){.batch = -1, .rank = (uint32_t)result.len};
     for (size_t i = 0; i < result.len && i < ONNX_RANK; i++) {
-        to.batch = result.ptr[i] == batch ? (int)i : to.batch;
-        for (uint32_t k = 0; k < n; k++)
-            for (size_t j = 0; j < part[k + 1].len; j++)
-                if (part[k + 1].ptr[j] == result.ptr[i])
-                    to.dim[i] = import_operand(m, k)->shape.dim[j];
-        to.rank++;
-    }
-    if ((batch && to.batch < 0) || result.len > ONNX_RANK)
-        return import_refuse(m, "it sums over the batch");
-    for (uint32_t k = 0; k < n; k++) {
-        const Shape *s = &import_operand(m, k)->shape;
-        text_fmt(&t, "%s", k ? "," : "");
-        for (uint32_t j = 0; j < s->rank; j++) {
-            if (part[k + 1].ptr[j] == batch && s->batch < 0)
-                return import_refuse(m, "an operand has an extent of its own along the batch");
-            if (shape_own_axis(s, j) >= 0)
-                text_char(&t, part[k + 1].ptr[j]);
+        to->batch = result.ptr[i] == e->batch ? (int)i : to->batch;
+        for (uint32_t k = 0; k < m->node->in.n; k++) {
+            size_t at = str_find(e->part[k], result.ptr[i]);
+            if (at < e->part[k].len)
+                to->dim[i] = import_operand(m, k)->shape.dim[at];
         }
     }
+    return (result.len <= ONNX_RANK && (to->batch >= 0 || !e->batch)) ||
+           import_refuse(m, "it sums over the batch");
+}
+
+// Those of the axes that a sample has.
+static void put_letters(Text *t, const Shape *s, Str letters) {
+    for (uint32_t i = 0; i < s->rank; i++)
+        if (shape_own_axis(s, i) >= 0)
+            text_char(t, letters.ptr[i]);
+}
+
+bool op_einsum(Import *m, const Row *row) {
+    uint32_t n = m->node->in.n;
+    Text t = {.arena = m->a};
+    Equation e = {0};
+    Shape to;
+    (void)row;
+    if (!read_equation(m, &e) || !find_batch(m, &e) || !result_of(m, &e, &to))
+        return false;
+    for (uint32_t k = 0; k < n; k++) {
+        text_fmt(&t, "%s", k ? "," : "");
+        put_letters(&t, &import_operand(m, k)->shape, e.part[k]);
+    }
     text_fmt(&t, "%s->", n == 1 ? "," : "");
-    for (uint32_t i = 0; i < to.rank; i++)
-        if (shape_own_axis(&to, i) >= 0)
-            text_char(&t, result.ptr[i]);
+    put_letters(&t, &to, e.part[n]);
     Str x = text_of(m, 0, BindOr), y = n > 1 ? text_of(m, 1, BindOr) : STR("1");
     return import_give(
         m, 0, to, BindCall,

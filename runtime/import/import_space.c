@@ -216,6 +216,45 @@ static bool is_border(const Shape *s, const int64_t *before, const int64_t *afte
     return fine && any;
 }
 
+static bool pads_any(const Shape *s, const int64_t *before, const int64_t *after) {
+    for (uint32_t i = 0; i < s->rank; i++)
+        if (shape_own_axis(s, i) >= 0 && (before[i] || after[i]))
+            return true;
+    return false;
+}
+
+static void put_constant_pad(Import *m, const Shape *s, const int64_t *before, const int64_t *after,
+                             double value, Text *t) {
+    text_fmt(t, " |> constant_pad([");
+    for (uint32_t i = 0, n = 0; i < s->rank; i++)
+        if (shape_own_axis(s, i) >= 0)
+            text_fmt(t, "%s[%lld, %lld]", n++ ? ", " : "", (long long)before[i],
+                     (long long)after[i]);
+    text_char(t, ']');
+    if (value != 0)
+        text_fmt(t, ", %.*s", SARG(number_text(m->a, value)));
+    text_char(t, ')');
+}
+
+// By the indices of the elements that are there: of the edge, or reflected.
+static bool put_index_pad(Import *m, const Shape *s, const int64_t *before, const int64_t *after,
+                          bool edge, Text *t) {
+    for (uint32_t i = 0; i < s->rank; i++) {
+        int at = shape_own_axis(s, i);
+        long long from = (long long)-before[i], last = (long long)s->dim[i] - 1;
+        if (at < 0 || (!before[i] && !after[i]))
+            continue;
+        if (!edge && (before[i] > last || after[i] > last))
+            return import_refuse(m, "it reflects more elements than there are");
+        Str range = format(m, "arange(%lld, %lld)", from, last + 1 + (long long)after[i]);
+        if (edge)
+            text_fmt(t, " |> take(clamp(%.*s, 0, %lld), %d)", SARG(range), last, at);
+        else
+            text_fmt(t, " |> take(%lld - abs(%lld - abs(%.*s)), %d)", last, last, SARG(range), at);
+    }
+    return true;
+}
+
 bool op_pad(Import *m, const Row *row) {
     const Shape s = import_operand(m, 0)->shape;
     Shape to, mid = s;
@@ -229,7 +268,7 @@ bool op_pad(Import *m, const Row *row) {
         return false;
     for (uint32_t i = 0; i < s.rank; i++)
         mid.dim[i] += (before[i] < 0 ? before[i] : 0) + (after[i] < 0 ? after[i] : 0);
-    bool constant = str_eq(mode, STR("constant")), edge = str_eq(mode, STR("edge")), any = false;
+    bool constant = str_eq(mode, STR("constant")), edge = str_eq(mode, STR("edge"));
     if (!constant && !edge && !str_eq(mode, STR("reflect")))
         return import_refuse(m, "its mode is %.*s: constant, reflect and edge are known",
                              SARG(mode));
@@ -238,35 +277,14 @@ bool op_pad(Import *m, const Row *row) {
                            import_piped(m, 0, "%s(%.*s)", constant ? "zero_pad" : "reflect_pad",
                                         SARG(pads_text(m, s.rank - 2, before + 2, after + 2))));
     Str x = cut(m, name_of(m, 0), &s, before, after);
+    if (!pads_any(&mid, before, after))
+        return import_give(m, 0, to, BindCall, x);
     text_put(&t, x);
     if (constant)
-        text_fmt(&t, " |> constant_pad([");
-    for (uint32_t i = 0, n = 0; i < s.rank; i++) {
-        int at = shape_own_axis(&s, i);
-        int64_t last = mid.dim[i] - 1;
-        if (at < 0)
-            continue;
-        any = any || before[i] || after[i];
-        if (constant)
-            text_fmt(&t, "%s[%lld, %lld]", n++ ? ", " : "", (long long)before[i],
-                     (long long)after[i]);
-        if (constant || (!before[i] && !after[i]))
-            continue;
-        Str range = format(m, "arange(%lld, %lld)", (long long)-before[i],
-                           (long long)(mid.dim[i] + after[i]));
-        if (edge)
-            text_fmt(&t, " |> take(clamp(%.*s, 0, %lld), %d)", SARG(range), (long long)last, at);
-        else if (before[i] <= last && after[i] <= last)
-            text_fmt(&t, " |> take(%lld - abs(%lld - abs(%.*s)), %d)", (long long)last,
-                     (long long)last, SARG(range), at);
-        else
-            return import_refuse(m, "it reflects more elements than there are");
-    }
-    if (constant && value != 0)
-        text_fmt(&t, "], %.*s)", SARG(number_text(m->a, value)));
-    else if (constant)
-        text_fmt(&t, "])");
-    return import_give(m, 0, to, any ? BindPipe : BindCall, any ? text_str(&t) : x);
+        put_constant_pad(m, &mid, before, after, value, &t);
+    else if (!put_index_pad(m, &mid, before, after, edge, &t))
+        return false;
+    return import_give(m, 0, to, BindPipe, text_str(&t));
 }
 
 // --- resampling ----------------------------------------------------------------------------------
