@@ -407,6 +407,41 @@ static bool give_nearest(Import *m, Str mode, Str how, const Resize *r, const Sh
         SARG(mode), SARG(how));
 }
 
+// Of centers of pixels; PyTorch's place an axis of one element elsewhere.
+static bool is_half_pixel(Place *place, const Resize *r) {
+    bool half = place == half_pixel || place == pytorch_half_pixel;
+    for (uint32_t i = 0; i < r->n && place == pytorch_half_pixel; i++)
+        half = half && (r->to[i] > 1 || r->from[i] == 1);
+    return half;
+}
+
+static bool scales_alike(const Resize *r) {
+    for (uint32_t i = 1; i < r->n; i++)
+        if (fabs(r->scale[i] - r->scale[0]) >= 1e-6)
+            return false;
+    return r->exact;
+}
+
+// Linear and cubic interpolation; empty: there is no call for it.
+static Str smooth_call(Import *m, Str kind, Place *place, const Resize *r) {
+    bool linear = str_starts(kind, STR("linear")) || str_starts(kind, STR("bilinear")),
+         half = is_half_pixel(place, r), antialias = attr_int(m, "antialias", 0),
+         filters = antialias;
+    for (uint32_t i = 0; i < r->n && filters; i++)
+        filters = r->to[i] < r->from[i];
+    Str size = each_text(m, r->n, r->to);
+    if (linear && !filters && place == align_corners)
+        return format(m, "resize_linear(%.*s, align_corners=true)", SARG(size));
+    if (linear && !filters && half && r->exact)
+        return format(m, "resize_linear(%.*s)", SARG(size));
+    if (str_eq(kind, STR("cubic")) && half && scales_alike(r) && !antialias &&
+        !attr_int(m, "exclude_outside", 0) &&
+        fabs(attr_real(m, "cubic_coeff_a", -0.75) + 0.75) < 1e-6)
+        return format(m, "resized(%.*s, cubic_points(%lld/%lld))", SARG(size), (long long)r->to[0],
+                      (long long)r->from[0]);
+    return (Str){0};
+}
+
 bool op_resize(Import *m, const Row *row) {
     bool old = m->opset < 11 || str_eq(m->node->op, STR("Upsample"));
     Str kind = attr_word(m, "mode", "nearest"),
@@ -425,33 +460,9 @@ bool op_resize(Import *m, const Row *row) {
         return give_nearest(m, mode,
                             old ? STR("floor") : attr_word(m, "nearest_mode", "round_prefer_floor"),
                             &r, &to);
-    Place *place = place_of(mode);
-    bool half = place == half_pixel || place == pytorch_half_pixel,
-         corners = place == align_corners;
-    for (uint32_t i = 0; i < r.n && place == pytorch_half_pixel; i++)
-        half = half && (r.to[i] > 1 || r.from[i] == 1);
-    bool filters = attr_int(m, "antialias", 0);
-    for (uint32_t i = 0; i < r.n && filters; i++)
-        filters = r.to[i] < r.from[i];
-    Str size = each_text(m, r.n, r.to);
-    if (str_starts(kind, STR("linear")) || str_starts(kind, STR("bilinear"))) {
-        if (!filters && corners)
-            return import_give(
-                m, 0, to, BindPipe,
-                import_piped(m, 0, "resize_linear(%.*s, align_corners=true)", SARG(size)));
-        if (!filters && half && r.exact)
-            return import_give(m, 0, to, BindPipe,
-                               import_piped(m, 0, "resize_linear(%.*s)", SARG(size)));
-    }
-    bool alike = r.exact;
-    for (uint32_t i = 1; i < r.n; i++)
-        alike = alike && fabs(r.scale[i] - r.scale[0]) < 1e-6;
-    if (str_eq(kind, STR("cubic")) && half && alike && !attr_int(m, "antialias", 0) &&
-        !attr_int(m, "exclude_outside", 0) &&
-        fabs(attr_real(m, "cubic_coeff_a", -0.75) + 0.75) < 1e-6)
-        return import_give(m, 0, to, BindPipe,
-                           import_piped(m, 0, "resized(%.*s, cubic_points(%lld/%lld))", SARG(size),
-                                        (long long)r.to[0], (long long)r.from[0]));
+    Str call = smooth_call(m, kind, place_of(mode), &r);
+    if (call.len)
+        return import_give(m, 0, to, BindPipe, import_piped(m, 0, "%.*s", SARG(call)));
     return import_refuse(
         m,
         "%.*s interpolation by %.*s coordinates has no form here: known are PyTorch's "
