@@ -217,6 +217,48 @@ static void wait_calmly(char **argv) {
         process_restart_with("GOMP_SPINCOUNT", "2000", argv);
 }
 
+// Before this rank has met the others.
+static int finish_early(const Launcher *l, GanStatus st) {
+    return l->rank ? finish_unmet(l->rank, st) : finish(st);
+}
+
+static GanStatus host_open(Arena *perm, const Options *o, Screen *screen, Host *out) {
+    *out = (Host){
+        .console = {put_result, put_line, put_live, screen->tty, screen},
+        .device = {.compiler = variable("GAN_CC"),
+                   .notice = device_notice,
+                   .cache_dir = option_text(o, OptCache, cache_folder(perm)),
+                   .route = ranks_route(o)},
+        .stop_asked = process_stop_asked,
+        .self = program_path(perm),
+    };
+    out->device.user = &out->console;
+    return cache_limit(variable("GAN_CACHE_LIMIT"), &out->device.cache_limit);
+}
+
+static int run(Arena *perm, const Launcher *l, const Options *o) {
+    Screen screen = {.tty = isatty(2), .silent = l->rank > 0};
+    Host host;
+    CommOptions how;
+    Comm *comm = NULL;
+    if (o->command == CommandTrain || o->command == CommandDemo)
+        process_watch_stop();
+    GanStatus st = host_open(perm, o, &screen, &host);
+    if (st == GAN_OK)
+        st = ranks_comm_options(o, &how);
+    if (st != GAN_OK)
+        return finish_early(l, st);
+    if (l->ranks == 1)
+        return finish(run_command(perm, &host, o));
+    st = join_ranks(perm, o, l, &how, &host, &comm);
+    if (!comm) {
+        int code = finish_early(l, st);
+        fflush(NULL);
+        _Exit(code); // MPI's thread may be anywhere
+    }
+    return finish_rank(comm, st == GAN_OK ? run_command(perm, &host, o) : st);
+}
+
 int main(int argc, char **argv) {
     Arena perm;
     Options options;
@@ -240,38 +282,8 @@ int main(int argc, char **argv) {
     wait_calmly(argv);
     Launcher launch = launcher_detect(environment);
     st = options_parse(&perm, argc - 1, argv + 1, &options);
-    if (st != GAN_OK)
-        return launch.rank ? finish_unmet(launch.rank, st) : finish(st);
-    if (launch.ranks > 1 && !runs_on_ranks(options.command)) {
+    if (st == GAN_OK && launch.ranks > 1 && !runs_on_ranks(options.command))
         st = fail(GAN_ERR_USAGE, "`ganrun %s` runs on one rank: start it without %s", argv[1],
                   launch.by);
-        return launch.rank ? finish_unmet(launch.rank, st) : finish(st);
-    }
-    if (options.command == CommandTrain || options.command == CommandDemo)
-        process_watch_stop();
-    Screen screen = {.tty = isatty(2), .silent = launch.rank > 0};
-    Host host = {
-        .console = {put_result, put_line, put_live, screen.tty, &screen},
-        .device = {.compiler = variable("GAN_CC"), .notice = device_notice},
-        .stop_asked = process_stop_asked,
-        .self = program_path(&perm),
-    };
-    host.device.user = &host.console;
-    host.device.cache_dir = option_text(&options, OptCache, cache_folder(&perm));
-    CommOptions how;
-    st = cache_limit(variable("GAN_CACHE_LIMIT"), &host.device.cache_limit);
-    if (st == GAN_OK)
-        st = ranks_comm_options(&options, &how);
-    host.device.route = ranks_route(&options);
-    if (launch.ranks == 1)
-        return finish(st == GAN_OK ? run_command(&perm, &host, &options) : st);
-    Comm *comm = NULL;
-    if (st == GAN_OK)
-        st = join_ranks(&perm, &options, &launch, &how, &host, &comm);
-    if (!comm) {
-        int code = launch.rank ? finish_unmet(launch.rank, st) : finish(st);
-        fflush(NULL);
-        _Exit(code); // MPI's thread may be anywhere
-    }
-    return finish_rank(comm, st == GAN_OK ? run_command(&perm, &host, &options) : st);
+    return st == GAN_OK ? run(&perm, &launch, &options) : finish_early(&launch, st);
 }
