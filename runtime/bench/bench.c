@@ -98,46 +98,46 @@ static GanStatus measure_roof(const Bench *b, Roofline *best) {
     return st;
 }
 
+// `card` empty: the device is the host.
+static void put_roof_json(Text *t, const Roofline *r, const char *device, Str card, int threads) {
+    JsonOut j = {.text = t};
+    json_open(&j, '{');
+    json_name(&j, "device"), json_put_str(&j, str_c(device));
+    if (card.len)
+        json_name(&j, "card"), json_put_str(&j, card);
+    else
+        json_name(&j, "threads"), json_put_int(&j, threads);
+    json_name(&j, "gflops_f32"), json_put_double(&j, r->gflops_f32);
+    json_name(&j, "gflops_bf16"), json_put_double(&j, r->gflops_bf16);
+    json_name(&j, "gflops_f16"), json_put_double(&j, r->gflops_f16);
+    json_name(&j, "gbs"), json_put_double(&j, r->gbs);
+    json_close(&j, '}');
+    text_char(t, '\n');
+}
+
+static void put_roof(Text *t, const Roofline *r, const char *device, Str card, int threads) {
+    const double gflops[] = {r->gflops_f32, r->gflops_bf16, r->gflops_f16};
+    static const Dtype dtype[] = {DtF32, DtBF16, DtF16};
+    if (card.len)
+        text_fmt(t, "%s, %.*s: ", device, SARG(card));
+    else
+        text_fmt(t, "%s, %d thread%s: ", device, threads, threads == 1 ? "" : "s");
+    for (size_t i = 0; i < sizeof dtype / sizeof *dtype; i++)
+        if (gflops[i] > 0) // the device has it
+            text_fmt(t, "%.1f GFLOP/s %s, ", gflops[i], dtype_name[dtype[i]]);
+    text_fmt(t, "copy %.1f GB/s\n", r->gbs);
+}
+
 GanStatus bench_roofline(Bench *b) {
     DeviceOptions o;
     const DeviceApi *api = roof_of(b, &o);
-    int threads = device_threads_for(o.threads);
     char card[128] = "";
     Text t = {.arena = b->perm};
     if (api->card)
         TRY(api->card(&o, card, sizeof card));
     TRY(measure_roof(b, &b->roof));
-    const struct {
-        const char *name;
-        double gflops;
-    } of[] = {
-        {"f32", b->roof.gflops_f32}, {"bf16", b->roof.gflops_bf16}, {"f16", b->roof.gflops_f16}};
-    if (b->o->at[OptJson].given) {
-        JsonOut j = {.text = &t};
-        json_open(&j, '{');
-        json_name(&j, "device"), json_put_str(&j, str_c(api->name));
-        if (api->card)
-            json_name(&j, "card"), json_put_str(&j, str_c(card));
-        else
-            json_name(&j, "threads"), json_put_int(&j, threads);
-        for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
-            json_name(&j, str_format(b->perm, "gflops_%s", of[i].name).ptr);
-            json_put_double(&j, of[i].gflops);
-        }
-        json_name(&j, "gbs"), json_put_double(&j, b->roof.gbs);
-        json_close(&j, '}');
-        text_char(&t, '\n');
-    } else {
-        text_fmt(&t, "%s, ", api->name);
-        if (api->card)
-            text_fmt(&t, "%s: ", card);
-        else
-            text_fmt(&t, "%d thread%s: ", threads, threads == 1 ? "" : "s");
-        for (size_t i = 0; i < sizeof of / sizeof *of; i++)
-            if (of[i].gflops > 0) // the device has it
-                text_fmt(&t, "%.1f GFLOP/s %s, ", of[i].gflops, of[i].name);
-        text_fmt(&t, "copy %.1f GB/s\n", b->roof.gbs);
-    }
+    (b->o->at[OptJson].given ? put_roof_json : put_roof)(&t, &b->roof, api->name, str_c(card),
+                                                         device_threads_for(o.threads));
     b->host->console.result(b->host->console.user, text_str(&t));
     return GAN_OK;
 }

@@ -191,6 +191,19 @@ void device_options(const Options *o, DeviceOptions *out) {
     out->no_tf32 = !option_tf32(o);
 }
 
+// --from and what belongs to it.
+static GanStatus set_from(Arena *perm, Job *job, const Options *o) {
+    Str from = o->at[OptFrom].text;
+    job->from_optimizer = str_eq(o->at[OptFromOptimizer].text, STR("on"));
+    if (!o->at[OptFrom].given)
+        return job->from_optimizer ? fail(GAN_ERR_USAGE, "--from-optimizer on is for --from RUN")
+                                   : GAN_OK;
+    TRY(path_absolute(perm, from, &job->from));
+    return file_exists(job->from)
+               ? GAN_OK
+               : fail(GAN_ERR_INPUT, "--from %.*s: there is no such run or file", SARG(from));
+}
+
 GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
     const DeviceApi *api;
     *out = (Job){
@@ -217,15 +230,7 @@ GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
     TRY(model_fixes(perm, out->model, o, &out->batch, &out->real));
     TRY(ranks_split(o, &out->split));
     out->device = str_c(api->name);
-    if (o->at[OptFrom].given) {
-        TRY(path_absolute(perm, o->at[OptFrom].text, &out->from));
-        if (!file_exists(out->from) && !file_is_dir(out->from))
-            return fail(GAN_ERR_INPUT, "--from %.*s: there is no such run or file",
-                        SARG(o->at[OptFrom].text));
-    }
-    out->from_optimizer = str_eq(o->at[OptFromOptimizer].text, STR("on"));
-    if (out->from_optimizer && !out->from.len)
-        return fail(GAN_ERR_USAGE, "--from-optimizer on is for --from RUN");
+    TRY(set_from(perm, out, o));
     if (out->batch > BATCH_MOST)
         return fail(GAN_ERR_USAGE, "--batch %lld: the maximum is %d", (long long)out->batch,
                     BATCH_MOST);
