@@ -9,23 +9,14 @@
 
 // --- looking -------------------------------------------------------------------------------------
 
-static int hex_digit(char c) {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 static Str path_of(Arena *a, Str uri) {
     Text t = {.arena = a};
     if (str_starts(uri, STR("file://")))
         uri = str_sub(uri, 7, uri.len);
     for (size_t i = 0; i < uri.len; i++) {
-        int hi = i + 2 < uri.len ? hex_digit(uri.ptr[i + 1]) : -1;
-        int lo = i + 2 < uri.len ? hex_digit(uri.ptr[i + 2]) : -1;
-        bool coded = uri.ptr[i] == '%' && hi >= 0 && lo >= 0;
-        text_char(&t, coded ? (char)(hi * 16 + lo) : uri.ptr[i]);
-        i += coded ? 2 : 0;
+        int byte = uri.ptr[i] == '%' ? str_to_byte(str_sub(uri, i + 1, uri.len)) : -1;
+        text_char(&t, byte >= 0 ? (char)byte : uri.ptr[i]);
+        i += byte >= 0 ? 2 : 0;
     }
     return text_str(&t);
 }

@@ -106,10 +106,6 @@ bool words_field(Words *w, const char *name, uint32_t *out) {
     return words_word(w, name) && words_index(w, out);
 }
 
-static int hex_digit(char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 bool words_quoted(Words *w, Str *out) {
     Text t = {.arena = w->perm};
     if (!words_char(w, '"'))
@@ -117,11 +113,10 @@ bool words_quoted(Words *w, Str *out) {
     while (w->at < w->line.len && w->line.ptr[w->at] != '"') {
         char c = w->line.ptr[w->at++];
         if (c == '\\') {
-            int hi = w->at + 2 < w->line.len ? hex_digit(w->line.ptr[w->at + 1]) : -1;
-            int lo = w->at + 2 < w->line.len ? hex_digit(w->line.ptr[w->at + 2]) : -1;
-            if (hi < 0 || lo < 0 || w->line.ptr[w->at] != 'x')
+            int byte = str_to_byte(str_sub(w->line, w->at + 1, w->line.len));
+            if (byte < 0 || w->line.ptr[w->at] != 'x')
                 return words_refuse(w, "a backslash without xHH");
-            c = (char)(hi * 16 + lo);
+            c = (char)byte;
             w->at += 3;
         }
         text_char(&t, c);

@@ -129,6 +129,7 @@ Str str_vformat(Arena *a, const char *format, va_list args);
 const char *str_z(Arena *a, Str s);     // zero-terminated copy, for the edge of the system
 bool str_to_double(Str s, double *out); // whole text must be a number; locale-independent
 bool str_to_int(Str s, int64_t *out);
+int str_to_byte(Str s); // its first two hexadecimal digits; -1: it does not begin with two
 bool str_to_bytes(Str s, size_t *out); // "12G", "1.5GiB", "800MiB", "4096": at least one byte
 typedef struct SizeText {
     char z[24];
@@ -254,6 +255,7 @@ Str path_trim(Str path); // without slashes at its end, which name the same; a r
 Str path_base(Str path); // last component
 Str path_dir(Str path);  // "." when none
 Str path_ext(Str path);  // without the dot, "" when none
+Str path_stem(Str path); // without the extension and its dot
 // For what -o names: GAN_ERR_USAGE when its extension is not among `written` (".png .npy"). With
 // `folders` a name without one, or with a `/` at its end, is a folder.
 GanStatus path_writes(Str path, const char *written, bool folders);

@@ -46,6 +46,11 @@ Str path_ext(Str path) {
     return dot > 1 ? str_sub(base, dot, base.len) : (Str){0}; // ".hidden" has none
 }
 
+Str path_stem(Str path) {
+    Str ext = path_ext(path);
+    return ext.len ? str_sub(path, 0, path_trim(path).len - ext.len - 1) : path;
+}
+
 static bool is_among(Str ext, const char *written) {
     for (const char *at = written; ext.len && (at = strchr(at, '.')) != NULL; at++)
         if (str_eq(ext, (Str){at + 1, strcspn(at + 1, " ")}))

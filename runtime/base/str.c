@@ -169,6 +169,18 @@ bool str_to_int(Str s, int64_t *out) {
     return true;
 }
 
+static int hex_digit(char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+int str_to_byte(Str s) {
+    int hi = s.len > 1 ? hex_digit(s.ptr[0]) : -1, lo = s.len > 1 ? hex_digit(s.ptr[1]) : -1;
+    return hi < 0 || lo < 0 ? -1 : 16 * hi + lo;
+}
+
 bool str_to_bytes(Str s, size_t *out) {
     static const char units[] = "KMGT";
     double n = 0, unit = 1;

@@ -82,16 +82,6 @@ static GanStatus read_size(Str value, DataArgs *a) {
     return whole32(str_sub(value, x + 1, value.len), 1, SideMost, &a->pack.h);
 }
 
-static int hex_digit(char c) {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 static GanStatus read_background(Str value, DataArgs *a) {
     static const struct {
         const char *name;
@@ -103,10 +93,9 @@ static GanStatus read_background(Str value, DataArgs *a) {
             return memset(a->pack.background, named[i].grey, 3), GAN_OK;
     bool ok = value.len == 7 && value.ptr[0] == '#';
     for (size_t i = 0; ok && i < 3; i++) {
-        int hi = hex_digit(value.ptr[1 + 2 * i]), lo = hex_digit(value.ptr[2 + 2 * i]);
-        ok = hi >= 0 && lo >= 0;
-        if (ok)
-            a->pack.background[i] = (uint8_t)(16 * hi + lo);
+        int byte = str_to_byte(str_sub(value, 1 + 2 * i, value.len));
+        ok = byte >= 0;
+        a->pack.background[i] = (uint8_t)byte;
     }
     return ok ? GAN_OK
               : fail(GAN_ERR_USAGE, "'%.*s' is not a colour: white, black, grey or #rrggbb",

@@ -39,15 +39,10 @@ typedef struct LabelTable {
 
 // --- samples and rows ----------------------------------------------------------------------------
 
-static Str without_ext(Str name) {
-    Str ext = path_ext(name);
-    return ext.len ? str_sub(name, 0, name.len - ext.len - 1) : name;
-}
-
 static bool names_a_member(const LabelTable *t, Str text) {
-    Str stem = without_ext(member_path(text));
+    Str stem = path_stem(member_path(text));
     for (uint32_t i = 0; i < t->member->n; i++) {
-        Str own = without_ext(member_path(t->member->at[i]));
+        Str own = path_stem(member_path(t->member->at[i]));
         if (str_eq(own, stem) || str_eq(path_base(own), stem))
             return true;
     }
@@ -82,7 +77,7 @@ static TableRow *row_of_stem(const LabelTable *t, Str stem) {
 
 // The most exact name counts.
 static TableRow *find_row(const LabelTable *t, Str member) {
-    Str path = member_path(member), stem = without_ext(path);
+    Str path = member_path(member), stem = path_stem(path);
     TableRow *found = row_of_key(t, path);
     found = found ? found : row_of_key(t, path_base(path));
     found = found ? found : row_of_stem(t, stem);
@@ -185,7 +180,7 @@ static GanStatus sort_rows(LabelTable *t) {
                         t->row.at[i - 1].line, t->row.at[i].line, SARG(t->row.at[i].key));
     t->stem = arena_array(t->perm, TableStem, t->row.n);
     for (uint32_t i = 0; i < t->row.n; i++)
-        t->stem[i] = (TableStem){without_ext(t->row.at[i].key), i};
+        t->stem[i] = (TableStem){path_stem(t->row.at[i].key), i};
     qsort(t->stem, t->row.n, sizeof *t->stem, by_stem);
     return GAN_OK;
 }

@@ -113,24 +113,33 @@ GanStatus source_holds(Str path, SourceKind kind, Str dataset) {
     return GAN_OK;
 }
 
+typedef struct InFolder {
+    char path[4096];
+} InFolder;
+
+// Empty: there is no room for it.
+static Str in_folder(Str dir, const char *name, InFolder *room) {
+    int n = snprintf(room->path, sizeof room->path, "%.*s/%s", SARG(dir), name);
+    return n < (int)sizeof room->path ? (Str){room->path, (size_t)n} : (Str){0};
+}
+
 // An LMDB environment is a folder, of this file and one of locks.
 static GanStatus is_lmdb(Str dir, bool *out) {
-    char path[4096];
-    int n = snprintf(path, sizeof path, "%.*s/%s", SARG(dir), LMDB_FILE);
+    InFolder room;
+    Str path = in_folder(dir, LMDB_FILE, &room);
     FileMap map = {0};
     *out = false;
-    if (n >= (int)sizeof path || !file_exists((Str){path, (size_t)n}))
+    if (!file_exists(path))
         return GAN_OK;
-    TRY(file_map((Str){path, (size_t)n}, &map));
+    TRY(file_map(path, &map));
     *out = lmdb_is(map.ptr, map.n);
     file_unmap(&map);
     return GAN_OK;
 }
 
 static bool dir_holds(Str dir, const char *name) {
-    char path[4096];
-    int n = snprintf(path, sizeof path, "%.*s/%s", SARG(dir), name);
-    return n < (int)sizeof path && file_exists((Str){path, (size_t)n});
+    InFolder room;
+    return file_exists(in_folder(dir, name, &room));
 }
 
 // Well-known folders that are not of samples, by files in them. The images in a run's folder are

@@ -50,14 +50,9 @@ static Str clean_word(Arena *a, Str name) {
     return t.n ? text_str(&t) : STR("net");
 }
 
-static Str without_ext(Str path) {
-    Str ext = path_ext(path);
-    return str_sub(path, 0, path.len - (ext.len ? ext.len + 1 : 0));
-}
-
 // A name that hides nothing.
 static Str net_name(Import *m, Str path) {
-    Str name = clean_word(m->a, without_ext(path_base(path)));
+    Str name = clean_word(m->a, path_stem(path_base(path)));
     if (name_taken(&m->taken, name))
         name = format(m, "%.*s_net", SARG(name));
     return name_unique(m, &m->taken, name);
@@ -258,9 +253,9 @@ static GanStatus spare_source(const ImportJob *j) {
 static GanStatus run(void *user) {
     ImportJob *j = user;
     j->from = j->options->file.at[0];
-    j->text = option_text(j->options, OptFile, format(j, "%.*s.gan", SARG(without_ext(j->from))));
+    j->text = option_text(j->options, OptFile, format(j, "%.*s.gan", SARG(path_stem(j->from))));
     TRY(path_writes(j->text, ".gan", false));
-    j->weights = format(j, "%.*s.safetensors", SARG(without_ext(j->text)));
+    j->weights = format(j, "%.*s.safetensors", SARG(path_stem(j->text)));
     GanStatus st = onnx_open(j->a, j->from, &j->file);
     if (st == GAN_ERR_INPUT)
         fail_in(st, "%.*s", SARG(j->from));

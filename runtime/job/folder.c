@@ -60,8 +60,7 @@ GanStatus run_read(Arena *perm, Str dir, Job *out) {
 }
 
 GanStatus run_claim(Arena *perm, Str model, Str *out) {
-    Str base = path_base(model), ext = path_ext(model);
-    base.len -= ext.len ? ext.len + 1 : 0;
+    Str base = path_base(path_stem(model));
     bool created = false;
     TRY(dir_make(STR("runs")));
     for (uint32_t i = 0; !created; i++) {

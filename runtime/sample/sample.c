@@ -106,9 +106,8 @@ static Str stem_of(const Sampling *s, Arena *a, size_t number) {
     enum { StemMost = 200 }; // bytes, of NAME_MAX
     const Func *f = &s->run.session.compiled.module.entry.at[s->sampler.entry];
     Str name = s->run.in_order ? feed_file(s->run.feed, f->data.at[0], number) : (Str){0};
-    Str base = path_base(str_sub(name, 0, str_find(name, 0))), ext = path_ext(base);
+    Str base = path_base(path_stem(str_sub(name, 0, str_find(name, 0))));
     char stem[StemMost + 2] = "";
-    base.len -= ext.len ? ext.len + 1 : 0;
     if (base.len)
         snprintf(stem, sizeof stem, "-%.*s", SARG(str_cut(base, StemMost)));
     str_mask(stem);

@@ -336,6 +336,15 @@ static void a_text_is_built_and_closed_with_a_zero(void **state) {
 
 // --- map and hash --------------------------------------------------------------------------------
 
+static void two_hexadecimal_digits_are_a_byte(void **state) {
+    (void)state;
+    assert_int_equal(str_to_byte(STR("fF")), 255);
+    assert_int_equal(str_to_byte(STR("0a1")), 10);
+    assert_int_equal(str_to_byte(STR("7")), -1);
+    assert_int_equal(str_to_byte(STR("g0")), -1);
+    assert_int_equal(str_to_byte(STR("0g")), -1);
+}
+
 static void a_map_finds_every_key_and_no_other(void **state) {
     Fixture *p = *state;
     Map m = {0};
@@ -701,22 +710,24 @@ static void a_walk_names_what_cannot_be_read(void **state) {
 static void paths_are_split_and_joined(void **state) {
     Fixture *p = *state;
     static const struct {
-        const char *path, *dir, *base, *ext;
+        const char *path, *dir, *base, *ext, *stem;
     } row[] = {
-        {"a/b.tar.gz", "a", "b.tar.gz", "gz"},
-        {"model.gan", ".", "model.gan", "gan"},
-        {"/x", "/", "x", ""},
-        {"/", "/", "/", ""},
-        {"a/b/", "a", "b", ""},
-        {"a//b", "a", "b", ""},
-        {".hidden", ".", ".hidden", ""},
-        {"a.d/f", "a.d", "f", ""},
-        {"", ".", "", ""},
+        {"a/b.tar.gz", "a", "b.tar.gz", "gz", "a/b.tar"},
+        {"model.gan", ".", "model.gan", "gan", "model"},
+        {"/x", "/", "x", "", "/x"},
+        {"/", "/", "/", "", "/"},
+        {"a/b/", "a", "b", "", "a/b/"},
+        {"a/b.c/", "a", "b.c", "c", "a/b"},
+        {"a//b", "a", "b", "", "a//b"},
+        {".hidden", ".", ".hidden", "", ".hidden"},
+        {"a.d/f", "a.d", "f", "", "a.d/f"},
+        {"", ".", "", "", ""},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         assert_str(path_dir(str_c(row[i].path)), row[i].dir);
         assert_str(path_base(str_c(row[i].path)), row[i].base);
         assert_str(path_ext(str_c(row[i].path)), row[i].ext);
+        assert_str(path_stem(str_c(row[i].path)), row[i].stem);
     }
     assert_str(path_join(&p->arena, STR("a"), STR("b")), "a/b");
     assert_str(path_join(&p->arena, STR("a/"), STR("b")), "a/b");
@@ -860,6 +871,7 @@ int main(int argc, char **argv) {
         CASE(distance_counts_edits_and_swaps),
         CASE(utf8_is_checked_to_the_byte),
         CASE(a_text_is_built_and_closed_with_a_zero),
+        CASE(two_hexadecimal_digits_are_a_byte),
         CASE(a_map_finds_every_key_and_no_other),
         CASE(hashes_are_the_published_ones),
         CASE(a_file_reads_back_what_was_written),
