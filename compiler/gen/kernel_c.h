@@ -24,6 +24,12 @@ typedef struct gan_counters {
 #define GAN_FEW(n) GAN_PRAGMA(GCC unroll n)
 #endif
 
+// GCC 13 before 13.3 miscompiles some sums over neighbours with a condition in them (the gradient
+// of a norm below a relu), unless it leaves in place what only one side of the condition needs.
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ == 13 && __GNUC_MINOR__ < 3
+#pragma GCC optimize("no-tree-sink")
+#endif
+
 // In a loop of sums in order. GCC 12 vectorizes those without gain, and miscompiles them where
 // loads have a negative stride.
 #define GAN_IN_ORDER __asm__ volatile("");
