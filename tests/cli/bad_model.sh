@@ -77,7 +77,7 @@ edit 's/update G minimize bce(D(G(z)), 1)/update G minimize bce(D(stop(G(z))), 1
 edit 's/update G minimize.*/update G minimize bce(D(G(z)), 1)/'; bad 'wrong.gan:19:.*expected `using`' wrong.gan
 
 # More memory than the machine has: exit code 3, before anything is written.
-refused 3 'the plan needs .* MiB' ganrun train tiny.gan --data x=s.pack --batch 8 --steps 2 --out run -s nz=100000000
+refused 3 'the plan needs .* MiB' ganrun train tiny.gan --data x=s.pack --batch 8 --steps 2 --out run --device ref --precision f64 -s nz=22000000
 absent run
 
 # The command line of the compiler.
