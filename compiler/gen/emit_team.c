@@ -355,7 +355,8 @@ static void put_part(Emit *e, StepPart part, Str r, bool decodes) {
     text_fmt(e->t, "for (int k = 0; k < %u; k++)", team(e)->unroll);
     emit_open(e);
     emit_line(e);
-    text_fmt(e->t, "const %s %.*s = at + k * %u;\n", e->index, SARG(r), team(e)->size);
+    text_fmt(e->t, "%sconst %s %.*s = at + k * %u;\n", emit_unused(e), e->index, SARG(r),
+             team(e)->size);
     if (decodes)
         put_decode(e, "r", e->n->prefix, e->n->orders);
     emit_level(e, LevelStep);
