@@ -69,26 +69,32 @@ static ShimCode *compiled(const char *text) {
     return code;
 }
 
-static void quotients_and_roots_are_correctly_rounded(void **state) {
-    static float a[Pairs], b[Pairs], q[Pairs], r[Pairs];
+// What the kernel makes of blocks * threads pairs: their quotients, and the roots of the dividends.
+static void divide(int blocks, int threads, const float *a, const float *b, float *q, float *r) {
+    size_t bytes = sizeof(float) * (size_t)(blocks * threads);
     Shim *s;
     ShimCode *code = compiled(kernel);
-    (void)state;
-    fill(a, b);
     assert_int_equal(shim_open(1, &s), GAN_OK);
     void *at[4];
     for (int i = 0; i < 4; i++)
-        at[i] = shim_alloc(s, sizeof a, 4);
-    shim_put(s, at[0], a, sizeof a);
-    shim_put(s, at[1], b, sizeof b);
+        at[i] = shim_alloc(s, bytes, 4);
+    shim_put(s, at[0], a, bytes);
+    shim_put(s, at[1], b, bytes);
     ShimFault fault =
-        shim_launch(s, code, STR("divide"), (ShimSize){Pairs / Threads, 1, 1},
-                    (ShimSize){Threads, 1, 1}, (void *[]){&at[0], &at[1], &at[2], &at[3]});
+        shim_launch(s, code, STR("divide"), (ShimSize){blocks, 1, 1}, (ShimSize){threads, 1, 1},
+                    (void *[]){&at[0], &at[1], &at[2], &at[3]});
     assert_int_equal(fault, ShimFine);
-    memcpy(q, at[2], sizeof q);
-    memcpy(r, at[3], sizeof r);
+    memcpy(q, at[2], bytes);
+    memcpy(r, at[3], bytes);
     shim_close(s);
     shim_free(code);
+}
+
+static void quotients_and_roots_are_correctly_rounded(void **state) {
+    static float a[Pairs], b[Pairs], q[Pairs], r[Pairs];
+    (void)state;
+    fill(a, b);
+    divide(Pairs / Threads, Threads, a, b, q, r);
     for (int i = 0; i < Pairs; i++) {
         assert_same("the quotient", a[i], b[i], q[i], a[i] / b[i]);
         assert_same("the root", a[i], 0, r[i], sqrtf(a[i]));
@@ -104,23 +110,10 @@ static void divisors_without_a_normal_inverse_are_zero_or_infinite(void **state)
                  {1, -0x1p-149f, -INFINITY}, {1, 0x1p126f, 0x1p-126f},  {1, 0x1p127f, 0},
                  {0x1p-127f, 1, 0x1p-127f},  {0x1p-149f, 1, 0x1p-149f}, {0, 0x1p-127f, NAN}};
     enum { N = sizeof cases / sizeof *cases };
-    Shim *s;
-    ShimCode *code = compiled(kernel);
-    float a[N], b[N], q[N];
+    float a[N], b[N], q[N], r[N];
     for (int i = 0; i < N; i++)
         a[i] = cases[i].a, b[i] = cases[i].b;
-    assert_int_equal(shim_open(1, &s), GAN_OK);
-    void *at[4];
-    for (int i = 0; i < 4; i++)
-        at[i] = shim_alloc(s, sizeof a, 4);
-    shim_put(s, at[0], a, sizeof a);
-    shim_put(s, at[1], b, sizeof b);
-    assert_int_equal(shim_launch(s, code, STR("divide"), (ShimSize){1, 1, 1}, (ShimSize){N, 1, 1},
-                                 (void *[]){&at[0], &at[1], &at[2], &at[3]}),
-                     ShimFine);
-    memcpy(q, at[2], sizeof q);
-    shim_close(s);
-    shim_free(code);
+    divide(1, N, a, b, q, r);
     for (int i = 0; i < N; i++)
         assert_same("the quotient", a[i], b[i], q[i], cases[i].q);
 }
