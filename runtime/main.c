@@ -265,6 +265,8 @@ int main(int argc, char **argv) {
     process_open_standard();
     process_watch_files("ganrun");
     process_watch_end();
+    if (cpu_unbind())
+        process_restart_with("OMP_PROC_BIND", "false", argv);
     if (arena_init(&perm, 0) != GAN_OK)
         return finish(GAN_ERR_MEMORY);
     if (argc < 2)

@@ -8,6 +8,7 @@
 #include "cpu.h"
 
 #include <math.h>
+#include <sched.h>
 #include <string.h>
 #ifdef _OPENMP
 #include <omp.h>
@@ -28,6 +29,27 @@ void use_threads(int n) {
     memcpy(&set, &found, sizeof set); // ISO C has no cast to a function
     if (set)
         set(n);
+#endif
+}
+
+bool cpu_unbind(void) {
+#ifdef _OPENMP
+    cpu_set_t all;
+    CPU_ZERO(&all);
+    if (omp_get_proc_bind() == omp_proc_bind_false)
+        return false;
+    for (int place = 0; place < omp_get_num_places(); place++) {
+        int n = omp_get_place_num_procs(place), *id = mem_alloc((size_t)n * sizeof *id);
+        if (!id)
+            return false;
+        omp_get_place_proc_ids(place, id);
+        for (int i = 0; i < n; i++)
+            CPU_SET(id[i], &all);
+        mem_free(id);
+    }
+    return sched_setaffinity(0, sizeof all, &all) == 0;
+#else
+    return false;
 #endif
 }
 

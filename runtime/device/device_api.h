@@ -89,6 +89,12 @@ typedef struct DeviceApi {
     GanStatus (*roofline)(Device *d, Roofline *out);
 } DeviceApi;
 extern const DeviceApi device_ref, device_cpu, device_cuda;
+// Where the user has OpenMP bind threads (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY), libgomp
+// binds the thread that loads it to the first place: all threads that it starts, and cores_usable,
+// would take that for the whole machine. Lets the calling thread run on all places; false if it may
+// already. OpenMP's own threads stay bound until the program is started again with
+// OMP_PROC_BIND=false.
+bool cpu_unbind(void);
 const DeviceApi *device_find(Str name); // NULL when there is none
 int device_threads(Device *d);
 PlanBytes device_bytes(const DeviceApi *api, const Plan *p);

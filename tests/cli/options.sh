@@ -122,3 +122,10 @@ done
 for words in --version --help 'doctor --json' 'data --help' 'data inspect r.npy' 'data synth ring --out s.npy --count 8'; do
     full ganrun $words
 done
+
+# Variables that bind OpenMP's threads do not bind the program to the first of their cores.
+expect 0 doctor
+threads=$(grep '^  threads' out)
+for bound in OMP_PROC_BIND=true OMP_PLACES=cores GOMP_CPU_AFFINITY=0-1023; do
+    (export "$bound"; expect 0 doctor; prints "^$threads\$")
+done
