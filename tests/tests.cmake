@@ -39,7 +39,7 @@ function(gan_shared name)
     target_link_libraries(${name} PRIVATE gan_options)
 endfunction()
 gan_shared(gan_support support/comm_ranks.c support/edited.c support/interp.c support/kernel_cases.c support/kernel_runs.c support/naive.c
-           support/plan_sim.c support/programs.c support/ranks_run.c support/trial.c)
+           support/plan_sim.c support/programs.c support/programs_anchor.c support/ranks_run.c support/trial.c)
 target_include_directories(gan_support PUBLIC support)
 target_compile_definitions(gan_support PUBLIC TEST_DIR="${CMAKE_CURRENT_SOURCE_DIR}" ROOT_DIR="${CMAKE_SOURCE_DIR}" BUILD_DIR="${CMAKE_BINARY_DIR}")
 if(CMOCKA_FOUND)

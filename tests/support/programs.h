@@ -12,6 +12,19 @@
 // Fills `out` with a program that follows from `seed` alone.
 void program_random(Arena *a, uint64_t seed, Module *out);
 
+// A convolution and both its gradients, which become the three slots.
+typedef struct ConvCase {
+    int batch; // 0: without a batch axis
+    int64_t c, o, x[3], k[3];
+    ConvGeom geom;
+} ConvCase;
+void program_conv(Arena *a, const ConvCase *k, Module *out);
+// Of any shape that the oracle computes in a moment: one to three axes, groups, paddings, strides
+// and dilations, channels for which devices have methods of their own.
+void program_random_conv(Arena *a, uint64_t seed, Module *out);
+// A product of two slots: none or some axes of each kind, and the axes of every side in any order.
+void program_random_dot(Arena *a, uint64_t seed, Module *out);
+
 typedef struct Oracle {
     const Module *m;
     const Func *f;

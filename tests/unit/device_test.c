@@ -512,44 +512,6 @@ static void refused_memory_is_a_status(void **state) {
     }
 }
 
-static Val slot_value(Bench *b, const char *name, Type t) {
-    Slot s = {
-        .kind = t.batched ? SlotData : SlotState, .name = str_c(name), .net = NONE, .type = t};
-    vec_push(b->a, &b->m.slot, s);
-    return Read(&b->m.step.g, b->m.slot.n - 1, 0, t);
-}
-
-typedef struct ConvCase {
-    int batch; // 0: without a batch axis
-    int64_t c, o, x[3], k[3];
-    ConvGeom geom;
-} ConvCase;
-
-// A convolution and both its gradients: x, w and y's gradient become them.
-static void conv_module(Bench *b, const ConvCase *k) {
-    Func *f = &b->m.step;
-    b->m.batch = k->batch ? k->batch : 1;
-    f->name = STR("step");
-    graph_init(&f->g, b->a, b->m.batch);
-    f->blocks = 1;
-    vec_push(b->a, &f->tape, ((Ctl){.kind = CtlBlock}));
-    const ConvGeom *geom = &k->geom;
-    int64_t xd[4] = {k->c}, wd[5] = {k->o, k->c / geom->groups}, yd[4] = {k->o};
-    for (uint32_t i = 0; i < geom->n; i++) {
-        int64_t padded = k->x[i] + geom->before[i] + geom->after[i];
-        xd[1 + i] = k->x[i];
-        wd[2 + i] = k->k[i];
-        yd[1 + i] = (padded - geom->dilation[i] * (k->k[i] - 1) - 1) / geom->stride[i] + 1;
-    }
-    Type image = type_make(k->batch > 0, (int)geom->n + 1, xd);
-    Val x = slot_value(b, "x", image),
-        gy = slot_value(b, "gy", type_make(k->batch > 0, (int)geom->n + 1, yd)),
-        w = slot_value(b, "w", type_make(false, (int)geom->n + 2, wd));
-    vec_push(b->a, &f->effect, Write(0, ConvDx(gy, w, geom, image)).id);
-    vec_push(b->a, &f->effect, Write(1, Conv(x, w, geom)).id);
-    vec_push(b->a, &f->effect, Write(2, ConvDw(x, gy, geom, val_type(w))).id);
-}
-
 static const ConvCase conv_cases[] = {
     // of a shared value, which the plan does not lay out channels-last (dnn_conv.c)
     {0, 16, 24, {12, 10}, {3, 3}, {2, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1}},
@@ -591,7 +553,7 @@ static const ConvCase conv_cases[] = {
 // Returns the slots the case leaves.
 static char *check_conv(Arena *a, Device *d, uint32_t i, Dtype real, size_t *bytes) {
     Bench b = {.a = a, .api = &device_cpu, .d = d};
-    conv_module(&b, &conv_cases[i]);
+    program_conv(a, &conv_cases[i], &b.m);
     check_step(&b, i, real, real == DtBF16 ? 1e-2 : 1e-5);
     *bytes = b.plan.slot_bytes;
     return b.host_slots;
@@ -616,6 +578,33 @@ static void convolutions_are_right(void **state) {
         }
     device_cpu.close(three);
     device_cpu.close(one);
+}
+
+typedef void Program(Arena *a, uint64_t seed, Module *out);
+
+// On the cpu device, whose library calls they are.
+static void random_programs_are_right(Program *program, uint64_t n) {
+    Device *d = open_device(&device_cpu, 2);
+    for (uint64_t seed = 0; seed < 2 * n; seed++) {
+        Arena a;
+        Dtype real = seed % 2 ? DtBF16 : DtF32;
+        assert_int_equal(arena_init(&a, 0), GAN_OK);
+        Bench b = {.a = &a, .api = &device_cpu, .d = d};
+        program(&a, seed / 2, &b.m);
+        check_step(&b, seed / 2, real, real == DtBF16 ? 1e-2 : 1e-5);
+        arena_release(&a);
+    }
+    device_cpu.close(d);
+}
+
+static void random_convolutions_are_right(void **state) {
+    (void)state;
+    random_programs_are_right(program_random_conv, 150);
+}
+
+static void random_products_are_right(void **state) {
+    (void)state;
+    random_programs_are_right(program_random_dot, 200);
 }
 
 // Loading a plan, and running it, with the n-th allocation refused, for every n: a status each
@@ -770,6 +759,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(refused_memory_is_a_status),
         cmocka_unit_test(a_precision_that_is_not_supported_is_refused),
         cmocka_unit_test(convolutions_are_right),
+        cmocka_unit_test(random_convolutions_are_right),
+        cmocka_unit_test(random_products_are_right),
         cmocka_unit_test(loading_survives_refused_memory),
         cmocka_unit_test(programs_agree_with_the_oracle),
         cmocka_unit_test(many_products_are_right),

@@ -1,0 +1,120 @@
+// programs_anchor.c - convolutions and products as programs (programs.h).
+#include "programs.h"
+
+static uint32_t below(uint64_t *state, uint32_t n) {
+    *state = hash64(state, sizeof *state, 7);
+    return (uint32_t)(*state >> 33) % n;
+}
+
+static Func *step_begin(Arena *a, int64_t batch, Module *out) {
+    *out = (Module){.name = STR("random"), .batch = batch};
+    Func *f = &out->step;
+    f->name = STR("step");
+    graph_init(&f->g, a, batch);
+    f->blocks = 1;
+    vec_push(a, &f->tape, ((Ctl){.kind = CtlBlock}));
+    return f;
+}
+
+static Val slot_value(Arena *a, Module *m, const char *name, Type t) {
+    Slot s = {
+        .kind = t.batched ? SlotData : SlotState, .name = str_c(name), .net = NONE, .type = t};
+    vec_push(a, &m->slot, s);
+    return Read(&m->step.g, m->slot.n - 1, 0, t);
+}
+
+static int64_t conv_makes(const ConvCase *k, uint32_t i) {
+    const ConvGeom *g = &k->geom;
+    int64_t padded = k->x[i] + g->before[i] + g->after[i];
+    return (padded - g->dilation[i] * (k->k[i] - 1) - 1) / g->stride[i] + 1;
+}
+
+void program_conv(Arena *a, const ConvCase *k, Module *out) {
+    Func *f = step_begin(a, k->batch ? k->batch : 1, out);
+    const ConvGeom *geom = &k->geom;
+    int64_t xd[4] = {k->c}, wd[5] = {k->o, k->c / geom->groups}, yd[4] = {k->o};
+    for (uint32_t i = 0; i < geom->n; i++) {
+        xd[1 + i] = k->x[i];
+        wd[2 + i] = k->k[i];
+        yd[1 + i] = conv_makes(k, i);
+    }
+    Type image = type_make(k->batch > 0, geom->n + 1, xd);
+    Val x = slot_value(a, out, "x", image),
+        gy = slot_value(a, out, "gy", type_make(k->batch > 0, geom->n + 1, yd)),
+        w = slot_value(a, out, "w", type_make(false, geom->n + 2, wd));
+    vec_push(a, &f->effect, Write(0, ConvDx(gy, w, geom, image)).id);
+    vec_push(a, &f->effect, Write(1, Conv(x, w, geom)).id);
+    vec_push(a, &f->effect, Write(2, ConvDw(x, gy, geom, val_type(w))).id);
+}
+
+// Small, or of some length, with little padding or much.
+static void random_axis(uint64_t *r, ConvCase *c, uint32_t i) {
+    ConvGeom *g = &c->geom;
+    int64_t k = c->k[i] = 1 + below(r, below(r, 3) ? 4 : 9);
+    g->stride[i] = below(r, 2) ? 1 : 1 + below(r, 4);
+    g->dilation[i] = below(r, 4) ? 1 : 1 + below(r, 3);
+    int64_t reach = (k - 1) * g->dilation[i] + 1;
+    uint32_t most = (uint32_t)(below(r, 4) ? (k + 1) / 2 : reach);
+    g->before[i] = below(r, most);
+    g->after[i] = below(r, most);
+    int64_t least = reach - g->before[i] - g->after[i], x = 1 + below(r, below(r, 3) ? 9 : 40);
+    c->x[i] = x > least ? x : least;
+}
+
+void program_random_conv(Arena *a, uint64_t seed, Module *out) {
+    enum { FEW = 5, CHANNELS = 11, PRODUCTS = 1 << 20, ELEMENTS = 1 << 16 };
+    static const int64_t channels[CHANNELS] = {1, 2, 3, 4, 8, 16, 17, 32, 33, 48, 64};
+    uint64_t r = seed;
+    int64_t products, elements;
+    ConvCase c;
+    do {
+        int64_t groups = below(&r, 3) ? 1 : below(&r, 2) ? 2 : 3 + below(&r, 30);
+        int64_t in = channels[below(&r, groups > 2 ? FEW : CHANNELS)],
+                made = channels[below(&r, groups > 2 ? FEW : CHANNELS)];
+        c = (ConvCase){.batch = (int)below(&r, 6), .c = groups * in, .o = groups * made};
+        c.geom = (ConvGeom){.n = 1 + below(&r, 3), .groups = groups};
+        int64_t samples = c.batch ? c.batch : 1;
+        products = samples * c.c * made;
+        elements = samples * (c.c > c.o ? c.c : c.o);
+        for (uint32_t i = 0; i < c.geom.n; i++) {
+            random_axis(&r, &c, i);
+            int64_t y = conv_makes(&c, i);
+            products *= c.k[i] * y;
+            elements *= c.x[i] > y ? c.x[i] : y;
+        }
+    } while (products > PRODUCTS || elements > ELEMENTS);
+    program_conv(a, &c, out);
+}
+
+void program_random_dot(Arena *a, uint64_t seed, Module *out) {
+    enum { SideA, SideB, SideOut, Sides, EXTENTS = 7, MOST = 2000 };
+    static const int64_t extents[EXTENTS] = {1, 2, 3, 4, 7, 16, 33};
+    static const int lacks[] = {Sides, SideB, SideA, SideOut}; // batches, rows, columns, terms
+    uint64_t r = seed;
+    uint8_t label[Sides][MAX_RANK], name = 0;
+    Type t[Sides] = {{0}};
+    int64_t all = 1;
+    for (size_t kind = 0; kind < sizeof lacks / sizeof *lacks; kind++) {
+        for (uint32_t n = below(&r, 3); n > 0; n--) {
+            int64_t extent = extents[below(&r, all < MOST ? EXTENTS : 1)];
+            all *= extent;
+            name++;
+            for (int s = SideA; s < Sides; s++) {
+                if (s == lacks[kind])
+                    continue;
+                uint32_t last = t[s].rank++, at = below(&r, t[s].rank);
+                label[s][last] = label[s][at], t[s].dim[last] = t[s].dim[at];
+                label[s][at] = name, t[s].dim[at] = extent;
+            }
+        }
+    }
+    enum { BatchA, BatchB, BatchEach, BatchSummed } batch = below(&r, 4);
+    const bool batched[Sides] = {batch != BatchB, batch != BatchA, batch != BatchSummed};
+    Func *f = step_begin(a, 1 + below(&r, 5), out);
+    Val x[Sides];
+    for (int s = SideA; s < Sides; s++)
+        x[s] = slot_value(a, out, "x", type_make(batched[s], t[s].rank, t[s].dim));
+    Val y = Dot(x[SideA], label[SideA], x[SideB], label[SideB], label[SideOut], t[SideOut].rank,
+                batched[SideOut]);
+    vec_push(a, &f->effect, Write(SideOut, y).id);
+}
