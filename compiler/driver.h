@@ -165,8 +165,8 @@ Hash128 compiled_collectives_hash(const Compiled *c, Arena scratch);
 
 // --- summary.c: what a compiled model is and costs -----------------------------------------------
 
-void model_summary(
-    Text *t, const Compiled *c); // nets and parameters, GFLOP, memory of every function; one screen
+// Nets and parameters, GFLOP, memory of every function; one screen.
+void model_summary(Text *t, const Compiled *c);
 void model_summary_json(Text *t, const Compiled *c);
 void plan_dot(Text *t, const Plan *p); // regions as a Graphviz graph
 

@@ -53,8 +53,8 @@ typedef enum DiagCode {
 // value, is dropped.
 void diag(Front *f, DiagCode code, Span span, ...);
 bool diag_open(const Front *f); // whether the newest was kept, so that notes and help go to it
-void diag_note(Front *f, Span span, const char *format,
-               ...); // "where the other side came from", printed with its line
+// Where the other side of a clash came from, printed with its line.
+void diag_note(Front *f, Span span, const char *format, ...);
 // Adds the note to all diagnostics since a mark.
 uint32_t diag_mark(const Front *f);
 void diag_note_since(Front *f, uint32_t mark, Span span, Str text);
@@ -64,8 +64,8 @@ void diag_help_known(Front *f, Str word, const Str *known, uint32_t n, const cha
 Str word_habit(Str word);             // help for a word of another library or language; empty: none
 uint32_t diag_errors(const Front *f); // errors so far (warnings apart)
 uint32_t diag_total(const Front *f);
-void diag_render(Text *t, Front *f,
-                 bool color); // "model.gan:12:9: error[E0301]: ..." with line, caret, notes, help
+// "model.gan:12:9: error[E0301]: ..." with line, caret, notes, help.
+void diag_render(Text *t, Front *f, bool color);
 void diag_render_json(Text *t, Front *f); // rustc's field names, one object a line
 bool diag_explain(Text *t, Str code);     // false: no such code
 
@@ -126,8 +126,8 @@ struct Ast { // fields used by each kind: lang/ast.def
 // After errors the tree may have holes and is for printing only.
 Ast *parse_gan(Front *f, uint32_t source);
 Ast *parse_yaml(Front *f, uint32_t source);
-Ast *parse_expr(Front *f, uint32_t source, uint32_t lo,
-                uint32_t hi); // an expression inside a larger source (YAML scalars)
+// An expression inside a larger source (YAML scalars).
+Ast *parse_expr(Front *f, uint32_t source, uint32_t lo, uint32_t hi);
 Ast *parse_statements(Front *f, uint32_t source, uint32_t lo, uint32_t hi); // AstBlock
 void ast_print(Text *t, const Ast *a); // `ganc emit --stage ast`: indented, one node a line
 void tokens_print(Text *t, Front *f, uint32_t source); // `ganc emit --stage tokens`

@@ -45,8 +45,8 @@ bool token_breaks_before(TokKind kind); // the next line may begin with it
 // What a string writes behind a backslash, and the letters it writes for them, in the same order.
 // A carriage return is among them because YAML reads a plain one as a blank.
 static const char escaped[] = "\"\\\n\t\r", escapes[] = "\"\\ntr";
-Str string_contents(Front *f, uint32_t file, uint32_t lo,
-                    uint32_t hi); // between the quotes, escapes resolved
+// Between the quotes, escapes resolved.
+Str string_contents(Front *f, uint32_t file, uint32_t lo, uint32_t hi);
 
 // --- parser.c, parse.c, parse_expr.c -------------------------------------------------------------
 
@@ -76,10 +76,10 @@ void parser_fail(Parser *p, const char *expected); // "expected ..., found ..." 
 void parser_panic(Parser *p);                      // after a diagnostic
 Ast *parser_refuse(Parser *p, DiagCode code);   // a diagnostic of the next token, and panic; NULL
 void parser_not_ended(Parser *p, const Ast *a); // ... of what follows the statement a on its line
-void parser_recover(Parser *p,
-                    Token start); // after a panic in the statement at `start`: to the next
-void parser_stop(Parser *p);      // ... behind which nothing is read: for texts that are no models
-void parser_shift(Parser *p);     // takes the next token, whatever it is
+// After a panic in the statement at `start`: skips to the next one.
+void parser_recover(Parser *p, Token start);
+void parser_stop(Parser *p);  // ... behind which nothing is read: for texts that are no models
+void parser_shift(Parser *p); // takes the next token, whatever it is
 void parser_need(Parser *p, TokKind kind); // takes a `kind`, or fails
 bool parser_enter(Parser *p);              // one level deeper, or false after a diagnostic
 Span parser_span(const Parser *p, Token t);
@@ -103,16 +103,16 @@ typedef struct Bracket {
 } Bracket;
 Bracket bracket_open(Parser *p, TokKind kind);    // takes ( [ or {
 bool bracket_ends(const Parser *p, TokKind kind); // at its partner, or where it must be missing
-void bracket_close(Parser *p, TokKind kind, Bracket outer,
-                   const char *expected); // takes its partner
+// Takes the partner of an open bracket.
+void bracket_close(Parser *p, TokKind kind, Bracket outer, const char *expected);
 
 void bracket_never_closed(Parser *p, Token found); // the innermost one; the diagnostic
 
 const char *ast_form(AstKind kind);      // how such a statement looks; NULL
 Ast *ast_start(Parser *p, AstKind kind); // a node beginning at the next token, which is its word
-Ast *ast_wrap(Parser *p, AstKind kind,
-              const Ast *first);  // ... at the node `first`, the next token being its word
-Ast *ast_done(Parser *p, Ast *a); // it ends at the token taken last
+// The same, beginning at the node `first`; the next token is its word.
+Ast *ast_wrap(Parser *p, AstKind kind, const Ast *first);
+Ast *ast_done(Parser *p, Ast *a);            // it ends at the token taken last
 void ast_add(Parser *p, Ast *a, Ast *child); // to its list
 
 // The grammar's rules of the same names (lang/grammar.ebnf) that more than one file reads.
@@ -134,8 +134,8 @@ void read_words(Parser *p, Ast *field); // word { word }, of a data field
 void gan_expr(Text *t, const Ast *a);    // on one line
 void gan_params(Text *t, const Ast *a);  // "(x: [n], c=3)"
 void gan_result(Text *t, const Ast *fn); // " -> [3]", or nothing
-void gan_statement(Text *t, const Ast *a,
-                   uint32_t indent); // its lines, the first without its indentation
+// The lines of a statement, the first without its indentation.
+void gan_statement(Text *t, const Ast *a, uint32_t indent);
 void gan_statements(Text *t, const Ast *block, uint32_t indent); // each on its own line, indented
 
 #endif

@@ -72,8 +72,8 @@ void loop_init(Loop *l, const Graph *g, const Type *space); // extents of a type
 uint32_t loop_operand(Loop *l, const Type *t);
 int64_t loop_size(const Loop *l);
 void loop_fold(Loop *l); // joins dimensions that every operand walks as one
-void loop_offsets(const Loop *l, uint32_t dims, int64_t i,
-                  int64_t *off);                  // of element i of the first `dims` dimensions
+// Of element i of the first `dims` dimensions.
+void loop_offsets(const Loop *l, uint32_t dims, int64_t i, int64_t *off);
 void loop_run(Loop *l, LoopRow *row, void *user); // folds, then rows in parallel
 
 // --- eval_mac.c ----------------------------------------------------------------------------------

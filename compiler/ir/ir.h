@@ -204,8 +204,8 @@ static inline const Attr *node_attr(const Graph *g, uint32_t id) {
 static inline uint32_t node_axes(const Graph *g, uint32_t id) {
     return (uint32_t)node_attr(g, id)->i[0];
 }
-bool node_is_const(const Graph *g, uint32_t id,
-                   double *out); // a Const, looked at through Expand and Reshape
+// Is it a Const, perhaps behind Expand and Reshape?
+bool node_is_const(const Graph *g, uint32_t id, double *out);
 // y = where(x > 0, x, below), or where(0 >= x, below, x), which passes NaN on: an activation that
 // selects by the sign of x. False, and nothing written, where `id` is something else.
 typedef struct SignSelect {
@@ -233,8 +233,8 @@ bool type_same_shape(const Type *a, const Type *b);              // all but dtyp
 int64_t type_sample(const Type *t); // elements of one sample (or of the shared value)
 int64_t type_elements(const Graph *g, const Type *t); // with the batch
 size_t type_bytes(const Graph *g, const Type *t);
-bool type_broadcast(const Type *a, const Type *b,
-                    Type *out); // left-aligned; false when extents clash
+// Aligned from the left; false when extents clash.
+bool type_broadcast(const Type *a, const Type *b, Type *out);
 // Element strides of the physical layout: stride[0] the batch (0 when shared), stride[1 + i] axis
 // i. Of three axes or more, the batch counted, the second lies innermost: samples [n, c, h, w] and
 // weights [o, i, h, w] are both channels-last. All else is row-major. Extents of 1 have stride 0.
@@ -275,8 +275,8 @@ Val Reshape(Val x, uint32_t rank, const int64_t *dim);
 Val Expand(Val x, Type to); // nothing when it fits already
 Val Permute(Val x, const uint32_t *axis);
 Val Slice(Val x, const int64_t *from, const int64_t *count, const int64_t *step);
-Val Pad(Val x, const int64_t *before, const int64_t *step,
-        const int64_t *extent); // extents of the result
+// `extent`: of the result.
+Val Pad(Val x, const int64_t *before, const int64_t *step, const int64_t *extent);
 Val Flip(Val x, uint32_t axes);
 Val Concat(const Val *x, uint32_t n, uint32_t axis);
 Val Gather(Val table, Val index);

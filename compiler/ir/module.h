@@ -106,13 +106,13 @@ typedef struct GradOf {
 typedef struct Update {
     uint32_t block, loss; // loss: a shared number
     VEC(uint32_t) net;
-    VEC(GradOf)
-    grad; // in order of the nets' parameters; weights the loss does not reach are absent
-    VEC(uint32_t)
-    inner; // convolutions and products of gradients inside the loss (a penalty's): where its time
-           // goes is known by them. Set by pass/grad.c; one that a pass drops is absent
-    double
-        rate; // the optimizer's `lr` where it is a number, else NaN (verify's tolerance needs it)
+    // In order of the nets' parameters; weights the loss does not reach are absent.
+    VEC(GradOf) grad;
+    // Convolutions and products of gradients inside the loss (a penalty's): where its time goes is
+    // known by them. Set by pass/grad.c; one that a pass drops is absent.
+    VEC(uint32_t) inner;
+    // The optimizer's `lr` where it is a number, else NaN (verify's tolerance needs it).
+    double rate;
     Span span;
 } Update;
 typedef struct Next { // a `next`: the block's runs begin with a new batch in the round's slots
@@ -201,8 +201,8 @@ struct Module {
     VEC(Stage) stage; // in order; empty: the model has none. Not part of the text form
     Func init, step;
     VEC(Func) entry;
-    VEC(Layer)
-    layer; // in the order of the text, an inner one before its outer; not part of the text form
+    // In the order of the text, an inner one before its outer; not part of the text form.
+    VEC(Layer) layer;
     VEC(Str) source; // file names by Span.file - 1, for messages
     VEC(Str) source_text;
 };

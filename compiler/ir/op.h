@@ -30,8 +30,8 @@ bool infer_wants(Infer *q, const char *what);       // the wanted type must be s
 bool infer_dtypes(Infer *q, uint32_t first, uint32_t last); // operands [first, last) share a dtype
 // Can f32 number the elements of `t` along the masked sample axes?
 bool infer_counts(Infer *q, const char *what, const Type *t, int64_t mask);
-uint8_t infer_product(const Infer *q,
-                      uint8_t dtype); // of a sum of products: f32 may be asked of bf16 and f16
+// Of a sum of products: f32 may be asked of bf16 and f16.
+uint8_t infer_product(const Infer *q, uint8_t dtype);
 
 // --- for gradients -------------------------------------------------------------------------------
 

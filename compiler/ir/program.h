@@ -10,8 +10,8 @@ typedef enum Space {
     SpaceNone,
     SpaceSlot,
     SpaceWork,
-    SpaceInline
-} Space;               // Inline: a constant inside kernels
+    SpaceInline // a constant inside kernels
+} Space;
 typedef struct Place { // where a node's value lies
     Space space;
     size_t offset;  // bytes from the start of the slot memory or of the function's work memory
@@ -31,19 +31,19 @@ typedef enum RegionKind {
 typedef struct Region {
     RegionKind kind;
     uint32_t block;
-    VEC(uint32_t)
-    node; // what it computes, in topological order, views and constants included: every
-          // operand of a member is a member or in `in`. Cheap nodes may be in several regions
+    // What it computes, in topological order, views and constants included: every operand of a
+    // member is a member or in `in`. Cheap nodes may be in several regions.
+    VEC(uint32_t) node;
     VEC(uint32_t) in;  // stored nodes read from memory (never a view of one), first use first
     VEC(uint32_t) out; // members stored
     uint32_t kernel;   // Plan.kernel[]; of a call one of our own, or NONE: a library must
     uint32_t call;     // RegionStart, RegionWait: Plan.collective[]; else NONE
     uint32_t merged;   // launched as part of this region (horizontal fusion), NONE when on its own
-    int64_t units,
-        grain; // parallel work items of its kernel, and how many are worth a task; set by shapes
-    size_t scratch;   // bytes of partial results, 64-byte aligned, contents do not matter; 0 none
-    uint32_t blocks;  // CUDA: size of the grid; fewer give the same results
-    uint32_t tickets; // CUDA: 32-bit words, the region's own, zero before its first launch
+    int64_t units;     // parallel work items of its kernel, set by shapes
+    int64_t grain;     // how many of them are worth a task, likewise
+    size_t scratch;    // bytes of partial results, 64-byte aligned, contents do not matter; 0 none
+    uint32_t blocks;   // CUDA: size of the grid; fewer give the same results
+    uint32_t tickets;  // CUDA: 32-bit words, the region's own, zero before its first launch
     VEC(int64_t) number; // its kernel's parameters: extents, strides, sites, which part
 } Region;
 
@@ -140,9 +140,9 @@ typedef struct Plan {
     size_t work_bytes;    // the function's work memory
     size_t work_bound;    // peak of live bytes over the schedule: a lower bound of work_bytes
     size_t slot_bytes;    // slot memory, the same for every function of a module
-    double gflop,
-        gflop_model;    // convolution and matmul: of the compiled graph, of the published step
-    double bytes_moved; // bytes its launches read and write
+    double gflop;         // of convolutions and products of the compiled graph
+    double gflop_model;   // the same of the published step
+    double bytes_moved;   // bytes its launches read and write
     VEC(Why) why;
     VEC(uint32_t) copied; // slots whose old value is copied: updated before its last reader
     VEC(Collective) collective;

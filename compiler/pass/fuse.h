@@ -23,14 +23,14 @@ typedef struct Reads { // a value that a unit reads, through views, at one index
 typedef VEC(Reads) ReadsVec;
 typedef VEC(uint32_t) NodeVec;
 
+typedef struct IndexUse { // a distinct index expression
+    uint64_t hash;
+    double times; // per element of where the walk begins
+} IndexUse;
 typedef struct Demand { // what a walk over recomputed units reads of a node
     uint32_t visit;     // the last walk that reached it
     bool start, read;   // the walk begins here; a unit on the way reads it
-    VEC(struct {
-        uint64_t hash;
-        double times; // per element of where the walk begins
-    })
-    index; // distinct index expressions
+    VEC(IndexUse) index;
 } Demand;
 
 // Barriers are units that are in no cluster with others, such as library calls. A path from one

@@ -49,8 +49,8 @@ Ix ix_div(Indices *t, Ix a, int64_t by); // floor; by > 0
 Ix ix_mod(Indices *t, Ix a, int64_t by); // 0 .. by-1
 Ix ix_choice(Indices *t, Ix at, int64_t less_than, Ix yes, Ix no);
 void ix_range(const Indices *t, Ix a, int64_t *lo, int64_t *hi);
-int64_t ix_coef(const Indices *t, Ix a,
-                uint32_t var);            // of a variable standing on its own; 0 when absent
+// Of a variable standing on its own; 0 when absent.
+int64_t ix_coef(const Indices *t, Ix a, uint32_t var);
 uint64_t ix_hash(const Indices *t, Ix a); // of what it says, in whatever table
 // Does it depend on `var`, also inside quotients?
 bool ix_uses(const Indices *t, Ix a, uint32_t var);

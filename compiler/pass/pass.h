@@ -52,28 +52,22 @@ void plan_make(Arena *perm, const Module *m, const Func *f, const PassOptions *o
 
 // --- the passes, one file each, and rewrite.c, arena.c, count.c ----------------------------------
 
+typedef void PassFn(Arena *perm, const Module *m, Func *f, const PassOptions *o);
+PassFn pass_loss_scale; // gradients are scaled, updates skipped where one overflows
+PassFn pass_grad;       // expands Grad nodes, innermost first
+PassFn pass_fresh;      // `init` does not store zeros
+PassFn pass_unpin;      // Pin and Stop disappear; more becomes equal
+PassFn pass_mask;       // gradients test activations' outputs, not inputs
+PassFn pass_dtype;      // storage types of the chosen precision, casts between them
+PassFn pass_split_sums; // sums over the batch wait for fewer others
+PassFn pass_chunk;      // the step in parts: Parallel.chunks, .micro
+PassFn pass_shard;      // this rank's samples of the step, with collectives
+PassFn pass_moments;    // sums of squared deviations in one pass over the data
+
 // Adds the slots of a scale for each update of the step, if there are none; before slots_place.
-// What a module has makes pass_loss_scale scale.
+// pass_loss_scale scales where a module has them.
 void loss_scale_slots(Arena *perm, Module *m);
-void pass_loss_scale(Arena *perm, const Module *m, Func *f,
-                     const PassOptions *o); // gradients scaled, updates skipped where one overflows
-void pass_grad(Arena *perm, const Module *m, Func *f,
-               const PassOptions *o); // expands Grad nodes, innermost first
-void pass_fresh(Arena *perm, const Module *m, Func *f,
-                const PassOptions *o); // init does not store zeros
-void pass_unpin(Arena *perm, const Module *m, Func *f,
-                const PassOptions *o);        // Pin and Stop disappear; more becomes equal
 void grads_drop_unread(Arena *perm, Func *f); // drops gradients that no update uses
-void pass_mask(Arena *perm, const Module *m, Func *f,
-               const PassOptions *o); // gradients test activations' outputs, not inputs
-void pass_dtype(Arena *perm, const Module *m, Func *f, const PassOptions *o);
-void pass_split_sums(Arena *perm, const Module *m, Func *f,
-                     const PassOptions *o); // sums over the batch wait for fewer others
-void pass_chunk(Arena *perm, const Module *m, Func *f,
-                const PassOptions *o); // Parallel.chunks, .micro
-void pass_shard(Arena *perm, const Module *m, Func *f, const PassOptions *o);
-void pass_moments(Arena *perm, const Module *m, Func *f,
-                  const PassOptions *o); // one-pass sums of squared deviations
 
 // times.c: static cost estimates of a collective of `bytes`, and of a node's products on one core.
 double call_seconds(const Parallel *o, size_t bytes);
@@ -84,14 +78,14 @@ Share share_of(int64_t total, uint32_t rank, uint32_t ranks);
 // fuse.c (plan.h has the pass itself): what generation and scheduling share with it.
 
 bool fuse_is_view(const Graph *g, uint32_t id); // an affine move: readers look through it
-bool fuse_is_short(const Graph *g,
-                   uint32_t id); // a reduction of so few terms that it is arithmetic
-bool fuse_ends_loop(const Graph *g,
-                    uint32_t id); // a reduction whose result is ready only after its region's loop
-const Type *fuse_space(const Graph *g,
-                       uint32_t id); // the shape a node is computed over: its own or its operand's
-uint32_t fuse_reduced(const Graph *g,
-                      uint32_t id); // axes of that shape it reduces, those of one element left out
+// A reduction of so few terms that it is arithmetic.
+bool fuse_is_short(const Graph *g, uint32_t id);
+// A reduction whose result is ready only after its region's loop.
+bool fuse_ends_loop(const Graph *g, uint32_t id);
+// The shape a node is computed over: its own, or its operand's.
+const Type *fuse_space(const Graph *g, uint32_t id);
+// Axes of that shape it reduces, those of one element left out.
+uint32_t fuse_reduced(const Graph *g, uint32_t id);
 // Operand k; of a commuting operation the larger first, so that equal structures are visited in
 // equal order.
 uint32_t fuse_operand(const Graph *g, uint32_t id, uint32_t k);

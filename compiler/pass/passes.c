@@ -4,7 +4,7 @@
 
 typedef struct Pass {
     const char *name;
-    void (*run)(Arena *perm, const Module *m, Func *f, const PassOptions *o);
+    PassFn *run;
     uint64_t removes; // operations, as bits: there is no node of them from here on
 } Pass;
 

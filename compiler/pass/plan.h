@@ -85,9 +85,8 @@ uint8_t *plan_outliving(Arena *a, const PassOptions *o, const Plan *p);
 // The node in whose memory a value lies, 0 when it is not stored.
 uint32_t plan_owner(const Plan *p, uint32_t node);
 size_t plan_bytes(const Plan *p, uint32_t node); // of a value, rounded up to what memory deals in
-bool plan_in_slot(
-    const Plan *p,
-    uint32_t owner); // lies in the slot memory: a Write, or a Read that was not copied
+// Lies in the slot memory: a Write, or a Read that was not copied.
+bool plan_in_slot(const Plan *p, uint32_t owner);
 
 enum { PLAN_ALIGN = 64 };
 

@@ -36,10 +36,10 @@ GanStatus fail(GanStatus code, const char *format, ...);
 GanStatus fail_in(GanStatus code, const char *format, ...);
 const char *gan_error(void);       // this thread's last message, "" when none
 int gan_exit_code(GanStatus code); // of a program that ends with this status (docs/runs.md)
-_Noreturn void bug(const char *format,
-                   ...); // ours, and release builds must stop too: prints and aborts with 70
-_Noreturn void no_memory(const char *format,
-                         ...); // where nothing can be handed upwards: prints and ends with 3
+// A bug of ours, where release builds must stop too: prints, and aborts with 70.
+_Noreturn void bug(const char *format, ...);
+// Where nothing can be handed upwards: prints and ends with 3.
+_Noreturn void no_memory(const char *format, ...);
 
 #define TRY(call)                                                                                  \
     do {                                                                                           \
@@ -57,16 +57,16 @@ _Noreturn void no_memory(const char *format,
 // --- mem.c: heap and arenas ----------------------------------------------------------------------
 
 void *mem_alloc(size_t size); // NULL when refused; zeroed; size 0 gives a valid pointer
-void *mem_realloc(void *ptr,
-                  size_t size); // NULL when refused, the old block stays; new bytes not zeroed
-void mem_free(void *ptr);       // accepts NULL
+// NULL when refused, the old block stays; new bytes not zeroed.
+void *mem_realloc(void *ptr, size_t size);
+void mem_free(void *ptr);                           // accepts NULL
 void *mem_alloc_aligned(size_t size, size_t align); // zeroed; free with mem_free_aligned
 void *mem_alloc_pages(size_t size); // the same at 64 bytes; large blocks at, and of, large pages
 void mem_free_aligned(void *ptr);
 bool mem_mul(size_t a, size_t b, size_t *out); // checked product
 int by_double(const void *a, const void *b);   // of two doubles, for qsort
-void mem_fail_at(
-    int64_t nth);          // tests: the nth allocation from now (1 = next) is refused; 0 = never
+// Tests: the nth allocation from now (1 = next) is refused; 0 = never.
+void mem_fail_at(int64_t nth);
 int64_t mem_count(void);   // allocations asked for so far (this process)
 size_t mem_peak_rss(void); // bytes, peak resident set of the process
 
@@ -80,10 +80,10 @@ typedef struct Arena {
     void *oom;       // jmp_buf *, borrowed; NULL: no_memory
 } Arena;
 
-GanStatus arena_init(Arena *a,
-                     size_t reserve); // reserve bytes of address space (default with 0: 16 GiB)
-void arena_need(Arena *a);            // the same with 0, or the program ends (no_memory)
-void arena_release(Arena *a);         // accepts an empty arena
+// Reserves that many bytes of address space (0: 16 GiB).
+GanStatus arena_init(Arena *a, size_t reserve);
+void arena_need(Arena *a);    // the same with 0, or the program ends (no_memory)
+void arena_release(Arena *a); // accepts an empty arena
 void *arena_alloc(Arena *a, size_t size, size_t align); // zeroed
 // Calls `run`; where an allocation from `a` fails in it, returns GAN_ERR_MEMORY ("no memory " and
 // `what`, as "to load a plan") instead of jumping past the caller. Guards nest. What run owns
@@ -301,8 +301,8 @@ double cores_quota_of(Str membership, const char *mount);
 // --- json.c: a reader on top of cJSON, and an ordered writer -------------------------------------
 
 typedef struct Json Json; // a value inside a document; borrowed
-GanStatus json_parse(Arena *a, Str text, Str path,
-                     const Json **out); // path only for messages; duplicates refused
+// `path` is for messages only. Duplicate keys are refused.
+GanStatus json_parse(Arena *a, Str text, Str path, const Json **out);
 const Json *json_get(const Json *object, const char *key); // NULL when absent or not an object
 const Json *json_at(const Json *array, uint32_t i);        // NULL past the end
 uint32_t json_count(const Json *v);                        // elements or members

@@ -40,8 +40,8 @@ typedef struct CommJob {
     size_t unit; // gather: elements a sample. Rank r of R brings samples floor(rS/R) to
                  // floor((r+1)S/R)-1 of S = n / unit, where they lie in data; others: 0
     uint32_t step; // for messages and traces
-    const char *
-        what; // for the same: "bucket 3, D.conv.2 (model.gan:31)"; outlives the Comm; NULL: unnamed
+    // For the same: "bucket 3, D.conv.2 (model.gan:31)". Outlives the Comm; NULL: unnamed.
+    const char *what;
 } CommJob;
 
 int comm_rank(const Comm *c); // 0 of NULL: no communicator is one rank

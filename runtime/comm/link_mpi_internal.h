@@ -94,8 +94,8 @@ GanStatus scratch_need(MpiLink *l, size_t bytes);                    // of MpiLi
 // --- link_mpi_handshake.c ------------------------------------------------------------------------
 
 GanStatus handshake_post(Link *link, const Handshake *hs); // LinkApi.post
-GanStatus handshake_wait(Link *link, const Handshake *hs, uint64_t least_most[2],
-                         bool *waited); // LinkApi.wait
+// LinkApi.wait.
+GanStatus handshake_wait(Link *link, const Handshake *hs, uint64_t least_most[2], bool *waited);
 
 typedef struct Wait {        // for messages of other ranks; begins as zeros
     unsigned looks;          // that found nothing

@@ -15,8 +15,8 @@ typedef struct SynthJob {
 
 // --- synth.c -------------------------------------------------------------------------------------
 
-double synth_uniform(uint64_t seed, uint64_t i,
-                     uint64_t k); // the k-th number of sample i, in [0, 1)
+// The k-th number of sample i, in [0, 1).
+double synth_uniform(uint64_t seed, uint64_t i, uint64_t k);
 double synth_normal(uint64_t seed, uint64_t i, uint64_t k); // the same, mean 0 and variance 1
 // Samples [dim...] of which `fill` makes number i in x, as an npy file, or as a pack where the path
 // says so. `rate`: of sounds, else 0.

@@ -19,8 +19,8 @@ static inline void device_notice(const Device *d, const char *text) {
 }
 // The types that `cpu` and `cuda` support: f32, bf16, f16.
 bool device_takes(Dtype real);
-GanStatus device_check(const Device *d,
-                       const Plan *p); // GAN_ERR_DEVICE: the device does not support its type
+// GAN_ERR_DEVICE: the device does not support its type.
+GanStatus device_check(const Device *d, const Plan *p);
 GanStatus device_cpu_roofline(Device *d, Roofline *out); // of all cores
 int device_threads_for(int wanted);                      // 0: cores_usable
 int device_team(const Device *d);                        // threads not reserved
@@ -65,9 +65,9 @@ GanStatus collective_start(const Plan *p, uint32_t call, Memory m, Comm *comm, u
 
 typedef struct Jit Jit;         // one compiler, one cache folder
 typedef struct JitCode JitCode; // loaded functions; owned
-GanStatus jit_open(const DeviceOptions *o,
-                   Jit **out); // *out is NULL when the machine has no compiler
-void jit_close(Jit *j);        // accepts NULL; after every JitCode is freed
+// *out is NULL when the machine has no compiler.
+GanStatus jit_open(const DeviceOptions *o, Jit **out);
+void jit_close(Jit *j); // accepts NULL; after every JitCode is freed
 typedef struct JitKernel {
     Str name;   // of its first function
     Str source; // its functions; no two kernels define one of the same name

@@ -27,8 +27,8 @@ typedef struct DeviceOptions {
     Str compiler;         // C compiler for kernels; empty: cc, gcc or clang, the first there is
     bool no_graph;        // cuda: no CUDA graphs, launch by launch; the same bits
     bool no_tf32;         // cuda: f32 products without TF32
-    void (*notice)(void *user,
-                   const char *text); // one-line notices ("no compiler found: ..."); may be NULL
+    // one-line notices ("no compiler found: ..."); may be NULL.
+    void (*notice)(void *user, const char *text);
     void *user;
     struct Comm *comm; // the other ranks (comm.h); NULL: there are none. Borrowed
     CardRoute route;   // cuda: how their sums travel
@@ -65,8 +65,8 @@ typedef struct DeviceApi {
     // primitives (or leaves those to the first run). May write to the work memory.
     GanStatus (*load)(Device *d, const Plan *plan, void *slots, void *work, Loaded **out);
     void (*unload)(Loaded *l); // accepts NULL
-    GanStatus (*run)(Loaded *l, uint32_t block,
-                     const Counters *c); // all launches of a block, in order
+    // All launches of a block, in order.
+    GanStatus (*run)(Loaded *l, uint32_t block, const Counters *c);
     // One launch of the block alone, Plan.launch[launch], synchronously: to find where a NaN comes
     // from. NULL: not supported.
     GanStatus (*launch)(Loaded *l, uint32_t block, uint32_t launch, const Counters *c);

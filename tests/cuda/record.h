@@ -105,8 +105,8 @@ typedef enum Mishap {
     MishapDropEvents, // the host does not wait for events
 } Mishap;
 void recorder_mishap(Recorder *r, Mishap m, uint64_t nth);
-void recorder_loss(Recorder *r,
-                   CUresult code); // the code of a broken context; default: an illegal address
+// The code of a broken context; default: an illegal address.
+void recorder_loss(Recorder *r, CUresult code);
 
 // --- between the files ---------------------------------------------------------------------------
 

@@ -99,8 +99,8 @@ struct Recorder {
 // --- record_driver.c -----------------------------------------------------------------------------
 
 Object *object_new(Kind kind);
-Object *object_get(void *handle, Kind kind,
-                   const char *call); // NULL, with a complaint, if it is invalid
+// NULL, with a complaint, if it is invalid.
+Object *object_get(void *handle, Kind kind, const char *call);
 // Destroys the object, even if the call is to fail.
 CUresult object_end(void *handle, Kind kind, const char *call);
 

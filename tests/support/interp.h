@@ -16,8 +16,8 @@ typedef struct Interp {
 Interp interp_make(Arena *a, const Graph *g); // double, nothing set
 double *interp_set(Interp *t, uint32_t id);   // buffer of a node's value (doubles), to be filled
 void interp_run(Interp *t); // all nodes but Reads and expanded-away Grads, in order
-void interp_put(Interp *t, uint32_t id, int64_t i,
-                double x); // an element of a leaf, in its precision
+// An element of a leaf, in its precision.
+void interp_put(Interp *t, uint32_t id, int64_t i, double x);
 double interp_at(const Interp *t, uint32_t id, int64_t i);
 int64_t interp_count(const Interp *t, uint32_t id); // elements
 // Deterministic test numbers in (-1, 1).
