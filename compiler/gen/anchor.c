@@ -5,17 +5,14 @@
 // with. Types, the size of a tile and how many axes are spatial are written into the text; all that
 // is left are words. So a model has a few such kernels, however many kinds of layers it has.
 #include "anchor.h"
+#include "anchor_words.h"
 #include "product.h"
 
 #include <string.h>
 
 enum {
-    TERMS = 8,                     // GAN_TERMS
-    THREADS = 256,                 // GAN_THREADS
     RESIDENT = 2,                  // minBlocksPerMultiprocessor: with more, ptxas would spill
-    TILE = 64,                     // GAN_BAND
-    HEAD = 5,                      // GAN_HEAD
-    LISTS = 4,                     // of axes, in the order of GAN_OF_G and the others
+    TILE = GAN_BAND,               // columns of a tile, and rows of the smaller kind
     AXES = 3 * (MAX_RANK + 1) / 2, // of all lists: each is in two of three operands, or in all
     FILLS = 264,      // blocks that keep a large card busy: two for each of its processors
     SHORTEST = 256,   // terms a split is worth
@@ -61,7 +58,7 @@ static Cut cut_of(const Product *p) {
     c.splits = ceil_div(FILLS, tiles);
     c.splits = c.splits < most ? c.splits : most;
     c.splits = c.splits < MOST_SPLITS ? c.splits : MOST_SPLITS;
-    c.chunk = ceil_div(ceil_div(c.terms, c.splits), TERMS) * TERMS;
+    c.chunk = ceil_div(ceil_div(c.terms, c.splits), GAN_TERMS) * GAN_TERMS;
     c.splits = ceil_div(c.terms, c.chunk);
     c.jobs = tiles * c.splits;
     return c;
@@ -148,40 +145,46 @@ uint32_t anchor_operand(const CallRegion *c, uint32_t k, Arena scratch) {
     return i;
 }
 
-// The numbers of anchor.cuh, from GAN_HEAD on.
-static void put_words(Words *w, const CallRegion *call, const Product *p, const Cut *c,
-                      Arena scratch) {
-    const Region *r = w->r;
+// Where each list's axes are, behind the spatial axes.
+static void put_lists(Words *w, const Product *p) {
     const struct {
         uint32_t n;
         int space;
-    } list[LISTS] = {{p->aparts, -1},
-                     {p->rows.n, p->rows.space},
-                     {p->columns.n, p->columns.space},
-                     {p->terms.n, p->terms.space}};
-    for (uint32_t words = r->in.n + r->out.n + (r->scratch ? 2 : 0); words < HEAD; words++)
-        put(w, 0);
-    const int64_t head[] = {c->rows,
-                            c->columns,
-                            c->terms,
-                            c->chunk,
-                            c->tiles_m,
-                            c->tiles_n,
-                            c->splits,
-                            c->jobs,
-                            anchor_operand(call, p->swapped, scratch),
-                            anchor_operand(call, !p->swapped, scratch),
-                            r->in.n,
-                            fast(&p->terms, 0, &p->rows),
-                            fast(&p->terms, 1, &p->columns),
-                            p->phases};
-    put_all(w, head, sizeof head / sizeof *head);
-    enum { AXIS = 7, ALONG = 13 }; // GAN_AXIS_WORDS, GAN_SPACE_WORDS
-    int64_t at = HEAD + (int64_t)(sizeof head / sizeof *head) + LISTS * 3 + p->spaces * ALONG;
-    for (int i = 0; i < LISTS; i++) {
-        put_all(w, (int64_t[]){at, list[i].n, list[i].space}, 3);
-        at += list[i].n * AXIS;
+    } list[GAN_LIST_COUNT] = {[GAN_OF_G] = {p->aparts, -1},
+                              [GAN_OF_M] = {p->rows.n, p->rows.space},
+                              [GAN_OF_N] = {p->columns.n, p->columns.space},
+                              [GAN_OF_K] = {p->terms.n, p->terms.space}};
+    int64_t at = GAN_SPACE + p->spaces * GAN_SPACE_WORDS;
+    for (int i = 0; i < GAN_LIST_COUNT; i++) {
+        put_all(w, (int64_t[GAN_LIST_WORDS]){at, list[i].n, list[i].space}, GAN_LIST_WORDS);
+        at += list[i].n * GAN_AXIS_WORDS;
     }
+}
+
+// The numbers of anchor_words.h.
+static void put_words(Words *w, const CallRegion *call, const Product *p, const Cut *c,
+                      Arena scratch) {
+    const Region *r = w->r;
+    const int64_t head[GAN_LISTS] = {
+        [GAN_ROWS] = c->rows,
+        [GAN_COLUMNS] = c->columns,
+        [GAN_K] = c->terms,
+        [GAN_CHUNK] = c->chunk,
+        [GAN_TILES_M] = c->tiles_m,
+        [GAN_TILES_N] = c->tiles_n,
+        [GAN_SPLITS] = c->splits,
+        [GAN_JOBS] = c->jobs,
+        [GAN_A] = anchor_operand(call, p->swapped, scratch),
+        [GAN_B] = anchor_operand(call, !p->swapped, scratch),
+        [GAN_C] = r->in.n,
+        [GAN_A_BY_TERMS] = fast(&p->terms, 0, &p->rows),
+        [GAN_B_BY_TERMS] = fast(&p->terms, 1, &p->columns),
+        [GAN_PHASES] = p->phases,
+    };
+    uint32_t own = r->in.n + r->out.n + (r->scratch ? 2 : 0); // what stands before
+    assert(own <= GAN_HEAD);
+    put_all(w, head + own, GAN_LISTS - own);
+    put_lists(w, p);
     for (uint32_t d = 0; d < p->spaces; d++)
         put_space(w, p, &p->space[d]);
     for (uint32_t i = 0; i < p->aparts; i++)
@@ -189,7 +192,7 @@ static void put_words(Words *w, const CallRegion *call, const Product *p, const 
     put_list(w, &p->rows);
     put_list(w, &p->columns);
     put_list(w, &p->terms);
-    for (uint32_t i = axes_of(p) * AXIS; i < AXES * AXIS; i++)
+    for (uint32_t i = axes_of(p) * GAN_AXIS_WORDS; i < AXES * GAN_AXIS_WORDS; i++)
         put(w, 0);
 }
 
@@ -209,7 +212,7 @@ static Str kernel_text(Arena *a, const Product *p, const Cut *c, uint32_t words,
              "};\nextern \"C\" __global__ void __launch_bounds__(%d, %d)\n"
              "    %.*s(const __grid_constant__ gan_args<%u> w) {\n"
              "    gan_product<%.*s_of>(w);\n}\n",
-             THREADS, RESIDENT, SARG(name), words, SARG(name));
+             GAN_THREADS, RESIDENT, SARG(name), words, SARG(name));
     return text_str(&t);
 }
 
@@ -245,7 +248,8 @@ static Str product_text(Arena *a, const CallRegion *call, uint32_t words, Str na
     return kernel_text(a, &p, &c, words, name);
 }
 
-static const CallKernel product_kernel = {"product", product_words, product_text, THREADS, false};
+static const CallKernel product_kernel = {"product", product_words, product_text, GAN_THREADS,
+                                          false};
 static const CallKernel *const kernel_of[FamilyCount] = {[FamilyProduct] = &product_kernel,
                                                          [FamilyTransform] = &fft_kernel,
                                                          [FamilyOrder] = &order_kernel};

@@ -1,7 +1,9 @@
 // anchor.h - convolutions, products and transforms as kernels of our own, for machines without a
-// library that has them, and sorts, which no library has. A convolution is a product C[m,
-// n] = sum over k of A[m, k] * B[k, n]; anchor.c says which axes of the operands m, n and k run
-// over, and where; anchor.cuh multiplies.
+// library that has them, and sorts, which no library has. A convolution is a product
+//
+//     C[m, n] = sum over k of A[m, k] * B[k, n]
+//
+// anchor.c says which axes of the operands m, n and k run over, and where; anchor.cuh multiplies.
 #ifndef GAN_ANCHOR_H
 #define GAN_ANCHOR_H
 
