@@ -8,6 +8,8 @@
 #include "anchor_words.h"
 #include "product.h"
 
+#include "integers.h"
+
 #include <string.h>
 
 enum {
@@ -30,10 +32,6 @@ static int64_t list_size(const List *l) {
     for (uint32_t i = 0; i < l->n; i++)
         n *= l->axis[i].extent;
     return n;
-}
-
-static int64_t ceil_div(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
 }
 
 static int64_t parts_apart(const Product *p) {

@@ -10,6 +10,8 @@
 // inactive: it computes unit 0's addresses, takes no step and stores nothing.
 #include "emit.h"
 
+#include "integers.h"
+
 #include <inttypes.h>
 
 static const Team *team(const Emit *e) {
@@ -124,7 +126,7 @@ static void put_decode(Emit *e, const char *from, uint32_t first, uint32_t last)
     int64_t by = 1;
     for (uint32_t i = last; i-- > first;) {
         uint32_t v = n->order[i], pack = v == team(e)->lane ? team(e)->pack : 1;
-        int64_t extent = (n->var[v].n + pack - 1) / pack;
+        int64_t extent = ceil_div(n->var[v].n, pack);
         Str at = by > 1 ? str_format(a, "%.*s / %" PRId64, SARG(left), by) : left;
         if (i > first) {
             Str of = emit_num(e, RoleExtent + i, extent);

@@ -6,12 +6,14 @@
 #include "anchor.h"
 #include "fft_words.h"
 
+#include "integers.h"
+
 enum { BLOCKS = 1056 }; // keep a large card busy: each makes a table of roots first
 
 static bool words_of(Arena *perm, const CallRegion *c, Arena scratch) {
     (void)scratch;
     FftLines f = fft_lines(c->g, c->r->node.at[0]);
-    int64_t parts = (f.out.n + GAN_FFT_THREADS - 1) / GAN_FFT_THREADS;
+    int64_t parts = ceil_div(f.out.n, GAN_FFT_THREADS);
     if (f.n > GAN_FFT_LONGEST || f.lines > INT32_MAX / parts)
         return false;
     const int64_t word[GAN_FFT_WORDS] = {

@@ -7,6 +7,8 @@
 // split and lowering starts again.
 #include "nest.h"
 
+#include "integers.h"
+
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -108,19 +110,6 @@ static bool same_bounds(const Bounds *a, const Bounds *b) {
     for (uint32_t i = 0; same && i < a->n; i++)
         same = same_bound(a->b[i], b->b[i]);
     return same;
-}
-
-static int64_t gcd(int64_t a, int64_t b) {
-    while (b) {
-        int64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a < 0 ? -a : a;
-}
-
-static int64_t ceil_div(int64_t a, int64_t by) {
-    return a / by + (a % by > 0);
 }
 
 // The canonical form of a bound, on an index without an offset or a common factor and with a

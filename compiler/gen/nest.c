@@ -3,6 +3,8 @@
 // the number of threads.
 #include "nest.h"
 
+#include "integers.h"
+
 enum {
     GrainElements = 1 << 13, // minimum work of a call
     ManyUnits = 64,          // enough to balance the load of all threads
@@ -168,9 +170,9 @@ static void hoist(Nest *n, uint32_t at) { // order[at] becomes the last variable
 }
 
 static void tile(Nest *n, uint32_t v, int64_t pieces, int64_t least, int64_t most) {
-    int64_t size = (n->var[v].n + pieces - 1) / (pieces > 0 ? pieces : 1);
+    int64_t size = ceil_div(n->var[v].n, pieces);
     size = size < least ? least : size > most ? most : size;
-    size = (size + LANES - 1) / LANES * LANES; // whole vectors
+    size = ceil_div(size, LANES) * LANES; // whole vectors
     if (size < n->var[v].n) {
         n->var[v].tile = size;
         n->tiled = v;
@@ -194,8 +196,7 @@ static void bound_accumulators(Nest *n) {
         }
         uint32_t v = n->order[first];
         int64_t outside = product(n, 0, n->prefix);
-        tile(n, v, (FewUnits + outside - 1) / outside, LeastTile,
-             n->indexed ? MAX_INDEXED_ACC : MostTile);
+        tile(n, v, ceil_div(FewUnits, outside), LeastTile, n->indexed ? MAX_INDEXED_ACC : MostTile);
         return;
     }
 }
@@ -292,7 +293,7 @@ int64_t nest_tiles(const Nest *n) {
     if (n->tiled == NONE)
         return 1;
     const Var *v = &n->var[n->tiled];
-    return (v->n + v->tile - 1) / v->tile;
+    return ceil_div(v->n, v->tile);
 }
 
 bool nest_partial(const Nest *n) {

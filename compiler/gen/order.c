@@ -5,6 +5,8 @@
 #include "anchor.h"
 #include "order_words.h"
 
+#include "integers.h"
+
 enum { BLOCKS = 1056 }; // keep a large card busy
 
 static OrderLines lines_of(const CallRegion *c) {
@@ -18,10 +20,6 @@ static bool is_sort(const CallRegion *c) {
 // Is the row merge sorted, from tiles and by several blocks?
 static bool is_long(const CallRegion *c, const OrderLines *l) {
     return is_sort(c) && l->n > GAN_ORDER_SHORT;
-}
-
-static int64_t ceil_div(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
 }
 
 static int64_t jobs_of(const CallRegion *c, const OrderLines *l) {

@@ -14,6 +14,8 @@
 // those taps reach it that step over whole strides; q numbers its positions.
 #include "product.h"
 
+#include "integers.h"
+
 // --- convolutions --------------------------------------------------------------------------------
 
 typedef struct ConvView { // the operands of all three, and their strides: batch or outputs,
@@ -81,18 +83,14 @@ static void conv_forward(const ConvView *v, Product *p) {
     add_groups(p, v, SideA, SideB, SideC);
 }
 
-static int64_t greatest_common(int64_t a, int64_t b) {
-    return b ? greatest_common(b, a % b) : a;
-}
-
 static void conv_data_axis(const ConvView *v, uint32_t d, Product *p) {
     int64_t stride = v->geom.stride[d], dilation = v->geom.dilation[d];
     int64_t x = v->x->dim[1 + d], kernel = v->w->dim[2 + d];
     int64_t sx = v->sx[2 + d], sw = v->sw[3 + d], sy = v->sy[2 + d];
-    int64_t taps = stride / greatest_common(stride, dilation); // from one that reaches to the next
+    int64_t taps = stride / gcd(stride, dilation); // from one that reaches to the next
     int64_t back = taps * dilation / stride;
-    list_add(&p->rows, (Axis){(x + stride - 1) / stride, {1, stride}, {sy, stride * sx}});
-    list_add(&p->terms, (Axis){(kernel + taps - 1) / taps, {-back, taps}, {-back * sy, taps * sw}});
+    list_add(&p->rows, (Axis){ceil_div(x, stride), {1, stride}, {sy, stride * sx}});
+    list_add(&p->terms, (Axis){ceil_div(kernel, taps), {-back, taps}, {-back * sy, taps * sw}});
     p->space[d] = (Along){
         .extent = {v->y->dim[1 + d], kernel, x},
         .origin = {p->phases ? 0 : v->geom.before[d]},

@@ -7,6 +7,8 @@
 // order in which a sum is taken is part of the shape, so results are the same on every card.
 #include "nest.h"
 
+#include "integers.h"
+
 #include <ctype.h>
 #include <string.h>
 
@@ -335,10 +337,6 @@ static int64_t extent(const Nest *n, bool reduced) {
     return x;
 }
 
-static int64_t up(int64_t x, int64_t by) {
-    return (x + by - 1) / by;
-}
-
 // --- rows of a scatter ---------------------------------------------------------------------------
 //
 // A unit for each row of the table reads all terms: rows x terms. Where rows are indexed, a unit is
@@ -353,9 +351,9 @@ int64_t nest_tile_room(const Nest *n) {
 // As many rows as a warp has room for; fewer where that would leave too few units for a card.
 static int64_t rows_of_tile(const Nest *n) {
     int64_t rows = n->var[n->rows].n, others = extent(n, false) / rows;
-    int64_t wanted = up(ManyBlocks, others), most = up(rows, Warp);
-    int64_t tiles = wanted < most ? wanted : most, least = up(rows, nest_tile_room(n));
-    return up(rows, tiles > least ? tiles : least);
+    int64_t wanted = ceil_div(ManyBlocks, others), most = ceil_div(rows, Warp);
+    int64_t tiles = wanted < most ? wanted : most, least = ceil_div(rows, nest_tile_room(n));
+    return ceil_div(rows, tiles > least ? tiles : least);
 }
 
 // Which takes less time? Cycles of a large card, estimated from instructions and latencies.
@@ -367,7 +365,7 @@ static bool indexing_is_faster(const Nest *n) {
     const double add = 100;  // of a warp: one term into its row
     double rows = (double)n->var[n->rows].n, terms = (double)extent(n, true);
     double others = (double)extent(n, false) / rows;
-    double tiles = (double)up(n->var[n->rows].n, rows_of_tile(n));
+    double tiles = (double)ceil_div(n->var[n->rows].n, rows_of_tile(n));
     double unit = begin_and_end + terms * step / Block + terms / tiles * add / (Block / Warp);
     double waves = others * tiles / resident;
     return (waves > 1 ? waves : 1) * unit < rows * others * terms * search / lanes;
@@ -399,7 +397,7 @@ static void team_along(Nest *n) {
 static void team_across(Nest *n) {
     Team *t = &n->team;
     int64_t most = t->pack > 1 ? Warp / 2 : Warp;
-    int64_t row = up(n->var[t->lane].n, t->pack), width = row < most ? row : most;
+    int64_t row = ceil_div(n->var[t->lane].n, t->pack), width = row < most ? row : most;
     while (t->size * 4 * width <= Block && n->units * t->size < ManyThreads &&
            t->steps >= (int64_t)t->size * 4 * LeastSteps)
         t->size *= 4;
@@ -408,7 +406,7 @@ static void team_across(Nest *n) {
 
 static void split_units(Nest *n) {
     Team *t = &n->team;
-    int64_t blocks = up(n->units, t->units);
+    int64_t blocks = ceil_div(n->units, t->units);
     if (n->indexed) // a tile's accumulators are too many to leave in memory
         return;
     int64_t wanted = (n->reduce.n ? ManyBlocks : WalkBlocks) / blocks;
@@ -416,13 +414,13 @@ static void split_units(Nest *n) {
     t->pieces = wanted < worth ? wanted : worth;
     t->pieces = t->pieces > 1 ? t->pieces : 1;
     int64_t least = t->size * (t->ahead ? t->unroll : 1);
-    t->share = up(up(t->steps, t->pieces), least) * least;
-    t->pieces = up(t->steps, t->share);
+    t->share = ceil_div(ceil_div(t->steps, t->pieces), least) * least;
+    t->pieces = ceil_div(t->steps, t->share);
 }
 
 size_t nest_partial_bytes(const Nest *n, const Reduce *r) {
     size_t bytes = (size_t)(n->units * n->team.pieces) * partial_bytes(n, r);
-    return (bytes + PackBytes - 1) / PackBytes * PackBytes;
+    return round_up(bytes, PackBytes);
 }
 
 static void make_team(Nest *n) {
@@ -435,13 +433,13 @@ static void make_team(Nest *n) {
         bool reduced = n->var[t->lane].reduced;
         int64_t *packed = reduced ? &t->steps : &n->units;
         int64_t whole = n->var[t->lane].n;
-        *packed = *packed / whole * up(whole, t->pack);
+        *packed = *packed / whole * ceil_div(whole, t->pack);
         t->across = !reduced;
     }
     n->units *= nest_tiles(n);
     if (!n->reduce.n && n->prefix == n->orders) {
         t->units = Block;
-        t->blocks = (uint32_t)up(n->units, t->units);
+        t->blocks = (uint32_t)ceil_div(n->units, t->units);
         return;
     }
     if (t->across)
@@ -456,8 +454,8 @@ static void cut_team(Nest *n) {
     if (!n->reduce.n && n->prefix == n->orders)
         return;
     split_units(n);
-    t->blocks = (uint32_t)(up(n->units, t->units) * t->pieces);
-    t->tickets = n->reduce.n && t->pieces > 1 ? (uint32_t)up(n->units, t->units) : 0;
+    t->blocks = (uint32_t)(ceil_div(n->units, t->units) * t->pieces);
+    t->tickets = n->reduce.n && t->pieces > 1 ? (uint32_t)ceil_div(n->units, t->units) : 0;
     for (uint32_t i = 0; t->pieces > 1 && i < n->reduce.n; i++)
         n->scratch += nest_partial_bytes(n, &n->reduce.at[i]);
 }

@@ -12,6 +12,8 @@
 // Every element is computed by one task in a fixed order; threads only share the tasks out.
 #include "eval.h"
 
+#include "integers.h"
+
 enum { TILE = 32, COLUMNS = 64, CHUNK = 32 };
 
 typedef struct Shape { // a convolution with its missing spatial dimensions in front, of extent 1
@@ -163,7 +165,7 @@ static void correlate_task(const Correlation *k, const Tile *t) {
 
 static void correlate(const Correlation *k) {
     int64_t positions = k->batch * product(k->grid);
-    int64_t tiles = (positions + TILE - 1) / TILE, blocks = (k->o + COLUMNS - 1) / COLUMNS;
+    int64_t tiles = ceil_div(positions, TILE), blocks = ceil_div(k->o, COLUMNS);
 #pragma omp parallel for schedule(dynamic) if (positions * k->taps * k->c * k->o > LOOP_PARALLEL)
     for (int64_t task = 0; task < tiles * blocks; task++) {
         Tile t = correlate_tile(k, positions, task % tiles, task / tiles * COLUMNS);
@@ -208,10 +210,6 @@ static void conv_group(Eval *e, const Shape *s, int64_t group) {
     unpack(e, s, y, group, s->o, s->y);
 }
 
-static int64_t floor_div(int64_t a, int64_t b) {
-    return a >= 0 ? a / b : -((-a + b - 1) / b);
-}
-
 // The correlation of gy that makes the positions `phase` + stride*q of gx. Position i receives tap
 // t of output (i + before - t*dilation) / stride where that divides; within a phase the taps are
 // the same and outputs follow q.
@@ -249,7 +247,7 @@ static void conv_dx_phase(Eval *e, const Shape *s, const Packed *gy, const int64
         .y = gx,
     };
     for (uint32_t d = 0; d < 3; d++) {
-        k.grid[d] = (s->x[d] - phase[d] + s->stride[d] - 1) / s->stride[d];
+        k.grid[d] = ceil_div(s->x[d] - phase[d], s->stride[d]);
         k.y_step[1 + d] = s->stride[d] * step[d];
         k.y += phase[d] * step[d];
     }
@@ -315,7 +313,7 @@ static void conv_dw_group(Eval *e, const Shape *s, int64_t group) {
     Factor fy = {gy.at, s->o, {gy.stride[0], gy.stride[1], gy.stride[2], gy.stride[3]}};
     bool by_x = s->c < s->o; // rows are the shorter side's channels
     double *gw = arena_array(e->scratch, double, s->taps * s->c * s->o);
-    int64_t n_rows = by_x ? s->c : s->o, blocks = (n_rows + TILE - 1) / TILE;
+    int64_t n_rows = by_x ? s->c : s->o, blocks = ceil_div(n_rows, TILE);
     int64_t tasks = s->taps * blocks;
 #pragma omp parallel for schedule(dynamic) if (s->batch * s->c * s->o > COLUMNS)
     for (int64_t task = 0; task < tasks; task++) {

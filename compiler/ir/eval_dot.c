@@ -5,6 +5,8 @@
 //   inner   in a and b, or in one alone       column  in b and the result
 #include "eval.h"
 
+#include "integers.h"
+
 enum { LABELS = 1 + 2 * MAX_RANK, COLUMNS = 128 };
 
 typedef struct Side { // an operand or the result seen by label
@@ -110,7 +112,7 @@ void eval_Dot(Eval *e) {
         dot_init(&d, e, swap = true);
     const double *a = dot_pack(&d, &d.a, e->in[swap], &d.row, d.n_row, &d.inner, d.n_inner);
     const double *b = dot_pack(&d, &d.b, e->in[!swap], &d.inner, d.n_inner, &d.column, d.n_column);
-    int64_t blocks = (d.n_column + COLUMNS - 1) / COLUMNS;
+    int64_t blocks = ceil_div(d.n_column, COLUMNS);
     int64_t tasks = d.n_each * blocks * d.n_row;
 #pragma omp parallel for schedule(static) if (tasks * d.n_inner > LOOP_PARALLEL / COLUMNS)
     for (int64_t task = 0; task < tasks; task++) {

@@ -6,6 +6,8 @@
 // results in another layout: docs/performance.md lists what 17 models' calls need. (D-0012)
 #include "program.h"
 
+#include "integers.h"
+
 enum {
     SMALL = 16 << 20, // bytes a product's engine may ask for beside copies: sums in pieces
     // Of a line's complex numbers, the most copies cuFFT says it takes in the worst case: its
@@ -14,7 +16,7 @@ enum {
 };
 
 size_t room_up(size_t bytes) {
-    return (bytes + ROOM_ALIGN - 1) / ROOM_ALIGN * ROOM_ALIGN;
+    return round_up(bytes, ROOM_ALIGN);
 }
 
 static size_t product_room(const Graph *g, uint32_t id) {

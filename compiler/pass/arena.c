@@ -7,6 +7,8 @@
 // therefore have equal layouts, and a slice of one is the same slice of the others.
 #include "plan.h"
 
+#include "integers.h"
+
 typedef VEC(uint32_t) SlotList;
 
 typedef struct Placer {
@@ -20,7 +22,7 @@ size_t slot_place_bytes(const Module *m, uint32_t slot) {
     const Type *t = &m->slot.at[slot].type;
     size_t samples = t->batched ? (size_t)m->batch : 1;
     size_t bytes = samples * (size_t)type_sample(t) * dtype_size[t->dtype];
-    return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+    return round_up(bytes, PLAN_ALIGN);
 }
 
 static void place(Placer *p, uint32_t slot) {

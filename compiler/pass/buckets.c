@@ -13,6 +13,8 @@
 // on, and where sharing creates a dependence cycle, the smallest call in it is split.
 #include "shard.h"
 
+#include "integers.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -227,7 +229,7 @@ static void find_items(Buckets *b, const Parallel *o, SumVec *sums) {
 // --- grouping ------------------------------------------------------------------------------------
 
 static size_t aligned(size_t bytes) {
-    return (bytes + CallAlign - 1) / CallAlign * CallAlign;
+    return round_up(bytes, CallAlign);
 }
 
 // Cuts the gradients of an update into buckets from the last final one to the first: small, larger,

@@ -2,6 +2,8 @@
 // remainders by range.
 #include "index.h"
 
+#include "integers.h"
+
 #include <string.h>
 
 // --- interning -----------------------------------------------------------------------------------
@@ -153,19 +155,6 @@ bool ix_uses(const Indices *t, Ix a, uint32_t var) {
 }
 
 // --- quotients and remainders --------------------------------------------------------------------
-
-static int64_t floor_div(int64_t a, int64_t by) {
-    return a / by - (a % by < 0);
-}
-
-static int64_t gcd(int64_t a, int64_t b) {
-    for (a = a < 0 ? -a : a; b;) {
-        int64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a;
-}
 
 // a = by * high + low, where low has the terms that `by` does not divide.
 static void cut(Indices *t, Ix a, int64_t by, Ix *high, Ix *low) {

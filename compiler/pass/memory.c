@@ -15,6 +15,8 @@
 #include "buffer.h"
 #include "plan.h"
 
+#include "integers.h"
+
 #include <string.h>
 
 typedef struct TailTime { // a tail where a block runs it
@@ -68,7 +70,7 @@ bool plan_in_slot(const Plan *p, uint32_t owner) {
 
 size_t plan_bytes(const Plan *p, uint32_t node) {
     size_t bytes = type_bytes(&p->func->g, node_type(&p->func->g, node));
-    return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+    return round_up(bytes, PLAN_ALIGN);
 }
 
 // Values the executor looks at: losses, reports, results, conditions, with keep_grads gradients

@@ -4,6 +4,8 @@
 // accurate as its type allows.
 #include "fft_parts.h"
 
+#include "integers.h"
+
 #include <math.h>
 
 enum { LARGEST = 50 }; // a prime factor p costs p sums of p; beyond this a convolution costs less
@@ -137,7 +139,7 @@ void fft_free(FftPlan *f) {
 }
 
 int64_t fft_groups(const FftLines *f) {
-    return (f->lines + FFT_LANES - 1) / FFT_LANES;
+    return ceil_div(f->lines, FFT_LANES);
 }
 
 size_t fft_room(const FftPlan *f) {

@@ -5,6 +5,8 @@
 // compiler each region of a launch is a task of its own, computed by plain.c.
 #include "cpu.h"
 
+#include "integers.h"
+
 #include <string.h>
 
 // The least work for one more thread: starting and joining one takes some 2 us where cores are
@@ -68,8 +70,8 @@ static void load_part(Loaded *l, const Region *r, size_t *scratch, Part *out) {
         p[n++] = address(l, r->out.at[i]);
     p[n++] = (char *)l->scratch + *scratch;
     p[n++] = r->number.at;
-    *scratch += (r->scratch + 63) & ~(size_t)63;
-    int64_t chunks = (r->units + r->grain - 1) / r->grain;
+    *scratch += round_up(r->scratch, 64);
+    int64_t chunks = ceil_div(r->units, r->grain);
     *out = (Part){&l->kernel[r->kernel], p, chunks, r->units, r->grain};
 }
 
@@ -194,10 +196,8 @@ static GanStatus load_scratch(Loaded *l) {
     size_t most = 0;
     for (uint32_t i = 0; i < p->launch.n; i++) {
         size_t need = 0;
-        for (uint32_t k = 0; k < p->launch.at[i].instances; k++) {
-            need +=
-                (p->region.at[p->merge.at[p->launch.at[i].first + k]].scratch + 63) & ~(size_t)63;
-        }
+        for (uint32_t k = 0; k < p->launch.at[i].instances; k++)
+            need += round_up(p->region.at[p->merge.at[p->launch.at[i].first + k]].scratch, 64);
         most = need > most ? need : most;
     }
     l->scratch = mem_alloc_pages(most ? most : 64);

@@ -6,6 +6,8 @@
 #include "device.h"
 #include "order_line.h"
 
+#include "integers.h"
+
 #include <math.h>
 
 struct OrderCall {
@@ -60,7 +62,7 @@ GanStatus order_prepare(OrderCalls *calls, const Plan *p, uint32_t id, Memory m,
         c->places = memory_at(m, p, node_in(g, id, 1));
         return GAN_OK;
     }
-    c->each = (order_room(c->lines.n) + 63) & ~(size_t)63;
+    c->each = round_up(order_room(c->lines.n), 64);
     c->room = mem_alloc_aligned(c->each * (size_t)threads, 64);
     return c->room ? GAN_OK
                    : fail(GAN_ERR_MEMORY, "no memory for an order of %lld numbers",

@@ -9,6 +9,8 @@
 // channels 10 to 34; groups of four, one dimension, 41 elements, stride 4, weight gradient 2 to 34.
 #include "grouped.h"
 
+#include "integers.h"
+
 #include <string.h>
 #ifdef _OPENMP
 #include <omp.h>
@@ -42,10 +44,10 @@ static GroupedAxis axis_of(DnnConvKind kind, const DnnAxis *a) {
     if (kind == DnnConvData) {
         int64_t far = (a->k - 1) * a->d - a->p; // pixel 0 receives from position -far/s on
         g = (GroupedAxis){.read = a->y, .made = a->x, .step = 1, .phases = a->s};
-        g.lo = far > 0 ? -(far / a->s) : (-far + a->s - 1) / a->s;
+        g.lo = ceil_div(-far, a->s);
         g.reach = (a->s - 1 + a->p) / a->s - g.lo + 1;
     }
-    g.positions = g.tile = (g.made + g.phases - 1) / g.phases;
+    g.positions = g.tile = ceil_div(g.made, g.phases);
     return g;
 }
 
@@ -71,7 +73,7 @@ static int64_t window_floats(const Grouped *j) {
 
 static void cut(GroupedAxis *a, int64_t tile) {
     a->tile = tile;
-    a->tiles = (a->positions + tile - 1) / tile;
+    a->tiles = ceil_div(a->positions, tile);
     a->window = (tile - 1) * a->step + a->reach;
 }
 
@@ -143,8 +145,8 @@ static Grouped grouped_of(DnnConvKind kind, const DnnConv *c, const DnnTensor t[
     j.inputs = j.read.group;
     if (j.made.c <= GROUPED_LANES / 2)
         j.share = GROUPED_LANES / j.made.c < j.n ? GROUPED_LANES / j.made.c : j.n;
-    j.blocks = (j.made.c + GROUPED_LANES - 1) / GROUPED_LANES;
-    j.units = (j.n + j.share - 1) / j.share;
+    j.blocks = ceil_div(j.made.c, GROUPED_LANES);
+    j.units = ceil_div(j.n, j.share);
     return j;
 }
 

@@ -14,6 +14,8 @@
 // (8x8 to 4x4) there is no gain.
 #include "dnn.h"
 
+#include "integers.h"
+
 #include <string.h>
 
 enum { MOST = 16, LEAST_CHANNELS = 32 };
@@ -41,7 +43,7 @@ typedef struct Taps {
 // How many pixels of y element `t` of an axis joins with one of x, the first of them in *lo.
 static int64_t span(const DnnAxis *a, int64_t t, int64_t *lo) {
     int64_t first = t * a->d - a->p, last = a->x - 1 - first; // what it meets at y = 0; left of x
-    *lo = first < 0 ? (-first + a->s - 1) / a->s : 0;
+    *lo = first < 0 ? ceil_div(-first, a->s) : 0;
     int64_t hi = last < 0 ? 0 : last / a->s + 1;
     hi = hi < a->y ? hi : a->y;
     return hi > *lo ? hi - *lo : 0;
@@ -331,8 +333,7 @@ dnnl_status_t dnn_taps(Dnn *d, DnnCall *call, const DnnProblem *p, bool *done) {
     dnn_axes(c, j->axis);
     if (!taps_set(j) || !pays(kind, c, j))
         return dnnl_success;
-    j->beside =
-        kind == DnnConvWeights ? ((size_t)(j->rows * j->c) * j->size + 63) & ~(size_t)63 : 0;
+    j->beside = kind == DnnConvWeights ? round_up((size_t)(j->rows * j->c) * j->size, 64) : 0;
     DnnShape shape = elements_outside(&c->weights);
     DnnTensor inside = {dnn_keep_layout(d, &shape), NULL, 0, 0};
     DnnCall as_it_was = *call;

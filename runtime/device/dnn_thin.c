@@ -15,6 +15,8 @@
 // channels, k 7, on 256x256 37 to 14, its weights' gradient 36 to 20.
 #include "dnn.h"
 
+#include "integers.h"
+
 #include <string.h>
 
 enum { LANES = 16, THIN = 8, AXES = 3 };
@@ -45,7 +47,7 @@ static int64_t tap(const Axis *a, int64_t r, int64_t u) {
 static void axis_set(Axis *a, int64_t b) {
     a->b = b;
     a->r = a->s * b;
-    a->taps = (a->k + a->s - 1) / a->s;
+    a->taps = ceil_div(a->k, a->s);
     a->first = a->p / a->s;
     a->wide = a->taps + b - 1;
     a->grid = (a->x + a->r - 1) / a->r + shift(a, a->r - 1);

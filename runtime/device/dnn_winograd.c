@@ -19,6 +19,8 @@
 // ERROR keeps them out.
 #include "winograd.h"
 
+#include "integers.h"
+
 enum {
     ROUND_BYTES = 3 << 20, // V and M of a round: little more than two cores keep next to them
     MOVING = 16,           // multiplications done in the time a number takes to memory or back
@@ -64,7 +66,7 @@ static bool suits(const DnnConv *c) {
 static void axis_set(Winograd *j, const DnnConv *c, int i) {
     int64_t s = c->stride[i], p = c->before[i];
     j->k[i] = c->weights.dim[2 + i];
-    j->taps[i] = (j->k[i] + s - 1) / s;
+    j->taps[i] = ceil_div(j->k[i], s);
     j->x.extent[i] = c->src.dim[2 + i];
     j->y.extent[i] = c->dst.dim[2 + i];
     j->x.phases[i] = s;
@@ -80,7 +82,7 @@ static bool form_set(Winograd *j, int i, WinoForm form) {
     j->form[i] = form;
     j->made[i] = form_of[form].made;
     j->points[i] = form_of[form].points;
-    j->tiles[i] = (j->y.extent[i] + j->made[i] - 1) / j->made[i];
+    j->tiles[i] = ceil_div(j->y.extent[i], j->made[i]);
     j->x.tile[i] = j->points[i];
     j->x.shared[i] = j->taps[i] - 1;
     j->y.tile[i] = j->made[i];
@@ -131,9 +133,9 @@ static int64_t rounds_set(Winograd *j, int64_t bytes) {
     int64_t all = j->n * j->tiles[0], size = (int64_t)sizeof(float) * j->points[0] * j->points[1];
     int64_t row = size * j->tiles[1] * (kernels_of(j) + j->y.c), u = size * j->y.c * kernels_of(j);
     int64_t most = (u > bytes ? u : bytes) / row;
-    int64_t rounds = most > 1 ? (all + most - 1) / most : all;
-    j->rows = (all + rounds - 1) / rounds;
-    return (all + j->rows - 1) / j->rows;
+    int64_t rounds = most > 1 ? ceil_div(all, most) : all;
+    j->rows = ceil_div(all, rounds);
+    return ceil_div(all, j->rows);
 }
 
 // Parts of y's channels, where one round has all tiles and yet U, which is then walked once, does
@@ -275,7 +277,7 @@ static dnnl_status_t add_call(Dnn *d, DnnCall *call, DnnConvKind kind, Winograd 
     Product product;
     if (!points_of(d, part_of(d, j, 0, parts), &p))
         return dnnl_success;
-    j->offset = p.u_at.offset = (dnnl_memory_desc_get_size(p.v_at.layout) + 63) & ~(size_t)63;
+    j->offset = p.u_at.offset = round_up(dnnl_memory_desc_get_size(p.v_at.layout), 64);
     if (parts > 1)
         return add_parts(d, call, kind, j, &p, parts, done);
     if (!product_of(d, kind, &p, kind == DnnConvWeights && rounds > 1, &product))

@@ -8,6 +8,8 @@
 // prepared.
 #include "dnn.h"
 
+#include "integers.h"
+
 #include <string.h>
 
 // Products whose copies of a value may be of one layout.
@@ -292,7 +294,7 @@ static DnnLayoutRef copy_layout(Dnn *d, DnnLayoutRef from) {
 
 DnnTensor dnn_transient(Dnn *d, DnnLayoutRef layout) {
     size_t at = d->copied;
-    d->copied += (dnnl_memory_desc_get_size(layout) + 63) & ~(size_t)63;
+    d->copied += round_up(dnnl_memory_desc_get_size(layout), 64);
     return (DnnTensor){layout, NULL, DNN_COPIES, at};
 }
 

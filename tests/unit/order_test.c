@@ -2,6 +2,7 @@
 // elements that come before it. Every length up to the longest of one algorithm and some of the
 // other, strided lines, ties, both zeros, infinities and NaN.
 #include "device.h"
+#include "integers.h"
 #include "order_line.h"
 
 #include <setjmp.h>
@@ -36,7 +37,7 @@ static bool comes_before(const float *x, int64_t j, int64_t i, int64_t step) {
 
 static void check_line(OrderRun *run, int64_t n, int64_t step, uint64_t *seed) {
     static float x[LONGEST * STEP], y[LONGEST * STEP];
-    void *room = mem_alloc_aligned((order_room(n) + 63) & ~(size_t)63, 64);
+    void *room = mem_alloc_aligned(round_up(order_room(n), 64), 64);
     fill(x, n * step, seed);
     for (int64_t i = 0; i < n * step; i++)
         y[i] = -1;
