@@ -9,6 +9,43 @@
 
 #include "device.h"
 
+// --- cpu_ahead.c: products prepared by several threads -------------------------------------------
+
+typedef struct Ahead Ahead;
+// Prepares node `id` of the plan, to fill the library's cache.
+typedef GanStatus AheadPrepare(void *user, Dnn *d, uint32_t id);
+// Starts up to `threads` threads, which prepare the plan's products, the last first. Whoever runs
+// the plan says which launch it has come to, and joins them. *out may be NULL, and is accepted.
+GanStatus ahead_start(const Plan *p, int threads, AheadPrepare *prepare, void *user, Ahead **out);
+void ahead_run(Ahead *a, uint32_t launch);
+int ahead_busy(const Ahead *a); // how many threads still work
+void ahead_join(Ahead *a);
+
+// --- cpu_fft.c: Fourier transforms ---------------------------------------------------------------
+
+typedef struct FftCall FftCall; // one prepared transform
+typedef struct FftCalls {       // those of one loaded plan
+    FftCall *last;              // owned; the others behind it
+} FftCalls;
+// Adds a call for node `id`, which up to `threads` threads may run.
+GanStatus fft_prepare(FftCalls *calls, const Plan *p, uint32_t id, Memory m, int threads);
+void fft_run(const FftCall *c, int team);
+void fft_release(FftCalls *calls);
+
+// --- cpu_order.c: sorting and what is arranged by it ---------------------------------------------
+
+typedef struct OrderCall OrderCall; // one prepared order, or what is arranged by one
+typedef struct OrderCalls {         // those of one loaded plan
+    OrderCall *last;                // owned; the others behind it
+} OrderCalls;
+// Adds a call for node `id`, which up to `threads` threads may run.
+GanStatus order_prepare(OrderCalls *calls, const Plan *p, uint32_t id, Memory m, int threads);
+double order_operations(const Graph *g, uint32_t id); // an estimate of comparisons and moves
+void order_run_call(const OrderCall *c, int team);
+void order_release(OrderCalls *calls);
+
+// --- a loaded plan -------------------------------------------------------------------------------
+
 typedef void KernelFn(void *const *p, const Counters *c, int64_t lo, int64_t hi);
 typedef void FinishFn(void *const *p);
 

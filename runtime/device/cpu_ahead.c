@@ -5,7 +5,7 @@
 // thread runs a plan for the first time, and prepares each product as it comes to it, others
 // prepare the products that differ, from the last on, each with a Dnn of its own that it closes in
 // the end. The running thread then finds their primitives in the library's cache.
-#include "device.h"
+#include "cpu.h"
 
 #include <pthread.h>
 

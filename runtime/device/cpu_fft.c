@@ -2,7 +2,7 @@
 //
 // In: a transform of a plan, and memory. Out: a call ready to run. Roots of unity and scratch
 // memory are prepared once; results do not depend on the number of threads.
-#include "device.h"
+#include "cpu.h"
 
 #ifdef _OPENMP
 #include <omp.h>

@@ -3,7 +3,7 @@
 //
 // In: an ArgSort or an Arrange of a plan, and memory. Out: a call ready to run. Memory for the keys
 // of a line is allocated once; results do not depend on the number of threads.
-#include "device.h"
+#include "cpu.h"
 #include "order_line.h"
 
 #include "integers.h"

@@ -100,42 +100,7 @@ GanStatus dnn_prepare(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall **ou
 GanStatus dnn_ready(Dnn *d); // after dnn_prepare and before dnn_run: shared scratch memory
 GanStatus dnn_run(Dnn *d, const DnnCall *call);
 int dnn_vector_level(void); // of x86-64 (psABI) that this machine's instructions reach: 1, 3 or 4
-
-// --- cpu_ahead.c: products prepared by several threads -------------------------------------------
-
-typedef struct Ahead Ahead;
-// Prepares node `id` of the plan, to fill the library's cache.
-typedef GanStatus AheadPrepare(void *user, Dnn *d, uint32_t id);
-// Starts up to `threads` threads, which prepare the plan's products, the last first. Whoever runs
-// the plan says which launch it has come to, and joins them. *out may be NULL, and is accepted.
-GanStatus ahead_start(const Plan *p, int threads, AheadPrepare *prepare, void *user, Ahead **out);
-void ahead_run(Ahead *a, uint32_t launch);
-int ahead_busy(const Ahead *a); // how many threads still work
-void ahead_join(Ahead *a);
-
-// --- cpu_fft.c -----------------------------------------------------------------------------------
-
-typedef struct FftCall FftCall; // one prepared transform
-typedef struct FftCalls {       // those of one loaded plan
-    FftCall *last;              // owned; the others behind it
-} FftCalls;
-// Adds a call for node `id`, which up to `threads` threads may run.
-GanStatus fft_prepare(FftCalls *calls, const Plan *p, uint32_t id, Memory m, int threads);
-void fft_run(const FftCall *c, int team);
-void fft_release(FftCalls *calls);
-
-// --- cpu_order.c ---------------------------------------------------------------------------------
-
-typedef struct OrderCall OrderCall; // one prepared order, or what is arranged by one
-typedef struct OrderCalls {         // those of one loaded plan
-    OrderCall *last;                // owned; the others behind it
-} OrderCalls;
-// Adds a call for node `id`, which up to `threads` threads may run.
-GanStatus order_prepare(OrderCalls *calls, const Plan *p, uint32_t id, Memory m, int threads);
-double order_operations(const Graph *g, uint32_t id); // an estimate of comparisons and moves
-void order_run_call(const OrderCall *c, int team);
-void order_release(OrderCalls *calls);
-Str dnn_version(Arena *a); // empty when absent
+Str dnn_version(Arena *a);  // empty when absent
 // c [m, n] = a [m, k] times the transpose of b [n, k], row by row in f32, on the threads the cpu
 // device was given, or all cores; plain loops where the library is absent.
 GanStatus dnn_product(const float *a, const float *b, size_t m, size_t n, size_t k, float *c);
