@@ -95,7 +95,7 @@ static void put_store(Emit *e, uint32_t i) {
         text_put(e->t, STR("]"));
     }
     text_put(e->t, STR(" = "));
-    const char *end = emit_call(e, e->d->words->store[emit_dtype(e->n, s->arg)]);
+    const char *end = emit_call(e, e->d->words->store[nest_dtype(e->n, s->arg)]);
     emit_ref(e, emit_stored(e, s));
     text_fmt(e->t, "%s;\n", end);
 }
@@ -136,7 +136,7 @@ static void put_result(Emit *e, uint32_t i, uint32_t arg, char acc) {
     if (r->copies > 1)
         text_fmt(e->t, " + k*%.*s", SARG(emit_num(e, RoleIndex, r->copy_step)));
     text_put(e->t, STR("] = "));
-    const char *end = emit_call(e, e->d->words->store[emit_dtype(e->n, arg)]);
+    const char *end = emit_call(e, e->d->words->store[nest_dtype(e->n, arg)]);
     if (acc == 'x')
         text_fmt(e->t, "(%s)", emit_acc_type(e, r));
     if (r->kind == ReduceSquares)

@@ -361,7 +361,7 @@ static void put_results(Emit *e) {
 static void put_args(Emit *e, bool inputs) {
     const Region *r = e->n->region;
     for (uint32_t i = inputs ? 0 : r->in.n; i < r->in.n + r->out.n; i++) {
-        const char *type = e->d->words->storage[emit_dtype(e->n, i)],
+        const char *type = e->d->words->storage[nest_dtype(e->n, i)],
                    *in = i < r->in.n ? "const " : "";
         emit_line(e);
         text_fmt(e->t, "%s%s *a%u = (%s%s *)p[%u];\n", in, type, i, in, type, i);

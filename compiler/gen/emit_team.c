@@ -81,7 +81,7 @@ static void put_pack(Emit *e) {
         if (n->store.at[i].pack && !copied) {
             emit_line(e);
             text_fmt(e->t, "gan_pack<%s, %u> y%u;\n",
-                     e->d->words->storage[emit_dtype(n, n->store.at[i].arg)], team(e)->pack, i);
+                     e->d->words->storage[nest_dtype(n, n->store.at[i].arg)], team(e)->pack, i);
         }
     }
     if (elements) {
@@ -376,7 +376,7 @@ static void put_parts(Emit *e, Str r, bool decodes) {
             continue;
         emit_line(e);
         text_fmt(e->t, "gan_pack<%s, %u> p%u[%u];\n",
-                 e->d->words->storage[emit_dtype(e->n, v->arg)], team(e)->pack, i, team(e)->unroll);
+                 e->d->words->storage[nest_dtype(e->n, v->arg)], team(e)->pack, i, team(e)->unroll);
     }
     put_part(e, StepLoads, r, decodes);
     put_part(e, StepRest, r, decodes);
@@ -643,7 +643,7 @@ static void put_args(Emit *e) {
     uint32_t words = r->in.n + r->out.n;
     size_t off = 0;
     for (uint32_t i = 0; i < words; i++) {
-        const char *type = e->d->words->storage[emit_dtype(e->n, i)];
+        const char *type = e->d->words->storage[nest_dtype(e->n, i)];
         if (i >= r->in.n || is_loaded(e, i))
             put_pointer(e, str_format(a, i < r->in.n ? "const %s" : "%s", type),
                         str_format(a, "a%u", i).ptr, i, none);

@@ -34,10 +34,6 @@ const char *emit_call(Emit *e, const char *function) {
 
 // --- values --------------------------------------------------------------------------------------
 
-Dtype emit_dtype(const Nest *n, uint32_t arg) {
-    return (Dtype)node_type(&n->plan->func->g, region_arg(n->region, arg))->dtype;
-}
-
 // Multiples of a half are literals, since compilers simplify products with 1 or 2; others are
 // arguments.
 static bool written_out(double x) {
@@ -88,20 +84,20 @@ static uint32_t source_of(const Emit *e, uint32_t id) {
 // The value that a store writes: it converts, so a conversion to its type is skipped.
 uint32_t emit_stored(const Emit *e, const Store *s) {
     const Value *v = &e->n->value.at[s->value];
-    bool itself = v->kind == ValueEw && *rounding(e, v) && v->dtype == emit_dtype(e->n, s->arg);
+    bool itself = v->kind == ValueEw && *rounding(e, v) && v->dtype == nest_dtype(e->n, s->arg);
     return source_of(e, itself ? v->a : s->value);
 }
 
 // An element of a pack that needs no conversion has a name already.
 static bool is_element(const Emit *e, const Value *v) {
-    return v->kind == ValueLoad && v->pack && !*e->d->words->load[emit_dtype(e->n, v->arg)];
+    return v->kind == ValueLoad && v->pack && !*e->d->words->load[nest_dtype(e->n, v->arg)];
 }
 
 uint32_t emit_copied_pack(const Emit *e, const Store *s) {
     uint32_t id = emit_stored(e, s);
     const Value *v = &e->n->value.at[id];
     bool whole = s->pack && is_element(e, v) && v->pack < LevelPack;
-    return whole && emit_dtype(e->n, v->arg) == emit_dtype(e->n, s->arg) ? id : NONE;
+    return whole && nest_dtype(e->n, v->arg) == nest_dtype(e->n, s->arg) ? id : NONE;
 }
 
 void emit_pack_name(Emit *e, uint32_t id) {
@@ -375,7 +371,7 @@ static void put_load(Emit *e, uint32_t id) {
         text_put(e->t, STR("0"));
         return;
     }
-    const char *load = e->d->words->load[emit_dtype(e->n, v->arg)];
+    const char *load = e->d->words->load[nest_dtype(e->n, v->arg)];
     if (v->pack) {
         const char *end = emit_call(e, load);
         emit_pack_name(e, id);
@@ -398,7 +394,7 @@ static void put_pack(Emit *e, uint32_t id) {
     uint32_t pack = e->n->team.pack;
     emit_line(e);
     if (e->part != StepLoads)
-        text_fmt(e->t, "const gan_pack<%s, %u> ", e->d->words->storage[emit_dtype(e->n, v->arg)],
+        text_fmt(e->t, "const gan_pack<%s, %u> ", e->d->words->storage[nest_dtype(e->n, v->arg)],
                  pack);
     emit_pack_name(e, id);
     text_put(e->t, STR(" = "));

@@ -175,7 +175,7 @@ static uint32_t value_of_leaf(Lower *l, uint32_t id, const Coords *at) {
     const Type *t = node_type(l->g, id);
     if (l->g->node.at[id].op == OpConst)
         return number(l, (Dtype)t->dtype, const_of(l->g, id));
-    uint32_t axes = (uint32_t)node_attr(l->g, id)->i[0];
+    uint32_t axes = node_axes(l->g, id);
     Value v = {
         .kind = ValueIndex, .dtype = (Dtype)t->dtype, .at = coords_number(&l->n->ix, t, axes, at)};
     if (axes & 1) {
@@ -278,7 +278,7 @@ static uint32_t value_of_view(Lower *l, uint32_t id, const Coords *at, uint32_t 
 
 // The terms of a short reduction, one after the other.
 static uint32_t value_of_short(Lower *l, uint32_t id, const Coords *at, uint32_t bounds) {
-    uint32_t from = node_in(l->g, id, 0), result = NONE, axes = (uint32_t)node_attr(l->g, id)->i[0];
+    uint32_t from = node_in(l->g, id, 0), result = NONE, axes = node_axes(l->g, id);
     const Type *t = node_type(l->g, from);
     Op op = l->g->node.at[id].op == OpSum ? OpAdd : OpMax;
     int64_t extent[1 + MAX_RANK], digit[1 + MAX_RANK] = {0};
@@ -490,6 +490,9 @@ static void add_reduce(Lower *l, Reduce r) {
 }
 
 static void lower_reduce(Lower *l, uint32_t id, uint32_t arg) {
+    static const ReduceKind kind_of[OpCount] = {
+        [OpMaxOf] = ReduceMax, [OpArgMax] = ReduceArgMax, [OpSquares] = ReduceSquares};
+    static_assert(ReduceSum == 0, "all other operations add");
     Nest *n = l->n;
     const Type *t = node_type(l->g, id);
     Op op = (Op)l->g->node.at[id].op;
@@ -497,11 +500,8 @@ static void lower_reduce(Lower *l, uint32_t id, uint32_t arg) {
         lower_scatter(l, id, arg);
         return;
     }
-    uint32_t axes = (uint32_t)node_attr(l->g, id)->i[0];
-    Reduce r = {.kind = op == OpMaxOf     ? ReduceMax
-                        : op == OpArgMax  ? ReduceArgMax
-                        : op == OpSquares ? ReduceSquares
-                                          : ReduceSum,
+    uint32_t axes = node_axes(l->g, id);
+    Reduce r = {.kind = kind_of[op],
                 .arg = arg,
                 .max_arg = NONE,
                 .sum = NONE,

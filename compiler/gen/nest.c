@@ -265,25 +265,21 @@ uint32_t nest_operands(const Value *v) {
     return !reads ? 0 : v->kind == ValueEw ? 3 : v->kind == ValueSelect ? 2 : 1;
 }
 
-static void deepen(uint32_t *level, uint32_t to) {
-    *level = *level > to ? *level : to;
-}
-
 void nest_levels(Nest *n) {
     for (uint32_t i = 0; i < n->bounds.n; i++) {
         uint32_t level = 0;
         for (uint32_t k = 0; k < n->bounds.at[i].n; k++)
-            deepen(&level, level_of(n, n->bounds.at[i].b[k].at));
+            level_deepen(&level, level_of(n, n->bounds.at[i].b[k].at));
         vec_push(n->arena, &n->bounds_level, level);
     }
     for (uint32_t i = 0; i < n->value.n; i++) { // operands come first
         Value *v = &n->value.at[i];
-        deepen(&v->level, level_of(n, v->at));
-        deepen(&v->level, level_of(n, v->sample));
-        deepen(&v->level, n->bounds_level.at[v->bounds]);
+        level_deepen(&v->level, level_of(n, v->at));
+        level_deepen(&v->level, level_of(n, v->sample));
+        level_deepen(&v->level, n->bounds_level.at[v->bounds]);
         const uint32_t in[3] = {v->a, v->b, v->c};
         for (uint32_t k = 0; k < nest_operands(v); k++)
-            deepen(&v->level, in[k] == NONE ? 0 : n->value.at[in[k]].level);
+            level_deepen(&v->level, in[k] == NONE ? 0 : n->value.at[in[k]].level);
     }
 }
 

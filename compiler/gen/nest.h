@@ -139,6 +139,12 @@ struct Nest {
 static inline uint32_t region_arg(const Region *r, uint32_t arg) {
     return arg < r->in.n ? r->in.at[arg] : r->out.at[arg - r->in.n];
 }
+static inline Dtype nest_dtype(const Nest *n, uint32_t arg) { // of its elements
+    return (Dtype)node_type(&n->plan->func->g, region_arg(n->region, arg))->dtype;
+}
+static inline void level_deepen(uint32_t *level, uint32_t to) {
+    *level = *level > to ? *level : to;
+}
 
 // --- lower.c -------------------------------------------------------------------------------------
 

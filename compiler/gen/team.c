@@ -133,8 +133,8 @@ static bool load_packs(const Nest *n, const Value *v, uint32_t lane, uint32_t pa
            (v->a == NONE || v->row % pack == 0);
 }
 
-static size_t element(const Nest *n, uint32_t arg) {
-    return dtype_size[node_type(&n->plan->func->g, region_arg(n->region, arg))->dtype];
+static size_t element(const Nest *n, uint32_t arg) { // bytes
+    return dtype_size[nest_dtype(n, arg)];
 }
 
 // Registers of an accumulator, in elements: gan_best and gan_moments hold more than one.
@@ -230,37 +230,42 @@ static uint32_t vars_of_step(const Nest *n) {
     return vars;
 }
 
+// The level at which a load has all it takes to load a whole pack: its other variables, its bounds
+// and its row.
+static uint32_t pack_level(const Nest *n, const Value *v) {
+    uint32_t lane = n->team.lane, level = n->var[lane].reduced ? LevelStep : LevelUnit;
+    for (uint32_t i = 0; i < n->orders; i++)
+        if (n->order[i] != lane && ix_uses(&n->ix, v->at, n->order[i]))
+            level_deepen(&level, n->var[n->order[i]].level);
+    level_deepen(&level, n->bounds_level.at[v->bounds]);
+    if (v->a != NONE)
+        level_deepen(&level, n->value.at[v->a].level);
+    return level;
+}
+
+// A pack of results is stored whole where nothing converts it: elements narrower than 4 bytes are
+// rounded when they are stored.
+static bool stores_pack(const Nest *n, const Reduce *r) {
+    Dtype type = nest_dtype(n, r->arg);
+    bool unconverted = type == r->dtype && !dtype_is_half(type) && r->kind != ReduceArgMax;
+    return n->team.across && unconverted && r->copies <= 1 &&
+           packs(n, r->at, n->team.lane, n->team.pack);
+}
+
 static void mark_packs(Nest *n) {
     uint32_t lane = n->team.lane, pack = n->team.pack;
     if (pack == 1)
         return;
-    TeamLevel base = n->var[lane].reduced ? LevelStep : LevelUnit;
     for (uint32_t i = 0; i < n->value.n; i++) {
         Value *v = &n->value.at[i];
-        if (v->level < LevelHit && load_packs(n, v, lane, pack) &&
-            (v->a == NONE || n->value.at[v->a].level < LevelPack)) {
-            uint32_t level = base;
-            for (uint32_t k = 0; k < n->orders; k++) {
-                const Var *var = &n->var[n->order[k]];
-                bool later = n->order[k] != lane && var->level > level;
-                level = later && ix_uses(&n->ix, v->at, n->order[k]) ? var->level : level;
-            }
-            uint32_t guard = n->bounds_level.at[v->bounds];
-            level = guard > level ? guard : level;
-            uint32_t row = v->a == NONE ? 0 : n->value.at[v->a].level;
-            v->pack = row > level ? row : level;
-        }
+        bool row_known = v->a == NONE || n->value.at[v->a].level < LevelPack;
+        if (v->level < LevelHit && load_packs(n, v, lane, pack) && row_known)
+            v->pack = pack_level(n, v);
     }
     for (uint32_t i = 0; i < n->store.n; i++)
         n->store.at[i].pack = packs(n, n->store.at[i].at, lane, pack);
-    const Graph *g = &n->plan->func->g;
-    for (uint32_t i = 0; i < n->reduce.n; i++) {
-        Reduce *r = &n->reduce.at[i];
-        uint32_t type = node_type(g, region_arg(n->region, r->arg))
-                            ->dtype; // narrower than 4 bytes: converted when stored
-        bool as_it_is = type == r->dtype && dtype_size[type] >= 4 && r->kind != ReduceArgMax;
-        r->pack = n->team.across && as_it_is && r->copies <= 1 && packs(n, r->at, lane, pack);
-    }
+    for (uint32_t i = 0; i < n->reduce.n; i++)
+        n->reduce.at[i].pack = stores_pack(n, &n->reduce.at[i]);
 }
 
 // What differs by lane and not by step, in packs of its own. Compilers take only that of the first
