@@ -7,8 +7,8 @@
 //
 // A block computes a tile of C, or, where the terms are split (split-K), its share of a tile: then
 // the last block to finish adds the shares, first to last. A tile of A and one of B are loaded to
-// shared memory, GAN_TERMS terms at a time, the next ones being loaded while these are multiplied; a
-// thread computes GAN_SQUARE by GAN_SQUARE elements of C, or several such squares.
+// shared memory, GAN_TERMS terms at a time, the next ones being loaded while these are multiplied;
+// a thread computes GAN_SQUARE by GAN_SQUARE elements of C, or several such squares.
 //
 // P says what the text depends on; all else is among the words, so one text serves every layer of
 // its types:
@@ -69,11 +69,9 @@ GAN_FN gan_spot<P::space> gan_spot_at(const gan_args<N> &w, const gan_list &l, i
         const uint32_t digit = i - rest * a.extent;
         s.at += digit * (side ? a.stride[1] : a.stride[0]);
 #pragma unroll
-        for (int d = 0; d < P::space; d++) {
-            if (l.space >= 0 && k == l.space + d) {
+        for (int d = 0; d < P::space; d++)
+            if (l.space >= 0 && k == l.space + d)
                 s.x[d] = (int32_t)digit * (side ? a.step[1] : a.step[0]);
-            }
-        }
         i = rest;
     }
     return s;
@@ -100,9 +98,8 @@ template <int N> GAN_FN int32_t gan_phase(const gan_args<N> &w, int x, int d, in
     const int32_t kernel = (int32_t)w.at[at + GAN_KERNEL];
     const int32_t from = mine + (int32_t)w.at[at + GAN_BEFORE];
     int32_t t = 0;
-    while (t < kernel && (from - t * dilation) % stride != 0) {
+    while (t < kernel && (from - t * dilation) % stride != 0)
         t++;
-    }
     const int32_t first = t < kernel ? (from - t * dilation) / stride : -0x40000000;
     return x == 0 ? first : x == 1 ? t : mine;
 }
@@ -142,18 +139,16 @@ GAN_FN gan_spot<SPACE> gan_join(const gan_spot<SPACE> &a, const gan_spot<SPACE> 
     gan_spot<SPACE> s = a;
     s.at += b.at;
 #pragma unroll
-    for (int d = 0; d < SPACE; d++) {
+    for (int d = 0; d < SPACE; d++)
         s.x[d] += b.x[d];
-    }
     return s;
 }
 
 template <class P> GAN_FN bool gan_inside(const gan_operand<P> &o, const gan_spot<P::space> &s) {
     bool inside = true;
 #pragma unroll
-    for (int d = 0; d < P::space; d++) {
+    for (int d = 0; d < P::space; d++)
         inside = inside && (uint32_t)s.x[d] < (uint32_t)o.extent[d];
-    }
     return inside;
 }
 
@@ -190,8 +185,8 @@ GAN_FN void gan_put(gan_f16 *to, float x) {
     to->bits = gan_f32_to_f16(x);
 }
 
-// What a block knows of where its elements are, in shared memory: what is divided out of a number is
-// divided once a block, a thread a number, not once a thread.
+// What a block knows of where its elements are, in shared memory: what is divided out of a number
+// is divided once a block, a thread a number, not once a thread.
 template <class P> struct gan_where {
     enum { ROWS = P::tile_m, COLUMNS = P::tile_n, LINES = 2 * (ROWS + COLUMNS) };
     gan_operand<P> operand[3]; // A, B and C
@@ -221,9 +216,8 @@ template <class P> struct gan_where {
             const uint32_t side = j >= count, from = term ? k : row ? m : n;
             const gan_list list = gan_list_at(w, term ? GAN_OF_K : row ? GAN_OF_M : GAN_OF_N);
             gan_spot<P::space> s = gan_spot_at<P>(w, list, side, from + j - side * count);
-            if (row || !(term || side)) { // columns of C are counted from its rows
+            if (row || !(term || side)) // columns of C are counted from its rows
                 s = gan_join(s, operand[row ? 2 * side : 1].first);
-            }
             spot[i] = s;
         }
     }
@@ -237,9 +231,9 @@ template <class P, int SIZE> struct gan_loader {
         COUNT = SIZE * GAN_TERMS / GAN_THREADS, // elements a thread brings
         WIDTH = SIZE + GAN_SQUARE,              // of a term in the tile
     };
-    uint32_t line, term;        // of the thread's first element,
+    uint32_t line, term;           // of the thread's first element,
     uint32_t next_line, next_term; // and from one to the next
-    uint32_t left;              // lines that are there
+    uint32_t left;                 // lines that are there
     typename P::sum next[COUNT];
 
     GAN_MEMBER void begin(bool by_terms, uint32_t there) {
@@ -265,9 +259,8 @@ template <class P, int SIZE> struct gan_loader {
 
     GAN_MEMBER void store(typename P::sum (*tile)[WIDTH]) const {
 #pragma unroll
-        for (int i = 0; i < COUNT; i++) {
+        for (int i = 0; i < COUNT; i++)
             tile[term + i * next_term][line + i * next_line] = next[i];
-        }
     }
 };
 
@@ -295,13 +288,11 @@ template <class P> struct gan_tile {
     GAN_MEMBER void multiply(const sum *a, const sum *b) {
         side x[BANDS_M], y[BANDS_N];
 #pragma unroll
-        for (int i = 0; i < BANDS_M; i++) {
+        for (int i = 0; i < BANDS_M; i++)
             x[i] = gan_load<GAN_SQUARE>(a + row(i * GAN_SQUARE));
-        }
 #pragma unroll
-        for (int j = 0; j < BANDS_N; j++) {
+        for (int j = 0; j < BANDS_N; j++)
             y[j] = gan_load<GAN_SQUARE>(b + column(j));
-        }
 #pragma unroll
         for (int i = 0; i < HEIGHT; i++) {
 #pragma unroll
@@ -320,9 +311,8 @@ template <class P> struct gan_tile {
 #pragma unroll
         for (int i = 0; i < HEIGHT; i++) {
 #pragma unroll
-            for (int j = 0; j < BANDS_N; j++) {
+            for (int j = 0; j < BANDS_N; j++)
                 gan_store(whole + row(i) * P::tile_n + column(j), at[i][j]);
-            }
         }
     }
 };
@@ -356,13 +346,11 @@ GAN_FN void gan_add_up(const gan_args<N> &w, uint32_t m, uint32_t n, uint32_t fr
             load_b.fetch(at->operand[1], at_b, at->columns(0), at->terms(1), end - k);
         }
 #pragma unroll 4 // unrolled fully it takes four times as long to compile
-        for (int t = 0; t < GAN_TERMS && k > from; t++) {
+        for (int t = 0; t < GAN_TERMS && k > from; t++)
             c.multiply(shared->terms.a[t], shared->terms.b[t]);
-        }
         __syncthreads(); // the previous terms have been multiplied, the next ones loaded
-        if (k >= end) {
+        if (k >= end)
             break;
-        }
         load_a.store(shared->terms.a);
         load_b.store(shared->terms.b);
     }
@@ -377,19 +365,16 @@ GAN_FN bool gan_gather(typename P::sum *parts, uint32_t *ticket, uint32_t split,
                        typename P::sum *tile) {
     const uint32_t size = P::tile_m * P::tile_n;
 #pragma unroll 1
-    for (uint32_t e = threadIdx.x; e < size; e += GAN_THREADS) {
+    for (uint32_t e = threadIdx.x; e < size; e += GAN_THREADS)
         parts[split * size + e] = tile[e];
-    }
-    if (!gan_is_last(ticket, splits)) {
+    if (!gan_is_last(ticket, splits))
         return false;
-    }
 #pragma unroll 1
     for (uint32_t e = threadIdx.x; e < size; e += GAN_THREADS) {
         typename P::sum all = gan_load_cg(parts + e);
 #pragma unroll 4
-        for (uint32_t s = 1; s < splits; s++) {
+        for (uint32_t s = 1; s < splits; s++)
             all += gan_load_cg(parts + s * size + e);
-        }
         tile[e] = all;
     }
     return true;
@@ -402,11 +387,11 @@ GAN_FN void gan_put_tile(const gan_args<N> &w, uint32_t m, uint32_t n, const gan
     typename P::out *to = (typename P::out *)w.at[w.at[GAN_C]];
 #pragma unroll 1
     for (uint32_t i = 0; i < P::tile_m * P::tile_n / GAN_THREADS; i++) {
-        const uint32_t e = threadIdx.x + i * GAN_THREADS, row = e / P::tile_n, column = e % P::tile_n;
+        const uint32_t e = threadIdx.x + i * GAN_THREADS;
+        const uint32_t row = e / P::tile_n, column = e % P::tile_n;
         const gan_spot<P::space> s = gan_join(at->rows(1)[row], at->columns(1)[column]);
-        if (row < rows && column < columns && gan_inside(at->operand[2], s)) {
+        if (row < rows && column < columns && gan_inside(at->operand[2], s))
             gan_put(to + s.at, tile[e]);
-        }
     }
 }
 
@@ -424,19 +409,16 @@ template <class P, int N> GAN_FN void gan_product(const gan_args<N> &w) {
         const uint32_t n = tile % tiles_n * P::tile_n;
         const uint32_t m = tile / tiles_n % tiles_m * P::tile_m;
         const uint32_t from = split * chunk, end = from + chunk < terms ? from + chunk : terms;
-        if (threadIdx.x < 3) {
-            gan_operand_at(w, (int)threadIdx.x, tile / tiles_n / tiles_m,
-                           &at.operand[threadIdx.x]);
-        }
+        if (threadIdx.x < 3)
+            gan_operand_at(w, (int)threadIdx.x, tile / tiles_n / tiles_m, &at.operand[threadIdx.x]);
         __syncthreads();
         gan_add_up<P>(w, m, n, from, end, &at, &shared);
         if (splits > 1) {
             const uint32_t parts = (uint32_t)w.at[GAN_C] + 1;
             sum *mine = (sum *)w.at[parts] + (size_t)tile * splits * P::tile_m * P::tile_n;
             uint32_t *ticket = (uint32_t *)w.at[parts + 1] + tile;
-            if (!gan_gather<P>(mine, ticket, split, splits, shared.tile)) {
+            if (!gan_gather<P>(mine, ticket, split, splits, shared.tile))
                 continue;
-            }
         }
         gan_put_tile<P>(w, m, n, &at, shared.tile);
     }

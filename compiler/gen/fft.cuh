@@ -1,9 +1,12 @@
-// fft.cuh - text put before the kernels of Fourier transforms: the sum that defines one, for machines without a library
-// for it. A line of n costs n^2 multiply-adds; a frequency is added up in one order. Sizes and words: fft_words.h.
+// fft.cuh - text put before the kernels of Fourier transforms: the sum that defines one, for
+// machines without a library for it. A line of n costs n^2 multiply-adds; a frequency is added up
+// in one order. Sizes and words: fft_words.h.
 #ifndef GAN_FFT_CUH
 #define GAN_FFT_CUH
 
-template <typename T> struct alignas(2 * sizeof(T)) gan_complex { T re, im; }; // read and written whole
+template <typename T> struct alignas(2 * sizeof(T)) gan_complex { // moved in one access
+    T re, im;
+};
 
 template <typename T> GAN_FN gan_complex<T> gan_times(gan_complex<T> a, gan_complex<T> b) {
     return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
@@ -15,16 +18,14 @@ template <typename T> GAN_FN gan_complex<T> gan_root(uint32_t k, uint32_t n, boo
 }
 
 // Where the result is real: a frequency's contribution and that of its conjugate.
-template <typename T>
-GAN_FN gan_complex<T> gan_for_two(gan_complex<T> x, uint32_t k, uint32_t n) {
-    if (k == 0 || 2 * k == n) {
+template <typename T> GAN_FN gan_complex<T> gan_for_two(gan_complex<T> x, uint32_t k, uint32_t n) {
+    if (k == 0 || 2 * k == n)
         return {x.re, 0};
-    }
     return {2 * x.re, 2 * x.im};
 }
 
-// Results `first` and behind of one line, a thread each. Lines lie one behind the other, the parts of
-// a number side by side.
+// Results `first` and behind of one line, a thread each. Lines lie one behind the other, the parts
+// of a number side by side.
 template <typename T, bool REAL_IN, bool REAL_OUT, int N>
 GAN_FN void gan_fft_line(const gan_args<N> &w, uint32_t line, uint32_t first,
                          const gan_complex<T> *fine, const gan_complex<T> *coarse,
@@ -57,26 +58,24 @@ GAN_FN void gan_fft_line(const gan_args<N> &w, uint32_t line, uint32_t first,
     if (k < made) {
         T *out = (T *)w.at[GAN_FFT_TO] + (line * (int64_t)made + k) * out_parts;
         out[0] = sum.re;
-        if (!REAL_OUT) {
+        if (!REAL_OUT)
             out[out_parts - 1] = sum.im;
-        }
     }
 }
 
 // All lines, GAN_FFT_THREADS results of one at a time.
-template <typename T, bool REAL_IN, bool REAL_OUT, int N> GAN_FN void gan_fft(const gan_args<N> &w) {
+template <typename T, bool REAL_IN, bool REAL_OUT, int N>
+GAN_FN void gan_fft(const gan_args<N> &w) {
     const uint32_t n = (uint32_t)w.at[GAN_FFT_N];
     const bool inverse = w.at[GAN_FFT_INVERSE] != 0;
     const uint32_t made = REAL_IN ? n / 2 + 1 : n;
     const uint32_t parts = (made + GAN_FFT_THREADS - 1) / GAN_FFT_THREADS;
     const uint32_t jobs = (uint32_t)w.at[GAN_FFT_LINES] * parts;
     __shared__ gan_complex<T> fine[GAN_FFT_FINE], coarse[GAN_FFT_COARSE], tile[GAN_FFT_TILE];
-    for (uint32_t i = threadIdx.x; i < GAN_FFT_FINE; i += GAN_FFT_THREADS) {
+    for (uint32_t i = threadIdx.x; i < GAN_FFT_FINE; i += GAN_FFT_THREADS)
         fine[i] = gan_root<T>(i, n, inverse);
-    }
-    for (uint32_t i = threadIdx.x; i * GAN_FFT_FINE < n; i += GAN_FFT_THREADS) {
+    for (uint32_t i = threadIdx.x; i * GAN_FFT_FINE < n; i += GAN_FFT_THREADS)
         coarse[i] = gan_root<T>(i * GAN_FFT_FINE, n, inverse);
-    }
     for (uint32_t job = blockIdx.x; job < jobs; job += gridDim.x) {
         gan_fft_line<T, REAL_IN, REAL_OUT>(w, job / parts, job % parts * GAN_FFT_THREADS, fine,
                                            coarse, tile);

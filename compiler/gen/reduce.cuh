@@ -1,5 +1,5 @@
-// reduce.cuh - text put behind kernel_cuda.h: reductions by threads, by the teams of a block, and by
-// blocks. Every tree is fixed, so a sum has the same bits whatever the number of blocks.
+// reduce.cuh - text put behind kernel_cuda.h: reductions by threads, by the teams of a block, and
+// by blocks. Every tree is fixed, so a sum has the same bits whatever the number of blocks.
 #ifndef GAN_REDUCE_CUH
 #define GAN_REDUCE_CUH
 
