@@ -305,8 +305,8 @@ void note_origin(Elab *e, Val v) {
     if (n->op != OpRead)
         diag_note(e->f, span, "%.*s was computed here", SARG(type));
     else
-        diag_note(e->f, span, "`%.*s` is %.*s",
-                  SARG(e->m->slot.at[node_attr(v.g, v.id)->i[0]].name), SARG(type));
+        diag_note(e->f, span, "`%.*s` is %.*s", SARG(e->m->slot.at[node_slot(v.g, v.id)].name),
+                  SARG(type));
 }
 
 static Value check_result(Elab *e, Env *callee, const Ast *fn, Value v) {

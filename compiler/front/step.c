@@ -424,7 +424,7 @@ static uint32_t import_begun(Elab *e, const Graph *from, uint32_t id, Nodes *don
     const Node *n = graph_node(from, id);
     if (n->op == OpPin)
         return import_node(e, from, node_in(from, id, 0), done);
-    const Slot *s = n->op == OpRead ? &e->m->slot.at[node_attr(from, id)->i[0]] : NULL;
+    const Slot *s = n->op == OpRead ? &e->m->slot.at[node_slot(from, id)] : NULL;
     return s && (s->kind == SlotParam || s->kind == SlotState) ? s->init : 0;
 }
 

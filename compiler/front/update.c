@@ -359,7 +359,7 @@ static double node_at_start(const Elab *e, Arena scratch, const Graph *g, uint32
         op_info[n->op].cls == ClassMETA)
         return NAN;
     if (n->op == OpRead)
-        return e->m->slot.at[node_attr(g, id)->i[0]].kind == SlotScalar ? 0 : NAN;
+        return e->m->slot.at[node_slot(g, id)].kind == SlotScalar ? 0 : NAN;
     for (uint32_t k = 0; k < n->nin; k++) {
         in[k] = &known[node_in(g, id, k)];
         if (isnan(known[node_in(g, id, k)]))

@@ -143,7 +143,7 @@ bool func_reads(const Func *f, uint32_t slot) {
     for (uint32_t i = 1; i < f->g.node.n; i++)
         for (uint32_t k = 0; k < graph_node(&f->g, i)->nin; k++) {
             uint32_t in = node_in(&f->g, i, k);
-            if (graph_node(&f->g, in)->op == OpRead && node_attr(&f->g, in)->i[0] == slot)
+            if (graph_node(&f->g, in)->op == OpRead && node_slot(&f->g, in) == slot)
                 return true;
         }
     return false;

@@ -150,6 +150,10 @@ struct Func {
     VEC(uint32_t) data; // entry points: data slots it reads
 };
 
+// The slot that a Read reads or a Write writes.
+static inline uint32_t node_slot(const Graph *g, uint32_t id) {
+    return (uint32_t)node_attr(g, id)->i[0];
+}
 // func.c. What outlives a run; what of it is saved: what no pretrained net owns.
 bool slot_outlives(const Slot *s);
 bool slot_saved(const Module *m, const Slot *s);

@@ -182,7 +182,7 @@ static void lay_tape(const Chunker *c, Func *f) {
 static bool written_before(const Chunker *c, int64_t slot, uint32_t old, uint32_t block) {
     for (uint32_t i = 0; i < c->f->effect.n; i++) {
         uint32_t w = c->f->effect.at[i];
-        if (node_attr(c->from, w)->i[0] == slot && graph_node(c->from, w)->block == old &&
+        if (node_slot(c->from, w) == slot && graph_node(c->from, w)->block == old &&
             block_at(c, old, c->phase[w], 0) < block)
             return true;
     }
@@ -195,7 +195,7 @@ static uint32_t seen(Chunker *c, uint32_t id, uint32_t user, uint32_t chunk) {
     const Node *n = graph_node(c->from, id);
     uint32_t old = graph_node(c->from, user)->block;
     bool slot = n->op == OpRead && n->block == old &&
-                !written_before(c, node_attr(c->from, id)->i[0], old, c->to.block);
+                !written_before(c, node_slot(c->from, id), old, c->to.block);
     if (slot || is_leaf(c, id)) {
         c->to.block_open = slot ? c->own : c->to.block_open;
         uint32_t made = node_copy(NULL, &c->to, c->from, id, NULL);

@@ -171,7 +171,7 @@ static uint32_t scale_node(void *user, Graph *to, const Graph *from, uint32_t id
         Val scale = read_slot(s, to, s->scaled[id] - 1, ScaleOf);
         return Mul(Grad(Mul(y, scale), x), Div(Number(to, 1), scale)).id;
     }
-    uint32_t slot = op == OpWrite ? (uint32_t)node_attr(from, id)->i[0] : NONE;
+    uint32_t slot = op == OpWrite ? node_slot(from, id) : NONE;
     if (slot != NONE && s->m->slot.at[slot].kind == SlotState)
         return write_finite(s, to, slot, (Val){to, map[node_in(from, id, 0)]}).id;
     if (op != OpCommit)

@@ -420,7 +420,7 @@ static void reuse_all(Memory *m) {
 // A block that holds some of the samples reads them where they lie in the slot.
 static size_t slot_place(const Plan *p, uint32_t id) {
     const Type *t = node_type(&p->func->g, id);
-    size_t offset = p->module->slot.at[node_attr(&p->func->g, id)->i[0]].offset;
+    size_t offset = p->module->slot.at[node_slot(&p->func->g, id)].offset;
     if (!t->batched || !p->func->block_first)
         return offset;
     int64_t before = p->func->block_first[graph_node(&p->func->g, id)->block];

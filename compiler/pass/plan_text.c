@@ -115,8 +115,7 @@ static void put_value(Text *t, const Plan *p, uint32_t id) {
     Op op = (Op)graph_node(g, id)->op;
     text_fmt(t, "%s %.*s", dtype_name[type->dtype], SARG(type_text(t->arena, type)));
     if (op == OpRead || op == OpWrite)
-        text_fmt(t, " %s %.*s", op_info[op].text,
-                 SARG(p->module->slot.at[node_attr(g, id)->i[0]].name));
+        text_fmt(t, " %s %.*s", op_info[op].text, SARG(p->module->slot.at[node_slot(g, id)].name));
 }
 
 static void put_region(Form *f, const Plan *p, uint32_t index, const Epilogue *e) {

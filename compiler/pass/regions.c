@@ -190,7 +190,7 @@ static void order_push(Arena *perm, const Plan *p, OrderVec *out, uint32_t befor
 // Region r reads a slot's value: it runs before its block's write of the slot.
 static void order_slot(Arena *perm, const Plan *p, const NodeVec *writes, OrderVec *out, uint32_t r,
                        uint32_t read) {
-    const NodeVec *write = &writes[node_attr(&p->func->g, read)->i[0]];
+    const NodeVec *write = &writes[node_slot(&p->func->g, read)];
     for (uint32_t i = 0; i < write->n; i++)
         order_push(perm, p, out, r, p->region_of[write->at[i]]);
 }

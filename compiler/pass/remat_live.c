@@ -273,7 +273,7 @@ static uint32_t runs_until(const Remat *z, uint32_t region) {
         uint32_t id = r->in.at[i];
         for (uint32_t e = 0; p->region_of[id] == NONE && e < p->func->effect.n; e++) {
             uint32_t w = p->func->effect.at[e], home = p->region_of[w];
-            bool same = node_attr(&p->func->g, w)->i[0] == node_attr(&p->func->g, id)->i[0];
+            bool same = node_slot(&p->func->g, w) == node_slot(&p->func->g, id);
             bool later = p->region.at[home].block == r->block && !in_tail(z, home);
             if (same && later && z->lives.time[home] < until)
                 until = z->lives.time[home];

@@ -51,7 +51,7 @@ static bool is_shared(const Plan *p, const Region *r) {
     for (uint32_t i = 0; i < r->in.n; i++) {
         uint32_t id = r->in.at[i];
         bool reads = graph_node(g, id)->op == OpRead;
-        optimizer |= reads && p->module->slot.at[node_attr(g, id)->i[0]].kind == SlotOpt;
+        optimizer |= reads && p->module->slot.at[node_slot(g, id)].kind == SlotOpt;
         slots &= reads && !node_type(g, id)->batched;
     }
     return r->kind == RegionLoop && (writes_slots_only(p, r) || optimizer || slots);

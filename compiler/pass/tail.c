@@ -18,7 +18,7 @@ static bool filled_outside(const Module *m, uint32_t slot) {
 
 // The slot in which a value lies that a region reads or writes, NONE.
 static uint32_t slot_of(const Plan *p, uint32_t id) {
-    return plan_in_slot(p, id) ? (uint32_t)node_attr(&p->func->g, id)->i[0] : NONE;
+    return plan_in_slot(p, id) ? node_slot(&p->func->g, id) : NONE;
 }
 
 static bool missed_by_none(const Plan *p, const Region *r, const uint8_t *outlives) {
@@ -62,7 +62,7 @@ static SlotUseVec slot_uses(Arena *a, const Plan *p, const Region *r) {
     for (uint32_t i = 0; i < r->in.n; i++)
         add_use(a, &uses, slot_of(p, r->in.at[i]), Reads);
     if (r->kind == RegionCopy) // whose value lies in work memory
-        add_use(a, &uses, (uint32_t)node_attr(&p->func->g, r->node.at[0])->i[0], Reads);
+        add_use(a, &uses, node_slot(&p->func->g, r->node.at[0]), Reads);
     for (uint32_t i = 0; i < r->out.n; i++)
         add_use(a, &uses, slot_of(p, r->out.at[i]), Writes);
     return uses;

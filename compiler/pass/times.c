@@ -182,7 +182,7 @@ static void find_late(Step *s, uint8_t *late) {
             continue;
         for (uint32_t i = 0; graph_node(g, id)->op == OpRead && i < f->effect.n; i++) {
             uint32_t write = f->effect.at[i], at = there[node_in(g, write, 0)];
-            if (node_attr(g, write)->i[0] == node_attr(g, id)->i[0] && at > s->release[id])
+            if (node_slot(g, write) == node_slot(g, id) && at > s->release[id])
                 s->release[id] = at;
         }
         late[id] = s->release[id] > 0;

@@ -376,7 +376,7 @@ static void find_all_reads(Fuse *z) {
 NodeVec *slot_writes(Arena *a, const Module *m, const Func *f) {
     NodeVec *writes = arena_array(a, NodeVec, m->slot.n);
     for (uint32_t i = 0; i < f->effect.n; i++)
-        vec_push(a, &writes[node_attr(&f->g, f->effect.at[i])->i[0]], f->effect.at[i]);
+        vec_push(a, &writes[node_slot(&f->g, f->effect.at[i])], f->effect.at[i]);
     return writes;
 }
 

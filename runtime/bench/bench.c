@@ -286,9 +286,9 @@ static double bytes_needed(const Plan *p) {
         double size = (double)type_bytes(&f->g, &m->slot.at[i].type);
         bool read = false, written = false;
         for (uint32_t k = 1; k < f->g.node.n && !read; k++)
-            read = graph_node(&f->g, k)->op == OpRead && node_attr(&f->g, k)->i[0] == i;
+            read = graph_node(&f->g, k)->op == OpRead && node_slot(&f->g, k) == i;
         for (uint32_t k = 0; k < f->effect.n && !written; k++)
-            written = node_attr(&f->g, f->effect.at[k])->i[0] == i;
+            written = node_slot(&f->g, f->effect.at[k]) == i;
         bytes += (read ? size : 0) + (written ? size : 0);
     }
     return bytes;

@@ -79,7 +79,7 @@ static void load_part(Loaded *l, const Region *r, size_t *scratch, Part *out) {
 static Task copy_task(const Loaded *l, const Region *r) {
     const Graph *g = &l->plan->func->g;
     uint32_t read = r->node.at[0];
-    const Slot *slot = &l->plan->module->slot.at[node_attr(g, read)->i[0]];
+    const Slot *slot = &l->plan->module->slot.at[node_slot(g, read)];
     return (Task){.kind = TaskCopy,
                   .to = address(l, read),
                   .from = l->memory.slots + slot->offset,

@@ -279,7 +279,7 @@ static void add_copy(Making *m, uint32_t region) {
     const Loaded *l = m->l;
     const Graph *g = &l->plan->func->g;
     uint32_t read = l->plan->region.at[region].node.at[0];
-    const Slot *slot = &l->plan->module->slot.at[node_attr(g, read)->i[0]];
+    const Slot *slot = &l->plan->module->slot.at[node_slot(g, read)];
     add_task(m, (CudaTask){.kind = CudaCopy,
                            .region = region,
                            .to = address(l, read),

@@ -156,7 +156,7 @@ static void run_node(Loaded *l, uint32_t id, const Counters *c) {
 
 // A Read whose old value outlives the slot's next Write: it is kept in work memory (Plan.copied).
 static void save_old(Loaded *l, uint32_t read) {
-    const Slot *s = &l->plan->module->slot.at[node_attr(&l->plan->func->g, read)->i[0]];
+    const Slot *s = &l->plan->module->slot.at[node_slot(&l->plan->func->g, read)];
     memcpy(l->value[read], l->slots + s->offset, type_bytes(&l->plan->func->g, &s->type));
 }
 

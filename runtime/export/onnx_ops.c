@@ -148,7 +148,7 @@ static Str put_read(Onnx *o, const char *op) {
     (void)op;
     for (uint32_t i = 1; i < o->at; i++)
         if (o->value[i].len && graph_node(graph_of(o), i)->op == OpRead &&
-            (uint32_t)node_attr(graph_of(o), i)->i[0] == slot)
+            node_slot(graph_of(o), i) == slot)
             return o->value[i];
     if (s->kind == SlotFed || s->kind == SlotData)
         return add_input(o, onnx_input_name(o->m, slot), onnx_input_doc(o->a, o->m, slot));

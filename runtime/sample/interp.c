@@ -36,7 +36,7 @@ typedef struct Interp {
 
 static bool entry_reads(const Func *f, uint32_t slot) {
     for (uint32_t i = 1; i < f->g.node.n; i++)
-        if (graph_node(&f->g, i)->op == OpRead && node_attr(&f->g, i)->i[0] == slot)
+        if (graph_node(&f->g, i)->op == OpRead && node_slot(&f->g, i) == slot)
             return true;
     return false;
 }

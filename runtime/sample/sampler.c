@@ -89,7 +89,7 @@ bool sampler_is_drawn(const Module *m, uint32_t entry) {
         return false; // a number is measured, whatever it is computed from
     for (uint32_t i = 1; i < f->g.node.n; i++) {
         const Node *n = graph_node(&f->g, i);
-        if (n->op == OpRead && m->slot.at[node_attr(&f->g, i)->i[0]].kind == SlotParam)
+        if (n->op == OpRead && m->slot.at[node_slot(&f->g, i)].kind == SlotParam)
             return false;
     }
     return !f->data.n;

@@ -232,7 +232,7 @@ static void mark_shown(const Module *m, const Func *f, uint8_t *shown) {
     for (uint32_t id = 1; id < f->g.node.n; id++) {
         if (graph_node(&f->g, id)->op != OpRead)
             continue;
-        const Slot *s = &m->slot.at[node_attr(&f->g, id)->i[0]];
+        const Slot *s = &m->slot.at[node_slot(&f->g, id)];
         uint32_t net = s->net; // an average stands for its net
         for (; net != NONE && m->net.at[net].copy_of != NONE; net = m->net.at[net].copy_of)
             shown[net] = 1;

@@ -28,7 +28,7 @@ static bool is_const(const Graph *g, uint32_t id) {
 static Ids needs(const Claims *c, uint32_t id) {
     const Node *n = graph_node(c->g, id);
     Ids in = {&c->g->edge.at[n->in], n->nin, n->nin};
-    return n->op == OpRead ? c->carried[node_attr(c->g, id)->i[0]] : in;
+    return n->op == OpRead ? c->carried[node_slot(c->g, id)] : in;
 }
 
 // --- owners --------------------------------------------------------------------------------------
@@ -58,7 +58,7 @@ static bool updates(const Update *u, uint32_t slot, uint32_t block) {
 // The weights that this update, and no later one of the block, leaves.
 static void claim_weights(Claims *c, uint32_t update) {
     for (uint32_t i = 0; i < c->f->effect.n; i++) {
-        uint32_t w = c->f->effect.at[i], slot = (uint32_t)node_attr(c->g, w)->i[0],
+        uint32_t w = c->f->effect.at[i], slot = node_slot(c->g, w),
                  block = graph_node(c->g, w)->block;
         bool last = updates(&c->f->update.at[update], slot, block);
         for (uint32_t u = update + 1; last && u < c->f->update.n; u++)
@@ -159,7 +159,7 @@ static void find_claims(Arena *a, const Plan *p, Claims *c) {
     c->penalty = arena_array(a, uint8_t, n);
     c->carried = arena_array(a, Ids, p->module->slot.n);
     for (uint32_t i = 0; i < c->f->effect.n; i++) {
-        int64_t slot = node_attr(c->g, c->f->effect.at[i])->i[0];
+        int64_t slot = node_slot(c->g, c->f->effect.at[i]);
         if (c->m->slot.at[slot].kind == SlotCarry)
             vec_push(a, &c->carried[slot], c->f->effect.at[i]);
     }

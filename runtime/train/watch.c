@@ -347,10 +347,10 @@ static Str slot_behind(const Watch *w, uint32_t node) {
     for (;; node = node_in(&f->g, node, 0)) {
         const Node *n = graph_node(&f->g, node);
         if (n->op == OpRead || n->op == OpWrite)
-            return m->slot.at[node_attr(&f->g, node)->i[0]].name;
+            return m->slot.at[node_slot(&f->g, node)].name;
         for (uint32_t i = 0; i < f->effect.n; i++)
             if (node_in(&f->g, f->effect.at[i], 0) == node)
-                return m->slot.at[node_attr(&f->g, f->effect.at[i])->i[0]].name;
+                return m->slot.at[node_slot(&f->g, f->effect.at[i])].name;
         if (n->nin != 1 || (op_info[n->op].cls != ClassMOVE && n->op != OpCast))
             return (Str){0};
     }
@@ -384,7 +384,7 @@ static Str finding_words(const Watch *w, Arena *a) {
     Text t = {.arena = a};
     if (n->op == OpRead)
         text_fmt(&t, "%.*s holds %s",
-                 SARG(exec_module(w->exec)->slot.at[node_attr(g, f->node)->i[0]].name), kind_of(f));
+                 SARG(exec_module(w->exec)->slot.at[node_slot(g, f->node)].name), kind_of(f));
     else
         text_fmt(&t, "`%s`%s%.*s%s gave %s", op_info[n->op].text,
                  gradient.len ? ", the gradient of " : "", SARG(gradient), gradient.len ? "," : "",

@@ -284,7 +284,7 @@ static GanStatus run_plain(Loaded *l, const Region *r, const Counters *c) {
         return comm_wait(comm, r->call);
     if (r->kind == RegionCopy) {
         uint32_t read = r->node.at[0];
-        const Slot *slot = &l->plan->module->slot.at[node_attr(g, read)->i[0]];
+        const Slot *slot = &l->plan->module->slot.at[node_slot(g, read)];
         memcpy(memory_at(l->memory, l->plan, read), l->memory.slots + slot->offset,
                type_bytes(g, node_type(g, read)));
         return GAN_OK;

@@ -102,7 +102,7 @@ void kernel_case_run(Arena *a, const Case *c, RegionFn *run, void *user) {
     for (uint32_t id = 1; id < r.g->node.n; id++) {
         if (r.g->node.at[id].op != OpRead)
             continue;
-        uint32_t slot = (uint32_t)node_attr(r.g, id)->i[0];
+        uint32_t slot = node_slot(r.g, id);
         int64_t n = interp_count(&ref, id);
         double *x = arena_array(a, double, n);
         for (int64_t i = 0; i < n; i++)
