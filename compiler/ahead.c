@@ -55,7 +55,7 @@ static Str path_of(const Ahead *a, Arena *perm, Str key) {
 }
 
 static bool find(void *user, Arena *perm, Str key, Str *out) {
-    return cache_get(perm, path_of(user, perm, key), out);
+    return sealed_read(perm, path_of(user, perm, key), out);
 }
 
 static void keep(void *user, Arena *perm, Str key, Str bytes) {

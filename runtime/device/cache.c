@@ -173,6 +173,8 @@ GanStatus cache_dir(Arena *a, Str path, uint64_t limit) {
     return GAN_OK;
 }
 
+// --- sealed files --------------------------------------------------------------------------------
+
 GanStatus sealed_write(Arena *a, Str path, Str bytes) {
     Hash128 sum = hash128(bytes.ptr, bytes.len);
     Text t = {.arena = a};
@@ -209,10 +211,22 @@ bool sealed_intact(Str path) {
     return fine;
 }
 
+bool sealed_read(Arena *a, Str path, Str *out) {
+    FileMap map;
+    Str bytes;
+    if (!open_sealed(path, &map, &bytes))
+        return false;
+    *out = str_copy(a, bytes);
+    file_unmap(&map);
+    return true;
+}
+
 Str cache_path(Arena *a, Str dir, Str key, const char *ext) {
     Str hex = hash_hex(a, hash128(key.ptr, key.len));
     return path_join(a, dir, str_format(a, "%.*s%s", SARG(hex), ext));
 }
+
+// --- kernels as links ----------------------------------------------------------------------------
 
 void cache_link(Arena *a, Str link, Str path) {
     static _Atomic uint32_t made; // by this process, which may have several threads here
@@ -251,6 +265,8 @@ uint32_t cache_find(Arena *a, Str link, Str *path, uint32_t *n, uint32_t most) {
     return at;
 }
 
+// --- claims --------------------------------------------------------------------------------------
+
 typedef struct ClaimFile {
     char z[PATH_MAX];
 } ClaimFile;
@@ -286,14 +302,4 @@ void cache_unclaim(Str path, CacheClaim *c) {
         close(c->fd - 1);
     }
     *c = (CacheClaim){0};
-}
-
-bool cache_get(Arena *a, Str path, Str *out) {
-    FileMap map;
-    Str bytes;
-    if (!open_sealed(path, &map, &bytes))
-        return false;
-    *out = str_copy(a, bytes);
-    file_unmap(&map);
-    return true;
 }

@@ -15,7 +15,10 @@
 
 #include "device_api.h"
 
+// --- the folder ----------------------------------------------------------------------------------
+
 #define CACHE_LIMIT ((uint64_t)2 << 30) // bytes on disk
+
 // A limit as users write it, "500M"; empty: CACHE_LIMIT. GAN_ERR_USAGE when it is no size.
 GanStatus cache_limit(Str text, uint64_t *out);
 // Makes the folder where it is missing; once an hour, clears what processes that were killed left
@@ -23,31 +26,39 @@ GanStatus cache_limit(Str text, uint64_t *out);
 // or we cannot.
 GanStatus cache_dir(Arena *a, Str path, uint64_t limit);
 uint64_t cache_bytes(Str dir); // on disk
-GanStatus sealed_write(Arena *a, Str path, Str bytes);
-bool sealed_intact(Str path); // it is there and as it was written
+
+// --- files, each sealed --------------------------------------------------------------------------
+
 // The path of what `key` names: dir/HASH.ext.
 Str cache_path(Arena *a, Str dir, Str key, const char *ext);
-// A second name for a kept file: `link`, a path of cache_path's, from then on leads to `path`,
-// which lies beside it. Where the file system refuses (it may have no links), nothing leads there,
-// and what the name stood for is made again.
+GanStatus sealed_write(Arena *a, Str path, Str bytes);
+bool sealed_intact(Str path); // it is there and as it was written
+// The bytes without the seal, copied to `a`, a 0 byte behind them. False: there are none, or they
+// are damaged.
+bool sealed_read(Arena *a, Str path, Str *out);
+
+// --- kernels: links to the file that each was compiled into, with others -------------------------
+
+// The path of a kernel's link, or of the file, under everything but `text` that decides the code
+// (`key`).
+Str cache_path_of(Arena *a, Str dir, Str key, Str text, const char *ext);
+// A second name for a kept file: `link` from then on leads to `path`, which lies beside it. Where
+// the file system refuses (it may have no links), nothing leads there, and what the name stood for
+// is made again.
 void cache_link(Arena *a, Str link, Str path);
 bool cache_follow(Arena *a, Str link, Str *path); // false: it leads nowhere
-// A kernel has no file of its own: it is a link to the file it was compiled into, with others.
-// The path of the one or the other, under everything but `text` that decides the code (`key`).
-Str cache_path_of(Arena *a, Str dir, Str key, Str text, const char *ext);
 // Which of the files path[*n] `link` leads to. Another intact file is appended, while there are
 // fewer than `most`. NONE: the kernel is to be compiled.
 uint32_t cache_find(Arena *a, Str link, Str *path, uint32_t *n, uint32_t most);
-// A claim to make the file at `path`, so that processes with the same work share it. It is a lock
-// on a file beside it, which ends with its process, and excludes no thread of it. Where the file
-// system has no locks everyone gets it. False: another process has it.
+
+// --- claims: processes with the same work share it -----------------------------------------------
+
+// A claim to make the file at `path` is a lock on a file beside it, which ends with its process,
+// and excludes no thread of it. Where the file system has no locks everyone gets it.
 typedef struct CacheClaim {
     int fd; // of the lock, and 1; 0: none is held
 } CacheClaim;
-bool cache_claim(Str path, CacheClaim *c);
+bool cache_claim(Str path, CacheClaim *c);   // false: another process has it
 void cache_unclaim(Str path, CacheClaim *c); // accepts an empty one
-// The bytes kept there, copied to `a` without the seal, a 0 byte behind them. False: there are
-// none, or they are damaged.
-bool cache_get(Arena *a, Str path, Str *out);
 
 #endif

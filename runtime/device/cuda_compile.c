@@ -162,7 +162,7 @@ static void target_find(Arena *a, Target *t) {
         if (modules_have(&t->found, t->kernel.at[i]))
             continue;
         cache_find(a, link_path(a, t, t->kernel.at[i]), t->file, &t->files, MOST_FOUND);
-        if (t->files > files && cache_get(a, t->file[files], &image))
+        if (t->files > files && sealed_read(a, t->file[files], &image))
             target_add(t, image);
     }
 }
@@ -231,7 +231,7 @@ static GanStatus batches_make(const Nvrtc *n, Arena *a, BatchVec *all) {
     uint32_t *of = arena_array(a, uint32_t, all->n), jobs = 0;
     for (uint32_t i = 0; i < all->n; i++) {
         Batch *b = &all->at[i];
-        if (b->path.len && cache_get(a, b->path, &b->code))
+        if (b->path.len && sealed_read(a, b->path, &b->code))
             continue;
         job[jobs] = batch_job(a, b);
         of[jobs++] = i;

@@ -253,7 +253,7 @@ static bool read_file(Str file, size_t *workspace, Str *json) {
 static bool plan_find(Cudnn *d, Choice *c, Arena scratch) {
     Str file, json;
     size_t workspace, says;
-    if (!cache_get(&scratch, cache_file(d, &c->operation, &scratch), &file) ||
+    if (!sealed_read(&scratch, cache_file(d, &c->operation, &scratch), &file) ||
         !read_file(file, &workspace, &json) || workspace > c->room)
         return false;
     CudnnBuilder m = cudnn_desc_begin(d, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);

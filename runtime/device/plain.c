@@ -149,7 +149,7 @@ static const void *eval_value(Eval *e, uint32_t id, bool member) {
     if (at && e->p->place[id].owner == id && !member) {
         load(e->g, t, at, out);
     } else {
-        const void *in[64] = {0};
+        const void *in[MAX_IN] = {0};
         for (uint32_t k = 0; k < node->nin; k++)
             in[k] = eval_value(e, node_in(e->g, id, k), false);
         eval_member(e, id, in, out);

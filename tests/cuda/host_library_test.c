@@ -259,7 +259,7 @@ static void two_processes_may_fill_one_cache(void **state) {
     int how = -1;
     assert_int_equal(waitpid(other, &how, 0), other);
     assert_int_equal(how, 0);
-    assert_true(cache_get(&k.a, kept_file(&k), &kept));
+    assert_true(sealed_read(&k.a, kept_file(&k), &kept));
     assert_int_equal(kept.len, mine.len);
     assert_memory_equal(kept.ptr, mine.ptr, mine.len);
     kept_close(&k);

@@ -14,13 +14,13 @@ static void check(Arena *a, const uint8_t *data, size_t n) {
     Str bytes = {(const char *)data, n}, got, whole;
     if (sealed_write(a, path, bytes) != GAN_OK || file_read(a, path, &whole) != GAN_OK)
         bug("%s", gan_error());
-    if (n && (!sealed_intact(path) || !cache_get(a, path, &got) || !str_eq(got, bytes)))
+    if (n && (!sealed_intact(path) || !sealed_read(a, path, &got) || !str_eq(got, bytes)))
         bug("what was kept is not what comes back");
     char *turned = arena_array(a, char, whole.len);
     memcpy(turned, whole.ptr, whole.len);
     turned[hash64(data, n, 0) % whole.len] ^= 1;
     folder_put(*a, path, turned, whole.len);
-    if (sealed_intact(path) || cache_get(a, path, &got))
+    if (sealed_intact(path) || sealed_read(a, path, &got))
         bug("a damaged file is taken");
 }
 
@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     folder_put(a, path, data, n);
     if (setjmp(full) == 0) {
         Str got;
-        if (sealed_intact(path) != cache_get(&a, path, &got))
+        if (sealed_intact(path) != sealed_read(&a, path, &got))
             bug("intact, and not there");
         check(&a, data, n);
     }
