@@ -155,7 +155,6 @@ Value eval(Elab *e, Env *env, const Ast *a);
 Value eval_if(Elab *e, Env *env, const Ast *a, bool drop); // drop: its value is not used
 Value eval_every(Elab *e, Env *env, const Ast *a, bool drop);
 Value eval_arith(Elab *e, Str op, Value a, Value b);
-Value eval_compare(Elab *e, Str op, Value a, Value b);
 Value value_now(Elab *e, Value v); // places, data and counters are read
 bool want_list(Elab *e, Value v, const char *who, List *out);
 bool want_position(Elab *e, Value v, int64_t n, int64_t *at);   // an index; -1 is the last of n

@@ -139,7 +139,7 @@ static Value equals(Elab *e, Value a, Value b) {
     return tensors ? op2(e, OpEq, a, b) : value_bool(value_equal(a, b));
 }
 
-Value eval_compare(Elab *e, Str op, Value a, Value b) {
+static Value eval_compare(Elab *e, Str op, Value a, Value b) {
     bool plain = value_is_plain(a) && value_is_plain(b), or_equal = op.len == 2;
     switch (op.ptr[0]) {
     case '=':

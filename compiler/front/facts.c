@@ -35,7 +35,7 @@ static Fact *fact_at(Front *f, Span span) {
     return &f->facts->at.at[i - 1];
 }
 
-void fact_note(Front *f, Span span, Str worth) {
+static void fact_note(Front *f, Span span, Str worth) {
     Fact *fact = fact_at(f, span);
     for (uint32_t i = 0; i < fact->n; i++)
         if (str_eq(fact->worth[i], worth))

@@ -85,8 +85,7 @@ const DiagView *diag_list(Front *f, uint32_t *n); // those kept, in the order th
 
 // --- facts.c: values of names, for editors -------------------------------------------------------
 
-void facts_want(Front *f); // from here on elaboration records the values of names
-void fact_note(Front *f, Span span, Str worth);
+void facts_want(Front *f);                // from here on elaboration records the values of names
 Str fact_find(const Front *f, Span span); // "[B, 64, 8, 8]"; empty: never elaborated
 
 typedef enum WordKind { WordReserved, WordItem, WordValue, WordData, WordFunction } WordKind;

@@ -11,7 +11,8 @@ enum {
     MAX_HEIGHT = 1000, // of a tree: a chain of operators is as high as it is long
 };
 
-const char *ast_form(AstKind kind) {
+// How such a statement looks; NULL.
+static const char *ast_form(AstKind kind) {
     static const char *const form_of[AstCount] = {
 #define FORM(Kind, text) [Ast##Kind] = text,
 #include "tokens.def"
@@ -27,7 +28,8 @@ static Token next_code(Parser *p) {
     }
 }
 
-void parser_shift(Parser *p) {
+// Takes the next token, whatever it is.
+static void parser_shift(Parser *p) {
     p->before = p->tok;
     p->tok = p->ahead;
     p->ahead = next_code(p);

@@ -78,8 +78,7 @@ Ast *parser_refuse(Parser *p, DiagCode code);   // a diagnostic of the next toke
 void parser_not_ended(Parser *p, const Ast *a); // ... of what follows the statement a on its line
 // After a panic in the statement at `start`: skips to the next one.
 void parser_recover(Parser *p, Token start);
-void parser_stop(Parser *p);  // ... behind which nothing is read: for texts that are no models
-void parser_shift(Parser *p); // takes the next token, whatever it is
+void parser_stop(Parser *p); // ... behind which nothing is read: for texts that are no models
 void parser_need(Parser *p, TokKind kind); // takes a `kind`, or fails
 bool parser_enter(Parser *p);              // one level deeper, or false after a diagnostic
 Span parser_span(const Parser *p, Token t);
@@ -108,7 +107,6 @@ void bracket_close(Parser *p, TokKind kind, Bracket outer, const char *expected)
 
 void bracket_never_closed(Parser *p, Token found); // the innermost one; the diagnostic
 
-const char *ast_form(AstKind kind);      // how such a statement looks; NULL
 Ast *ast_start(Parser *p, AstKind kind); // a node beginning at the next token, which is its word
 // The same, beginning at the node `first`; the next token is its word.
 Ast *ast_wrap(Parser *p, AstKind kind, const Ast *first);

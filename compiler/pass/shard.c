@@ -62,11 +62,18 @@ Val groups_add(const Share *s, int64_t group, Val x) {
     return Scatter(rows, group_numbers(group, x), table);
 }
 
+static Val in_dtype(Val x, uint8_t dtype) {
+    Type want = *node_type(x.g, x.id);
+    bool same = want.dtype == dtype;
+    want.dtype = dtype;
+    return same ? x : (Val){x.g, graph_add(x.g, OpCast, &x.id, 1, NULL, &want)};
+}
+
 Val groups_read(int64_t group, Val sums, Type t) {
     Val mine = Gather(sums, group_numbers(group, sums));
     if (t.rank == MAX_RANK)
         mine = Reshape(mine, t.rank, t.dim);
-    return sum_narrow(mine, t.dtype);
+    return in_dtype(mine, t.dtype);
 }
 
 // --- collectives ---------------------------------------------------------------------------------
@@ -77,19 +84,8 @@ SumOf sum_make(uint32_t node, const Type *t, uint8_t least) {
         .node = node, .bytes = (size_t)type_sample(t) * dtype_size[dtype], .dtype = dtype};
 }
 
-static Val in_dtype(Val x, uint8_t dtype) {
-    Type want = *node_type(x.g, x.id);
-    bool same = want.dtype == dtype;
-    want.dtype = dtype;
-    return same ? x : (Val){x.g, graph_add(x.g, OpCast, &x.id, 1, NULL, &want)};
-}
-
 Val sum_widen(const SumOf *s, Val partial) {
     return in_dtype(partial, s->dtype);
-}
-
-Val sum_narrow(Val sum, uint8_t dtype) {
-    return in_dtype(sum, dtype);
 }
 
 static void find_sums(Arena *perm, Shard *s, const Graph *g) {
@@ -167,12 +163,12 @@ static uint32_t localize(void *user, Graph *to, const Graph *from, uint32_t id,
     uint8_t dtype = node_type(from, id)->dtype;
     if (s->about[id].centre) {
         Val x = {to, map[node_in(from, node_in(from, node_in(from, id, 0), 0), 0)]};
-        return sum_narrow(squares_sum(s, from, id, x), dtype).id;
+        return in_dtype(squares_sum(s, from, id, x), dtype).id;
     }
     Val partial = {to, node_copy(NULL, to, from, id, map)};
     if (s->about[id].is_centre)
-        return sum_narrow(centre_sum(s, from, id, partial), dtype).id;
-    return sum_narrow(add_up(s, id, partial), dtype).id;
+        return in_dtype(centre_sum(s, from, id, partial), dtype).id;
+    return in_dtype(add_up(s, id, partial), dtype).id;
 }
 
 void pass_shard(Arena *perm, const Module *m, Func *f, const PassOptions *o) {

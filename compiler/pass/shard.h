@@ -72,7 +72,6 @@ void calls_plan(Arena *a, const Func *f, const uint8_t *live, const uint32_t *ph
 
 SumOf sum_make(uint32_t node, const Type *t, uint8_t least); // least: a Dtype
 Val sum_widen(const SumOf *s, Val partial); // to the precision of the reduction: at least f32
-Val sum_narrow(Val sum, uint8_t dtype);     // and back
 // Sums over groups of samples that straddle ranks or chunks: a table with one row per group.
 Type groups_table(const Share *s, int64_t group, const Type *t); // t: of the values
 Val groups_add(const Share *s, int64_t group, Val x);            // the table, of the local samples
