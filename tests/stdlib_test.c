@@ -191,32 +191,46 @@ static const Row layers[] = {
     {"quantile(x, 0.3)", -0.068859562884135472},
     {"gather(reshape(x, 8, 4), floor(8*abs(flatten(x)[:6])))", 0.47003688363288726},
     {"scatter(reshape(x, 8, 4)[:6], floor(8*abs(flatten(x)[:6])), 9)", 0.020178137206606883},
-    {"affine_grid(x[0, :2, :3], 5, 3)", -0.45166117079011953},
-    {"affine_grid(x[0, :2, :3], 5, 3, align_corners=true)", -0.72691983642056801},
-    {"grid_sample(x, 3*affine_grid(x[0, :2, :3], 5, 3), padding_mode=\"zeros\")",
+    {"affine_grid(x[0, :2, :3], [5, 3])", -0.45166117079011953},
+    {"affine_grid(x[0, :2, :3], [5, 3], align_corners=true)", -0.72691983642056801},
+    {"grid_sample(x, 3*affine_grid(x[0, :2, :3], [5, 3]), padding_mode=\"zeros\")",
      -0.024733073052172583},
-    {"grid_sample(x, 3*affine_grid(x[0, :2, :3], 5, 3, align_corners=true), "
+    {"grid_sample(x, 3*affine_grid(x[0, :2, :3], [5, 3], align_corners=true), "
      "padding_mode=\"zeros\", "
      "align_corners=true)",
      0.011819368490185},
-    {"grid_sample(x, 3*affine_grid(x[0, :2, :3], 5, 3), padding_mode=\"border\")",
+    {"grid_sample(x, 3*affine_grid(x[0, :2, :3], [5, 3]), padding_mode=\"border\")",
      -0.001221092454859074},
-    {"grid_sample(x, 3*affine_grid(x[0, :2, :3], 5, 3, align_corners=true), "
+    {"grid_sample(x, 3*affine_grid(x[0, :2, :3], [5, 3], align_corners=true), "
      "padding_mode=\"border\", "
      "align_corners=true)",
      0.30144977382949872},
-    {"grid_sample(x, 3*affine_grid(x[0, :2, :3], 5, 3), padding_mode=\"reflection\")",
+    {"grid_sample(x, 3*affine_grid(x[0, :2, :3], [5, 3]), padding_mode=\"reflection\")",
      0.29710493236070501},
-    {"grid_sample(x, 3*affine_grid(x[0, :2, :3], 5, 3, align_corners=true), "
+    {"grid_sample(x, 3*affine_grid(x[0, :2, :3], [5, 3], align_corners=true), "
      "padding_mode=\"reflection\", "
      "align_corners=true)",
      1.0777505344697373},
-    {"affine_grid(stack(stack(1, 0, 0), stack(0, 1, 0)), 4, 4, align_corners=true) + 0*k[0]\n"
+    {"affine_grid(stack(stack(1, 0, 0), stack(0, 1, 0)), [4, 4], align_corners=true) + 0*k[0]\n"
      "  r = grad(sum(grid_sample(x, r, padding_mode=\"border\", align_corners=true)), r)",
      0.966691364709188},
-    {"affine_grid(stack(stack(1, 0, 0), stack(0, 1, 0)), 4, 4, align_corners=true) + 0*k[0]\n"
+    {"affine_grid(stack(stack(1, 0, 0), stack(0, 1, 0)), [4, 4], align_corners=true) + 0*k[0]\n"
      "  r = grad(sum(grid_sample(x, r, padding_mode=\"reflection\", align_corners=true)), r)",
      0.966691364709188},
+    {"affine_grid(x[0, :3, :4], [2, 3, 2])", 0.22354010579434458},
+    {"grid_sample(reshape(x, 4, 2, 2, 2), 2*affine_grid(x[0, :3, :4], [2, 3, 2]), "
+     "padding_mode=\"zeros\")",
+     -0.098971348051602917},
+    {"grid_sample(reshape(x, 4, 2, 2, 2), 2*affine_grid(x[0, :3, :4], [2, 3, 2], "
+     "align_corners=true), padding_mode=\"zeros\", align_corners=true)",
+     -0.094535199798810948},
+    {"grid_sample(reshape(x, 4, 2, 2, 2), 2*affine_grid(x[0, :3, :4], [2, 3, 2]), "
+     "padding_mode=\"border\")",
+     -1.5824649927198726},
+    {"grid_sample(reshape(x, 4, 2, 2, 2), 2*affine_grid(x[0, :3, :4], [2, 3, 2], "
+     "align_corners=true), padding_mode=\"reflection\", align_corners=true)",
+     -0.15992369728551092},
+    {"warp(reshape(x, 2, 2, 2, 4), x[0, :3, :3])", 0.17480279755903383},
     {"rotate(reshape(x, 1, 4, 8), 0.4)", 0.67183735691753976},
     {"zoom(x, 1.3)", 0.58496710080104075},
     {"sliced_wasserstein(flatten(x), flatten(x)^2, 3)", -0.11117030146997088},
