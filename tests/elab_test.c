@@ -647,6 +647,54 @@ static void weights_are_named_by_their_path(void **state) {
     assert_int_equal(m->net.at[0].params, 10);
 }
 
+// Layers of a list: by the names it is unpacked to, or by its own and their number.
+static void layers_of_a_list_are_named(void **state) {
+    (void)state;
+    const Module *m = small(HEAD "net D(x: [4]) -> [] { score, style = [dense(1), dense(4)]\n"
+                                 "hidden = [dense(c) for c in [3, 4]]; last = style\n"
+                                 "x |> last |> hidden[1] |> hidden[0] |> score |> squeeze }\n"
+                                 "a, b = [opt, opt]\n"
+                                 "step { update D minimize mean(D(x)) using a }");
+    static const char *const names[] = {"D.style.w", "D.hidden.1.w", "D.hidden.0.w", "D.score.b",
+                                        "opt.m/D.style.w"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_int_equal(slots_named(m, names[i]), 1);
+}
+
+// Listed before the net is called, its weights and state are those that the call makes: draws,
+// reports and choices in the net's body are the call's alone.
+static void weights_are_listed_before_the_net_is_called(void **state) {
+    (void)state;
+#define PENALTY "far = sum([norm2(w) for w in params(E)])\n"
+#define FIRST_CALL "y = E(x, 1)\n"
+#define REST                                                                                       \
+    "update E minimize mean(y) + far using opt; update D minimize mean(D(x)) using opt; " G_STEP   \
+    "ema(E_avg, E, keep=0.9) }"
+    static const char nets[] =
+        NETS "net E(x: [4], y: label(3)) -> [] { h = concat(x, embed(2)(y)) |> dense(4) |> "
+             "batch_norm |> dropout(0.5)\n"
+             "big = mean(h) > 0; report big\n"
+             "score = if big { h |> dense(1) } else { h |> linear(1) }\n"
+             "score |> squeeze }\n"
+             "net E_avg = copy(E)\n";
+    const Module *made[2] = {
+        small(show(str_format(&arena, "%sstep { " FIRST_CALL PENALTY REST, nets))),
+        small(show(str_format(&arena, "%sstep { " PENALTY FIRST_CALL REST, nets)))};
+    assert_int_equal(made[0]->site.n, made[1]->site.n);
+    assert_int_equal(made[0]->step.report.n, made[1]->step.report.n);
+    assert_int_equal(made[0]->layer.n, made[1]->layer.n);
+    for (uint32_t k = 0; k < 2; k++)
+        assert_int_equal(made[k]->net.at[3].params, 9);
+    for (uint32_t i = 0; i < made[0]->slot.n; i++) {
+        const Slot *s = &made[0]->slot.at[i];
+        if ((s->kind == SlotParam || s->kind == SlotState) && !slots_named(made[1], show(s->name)))
+            fail_msg("%s is not there", show(s->name));
+    }
+#undef PENALTY
+#undef FIRST_CALL
+#undef REST
+}
+
 // Around a layer, as decorators of two lists do; a layer in front of it is its argument.
 static void a_tensor_is_piped_into_what_names_a_layer(void **state) {
     (void)state;
@@ -851,6 +899,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(a_replay_buffer_is_written_once, set_up),
         cmocka_unit_test_setup(a_copy_starts_from_its_nets_weights, set_up),
         cmocka_unit_test_setup(weights_are_named_by_their_path, set_up),
+        cmocka_unit_test_setup(layers_of_a_list_are_named, set_up),
+        cmocka_unit_test_setup(weights_are_listed_before_the_net_is_called, set_up),
         cmocka_unit_test_setup(a_once_is_shared_by_calls_with_equal_arguments, set_up),
         cmocka_unit_test_setup(a_tensor_is_piped_into_what_names_a_layer, set_up),
         cmocka_unit_test_setup(reports_are_named_by_where_they_are, set_up),

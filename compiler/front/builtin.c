@@ -374,15 +374,15 @@ static Value net_slots(Elab *e, Value v, const char *who, SlotKind kind) {
     VEC(Value) out = {0};
     if (!want_net(e, v, who, &net))
         return POISON;
-    net_sync(e, net);
     uint32_t maker = net; // of its weights: a copy's are its model's
-    while (!e->net_info.at[maker].called && e->m->net.at[maker].copy_of != NONE)
+    while (!e->net_info.at[maker].made && e->m->net.at[maker].copy_of != NONE)
         maker = e->m->net.at[maker].copy_of;
-    if (!e->net_info.at[maker].called) {
+    if (!e->net_info.at[maker].made && !net_make(e, maker)) {
         diag(e->f, DiagE0533, here(e), SARG(e->m->net.at[maker].name));
         in_library(e);
         return POISON;
     }
+    net_sync(e, net);
     for (uint32_t i = 0; i < e->m->slot.n; i++)
         if (e->m->slot.at[i].net == net && e->m->slot.at[i].kind == kind)
             vec_push(e->perm, &out, ((Value){.kind = KindSlot, .id = i}));

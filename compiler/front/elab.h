@@ -15,6 +15,7 @@
 typedef struct NetInfo { // beside Module.net[]
     Value fn;            // Fn, Object or Builtin it applies
     bool changes;        // some update or := reaches it
+    bool made;           // its weights and state are there
     bool called;         // in the step or a sample
     bool trains;         // some of these calls are not under eval(net): it should change
     Str optimizer;       // name of the one that updated it, for the warning about two
@@ -79,6 +80,7 @@ typedef struct Building { // one function
     uint32_t repeats;     // depth
     uint32_t nested;      // control marks open on the tape
     bool muted;           // replaying: nothing is emitted
+    bool aside;           // for what it makes alone: nothing runs it (net_make)
     Nodes imported;       // [node of Elab.loose] its copy here
 } Building;
 
@@ -271,14 +273,15 @@ uint32_t net_add(Elab *e, Net net, Value fn);
 // Whether a net's weights are a file's, which nothing changes; reported where they are.
 bool refuse_pretrained(Elab *e, uint32_t net, Span at);
 Value net_call(Elab *e, Value net, Args args);
+bool net_make(Elab *e, uint32_t net); // before its first call; false: inputs of unknown shapes
 bool given_weight(const Elab *e, uint32_t slot, Val *out); // by with_params; false: its own value
 const Value *given_weights(const Elab *e);                 // to the net being called; NULL
 void net_sync(Elab *e, uint32_t net);                      // a copy has every slot its model has
 Str owner_path(Elab *e, Owner *o);
 uint32_t slot_find(const Elab *e, Str name); // NONE
 uint32_t slot_add(Elab *e, Slot s);
-// Found by its name, or made; NONE after a diagnostic.
-uint32_t slot_make(Elab *e, Env *env, const Ast *decl, Slot s);
+uint32_t slot_make(Elab *e, Env *env, const Ast *decl,
+                   Slot s);                                // or found by its name; NONE: refused
 uint32_t declare_slot(Elab *e, Env *env, const Ast *decl); // `param`, `state`
 
 // --- update.c, grads.c ---------------------------------------------------------------------------
@@ -292,10 +295,8 @@ uint8_t *grad_reach(const Graph *g, Arena *a, uint32_t from); // nodes a gradien
 // The gradient of y to each value a slot has had of those y was computed from, added up; node 0
 // where there is none. `reached` is grad_reach of y.
 Val slot_gradient(Elab *e, uint32_t slot, Val y, const uint8_t *reached);
-// The slot of a weight, or of one as it was read; NONE.
-uint32_t weight_of(const Elab *e, const Value *v);
-// Names a grad in `body` differentiates to.
-Names grad_names(Elab *e, const Env *env, const Ast *body);
+uint32_t weight_of(const Elab *e, const Value *v); // the slot of a weight, read or not; NONE
+Names grad_names(Elab *e, const Env *env, const Ast *body); // what a grad in it differentiates to
 bool names_has(Names names, Str name);
 
 // --- data.c, config.c, stages.c ------------------------------------------------------------------

@@ -269,8 +269,10 @@ Value net_call(Elab *e, Value net, Args args) {
     Owner *outer = e->owner, *outer_net = e->net;
     bool training = e->training, held = e->held;
     e->held |= net.eval;
-    e->net_info.at[net.id].called = true;
-    e->net_info.at[net.id].trains |= !e->held && !net.given;
+    NetInfo *info = &e->net_info.at[net.id];
+    info->made = true;
+    info->called |= !e->to->aside;
+    info->trains |= !e->to->aside && !e->held && !net.given;
     Owner *own = arena_new(e->perm, Owner);
     *own = (Owner){.path = e->m->net.at[net.id].name, .has_path = true, .net = net.id};
     e->owner = e->net = own;

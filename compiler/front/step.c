@@ -133,7 +133,7 @@ void slot_set(Elab *e, uint32_t slot, Val v) {
     if (s->kind == SlotParam) {
         v = elab_pin(e, v);
         segment_end(e);
-        e->net_info.at[s->net].changes = true;
+        e->net_info.at[s->net].changes |= !e->to->aside;
     }
     set_current(e, slot, v.id, true);
     vec_push(e->perm, &e->to->assigned, slot);
@@ -286,6 +286,8 @@ Value make_draw(Elab *e, Dist dist, int64_t classes, Type type) {
         type.batched = false; // initial values have no batch
     if (!op_fits(e, OpRand, NULL, 0, &(Attr){.n = 3, .i = {dist}}, &type))
         return POISON;
+    if (b->aside)
+        return value_class(Rand(b->g, dist, 0, (double)classes, type), classes);
     uint32_t site = site_next(e, (Site){dist, type, b->index, b->g->block, here(e), classes});
     bool entry = b->index > 1 && dist != DistCategorical;
     bool fed = (e->o->feed && b->index == 1) || (e->o->feed_entries && entry);

@@ -14,6 +14,18 @@ static void name_object(Value v, Str name) {
     v.object->named = true;
 }
 
+// Those of a list are called by their own names, `a, b = [dense(1), dense(2)]`, or by the list's
+// and their number, as the nets of a list are: `D.heads.0.w`.
+static void name_objects(Elab *e, uint32_t n, Ast *const *target, Value v) {
+    if (n == 1)
+        name_object(v, target[0]->text);
+    for (uint32_t i = 0; v.kind == KindList && i < v.list.n; i++)
+        if (v.list.at[i].kind == KindObject && (n == 1 || i < n))
+            name_object(v.list.at[i],
+                        n > 1 ? target[i]->text
+                              : str_format(e->perm, "%.*s.%u", SARG(target[0]->text), i));
+}
+
 // A name given to a weight means the weight, wherever it was read: a gradient to it is to all
 // reads.
 static Value pinned(Elab *e, Value v) {
@@ -77,8 +89,7 @@ static void eval_bind(Elab *e, Env *env, const Ast *a) {
             return;
         }
     Value v = value_now(e, eval(e, env, a->c));
-    if (a->list.n == 1)
-        name_object(v, a->list.at[0]->text);
+    name_objects(e, a->list.n, a->list.at, v);
     bind_names(e, env, a->list.n, a->list.at, v);
 }
 
@@ -162,7 +173,7 @@ static void report_number(Elab *e, const Ast *a, Str name, Val val) {
 
 static void report_one(Elab *e, Env *env, const Ast *a) {
     const Ast *name = a->list.at[0];
-    if (e->net && e->to->fn && e->to->index != 1)
+    if (e->net && e->to->fn && (e->to->index != 1 || e->to->aside))
         return; // of a net that a `sample` calls: there is no log
     Spot outer = spot_enter(e, name);
     Value v = eval(e, env, a->c ? a->c : name);
