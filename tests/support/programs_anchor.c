@@ -47,37 +47,61 @@ void program_conv(Arena *a, const ConvCase *k, Module *out) {
     vec_push(a, &f->effect, Write(2, ConvDw(x, gy, geom, val_type(w))).id);
 }
 
-// Small, or of some length, with little padding or much.
-static void random_axis(uint64_t *r, ConvCase *c, uint32_t i) {
+// What an axis looks like: anything; a layer's; smaller than its kernel; met by the kernel once.
+typedef enum AxisKind { AxisAny, AxisLayer, AxisTiny, AxisCovered, AxisKinds } AxisKind;
+
+static void random_axis(uint64_t *r, AxisKind kind, ConvCase *c, uint32_t i) {
     ConvGeom *g = &c->geom;
-    int64_t k = c->k[i] = 1 + below(r, below(r, 3) ? 4 : 9);
-    g->stride[i] = below(r, 2) ? 1 : 1 + below(r, 4);
-    g->dilation[i] = below(r, 4) ? 1 : 1 + below(r, 3);
+    int64_t k = c->k[i] = 1 + below(r, kind == AxisAny && !below(r, 3) ? 9 : 4), x = 1;
+    int64_t stride = g->stride[i] = below(r, 2) ? 1 : 1 + below(r, kind == AxisLayer ? 2 : 4);
+    g->dilation[i] = kind != AxisAny || below(r, 2) ? 1 : 1 + below(r, 3);
+    g->before[i] = g->after[i] = 0;
     int64_t reach = (k - 1) * g->dilation[i] + 1;
-    uint32_t most = (uint32_t)(below(r, 4) ? (k + 1) / 2 : reach);
-    g->before[i] = below(r, most);
-    g->after[i] = below(r, most);
-    int64_t least = reach - g->before[i] - g->after[i], x = 1 + below(r, below(r, 3) ? 9 : 40);
+    switch (kind) {
+    case AxisAny:
+        g->before[i] = below(r, (uint32_t)reach);
+        g->after[i] = below(r, (uint32_t)reach);
+        x = 1 + below(r, below(r, 3) ? 9 : 40);
+        break;
+    case AxisLayer:
+        g->before[i] = g->after[i] = (k - stride + 1) / 2 > 0 ? (k - stride + 1) / 2 : 0;
+        x = 8 * stride + below(r, 12);
+        break;
+    case AxisTiny:
+        g->before[i] = below(r, (uint32_t)k);
+        g->after[i] = below(r, (uint32_t)k);
+        x = 1 + below(r, 4);
+        break;
+    case AxisCovered:
+    case AxisKinds:
+        x = reach + below(r, (uint32_t)stride);
+    }
+    int64_t least = reach - g->before[i] - g->after[i];
     c->x[i] = x > least ? x : least;
 }
 
+static int64_t random_channels(uint64_t *r, bool deep) {
+    static const int64_t channels[] = {1, 2, 3, 4, 8, 17, 16, 32, 33, 48, 64};
+    return channels[deep ? 6 + below(r, 5) : below(r, 6)];
+}
+
 void program_random_conv(Arena *a, uint64_t seed, Module *out) {
-    enum { FEW = 5, CHANNELS = 11, PRODUCTS = 1 << 20, ELEMENTS = 1 << 16 };
-    static const int64_t channels[CHANNELS] = {1, 2, 3, 4, 8, 16, 17, 32, 33, 48, 64};
+    enum { PRODUCTS = 1 << 22, ELEMENTS = 1 << 16 };
     uint64_t r = seed;
     int64_t products, elements;
     ConvCase c;
     do {
+        AxisKind kind = (AxisKind)below(&r, AxisKinds);
         int64_t groups = below(&r, 3) ? 1 : below(&r, 2) ? 2 : 3 + below(&r, 30);
-        int64_t in = channels[below(&r, groups > 2 ? FEW : CHANNELS)],
-                made = channels[below(&r, groups > 2 ? FEW : CHANNELS)];
+        bool deep = groups == 1 && below(&r, 2);
+        int64_t in = random_channels(&r, deep), made = random_channels(&r, deep || !below(&r, 3));
         c = (ConvCase){.batch = (int)below(&r, 6), .c = groups * in, .o = groups * made};
         c.geom = (ConvGeom){.n = 1 + below(&r, 3), .groups = groups};
         int64_t samples = c.batch ? c.batch : 1;
         products = samples * c.c * made;
         elements = samples * (c.c > c.o ? c.c : c.o);
         for (uint32_t i = 0; i < c.geom.n; i++) {
-            random_axis(&r, &c, i);
+            random_axis(&r, kind, &c, i);
             int64_t y = conv_makes(&c, i);
             products *= c.k[i] * y;
             elements *= c.x[i] > y ? c.x[i] : y;

@@ -548,6 +548,7 @@ static const ConvCase conv_cases[] = {
     {2, 64, 64, {15, 14}, {11, 11}, {2, {2, 1}, {5, 5}, {4, 5}, {1, 1}, 2}},
     {1, 256, 512, {513}, {41}, {1, {4}, {20}, {20}, {1}, 16}}, // and narrow groups of a large
                                                                // sample
+    {2, 128, 128, {15, 15}, {3, 3}, {2, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1}}, // Winograd's
 };
 
 // Returns the slots the case leaves.
