@@ -229,7 +229,7 @@ static bool covers(const Graph *g, const Roles *r, const ConvGeom *geom) {
     bool one = geom->groups == 1 && x->batched && y->batched;
     for (uint32_t i = 0; i < geom->n; i++)
         one = one && y->dim[1 + i] == 1 && x->dim[1 + i] == w->dim[2 + i] && !geom->before[i] &&
-              !geom->after[i] && geom->dilation[i] == 1;
+              !geom->after[i];
     return one;
 }
 
