@@ -482,10 +482,39 @@ static void make_space(Maker *k) {
     }
 }
 
+// Windows that overlap, leave gaps, or reach beyond the border.
+static void make_pool(Maker *k) {
+    const Known *v = known_some(k, has_two);
+    int64_t n = 1 + roll(k, 3), stride = 1 + roll(k, 3), pad = roll(k, (uint32_t)n);
+    if (!v || (stride == n && !pad))
+        return;
+    Type t = v->type;
+    for (uint32_t i = 1; i < t.rank; i++) {
+        if (t.dim[i] + 2 * pad < n)
+            return;
+        t.dim[i] = (t.dim[i] + 2 * pad - n) / stride + 1;
+    }
+    if (t.rank < MAX_RANK)
+        bind(k, t, "%s_pool(%s, %lld, stride=%lld, pad=%lld)", chance(k, 50) ? "avg" : "max",
+             v->name, (long long)n, (long long)stride, (long long)pad);
+}
+
+static void make_resize(Maker *k) {
+    static const char *const form[] = {"linear", "cubic", "nearest"};
+    const Known *v = known_some(k, has_two);
+    int64_t size = 1 + roll(k, 6);
+    if (!v)
+        return;
+    Type t = v->type;
+    for (uint32_t i = 1; i < t.rank; i++)
+        t.dim[i] = size;
+    bind(k, t, "resize_%s(%s, %lld)", PICK(k, form), v->name, (long long)size);
+}
+
 static void make_move(Maker *k) {
     static void (*const moves[])(Maker *) = {
-        make_reshape, make_permute, make_slice,   make_join,
-        make_expand,  make_flip,    make_squeeze, make_space,
+        make_reshape, make_permute, make_slice, make_join, make_expand,
+        make_flip,    make_squeeze, make_space, make_pool, make_resize,
     };
     PICK(k, moves)(k);
 }
@@ -570,6 +599,55 @@ static void make_sort(Maker *k) {
         bind(k, v->type, "sort(%s)", v->name);
 }
 
+// Along the last axis.
+static void make_scan(Maker *k) {
+    static const char *const form[] = {"cumsum(%s)/4", "cumprod(tanh(%s))", "0.1*argsort(%s)"};
+    const Known *v = known_some(k, has_axes);
+    if (!v)
+        return;
+    Type t = v->type;
+    int64_t *last = &t.dim[t.rank - 1];
+    if (chance(k, 60)) {
+        bind(k, t, PICK(k, form), v->name);
+    } else {
+        *last = 1 + roll(k, (uint32_t)*last);
+        bind(k, t, "topk(%s, %lld)", v->name, (long long)*last);
+    }
+}
+
+// Samples of the whole batch as one shared value, or sums of them by class.
+static void make_all(Maker *k) {
+    const Known *v = known_some(k, is_batched), *y = known_some(k, is_label);
+    if (!v || v->type.rank == MAX_RANK)
+        return;
+    Type t = {.rank = (uint8_t)(v->type.rank + 1), .dim = {y ? y->classes : k->batch}};
+    for (uint32_t i = 0; i < v->type.rank; i++)
+        t.dim[i + 1] = v->type.dim[i];
+    if (y)
+        bind(k, t, "scatter(%s, %s, %lld, per=batch)", v->name, y->name, (long long)y->classes);
+    else
+        bind(k, t, "all_gather(%s)", v->name);
+}
+
+// Indices that differ from sample to sample.
+static void make_rows(Maker *k) {
+    const Known *v = known_some(k, has_axes), *by = known_some(k, has_axes);
+    if (!v || !by || by->type.rank != 1)
+        return;
+    Type t = v->type;
+    t.batched = t.batched || by->type.batched;
+    int64_t n = by->type.dim[0], rows = t.dim[0];
+    if (chance(k, 50) && rows >= n) {
+        t.dim[0] = n;
+        bind(k, t, "gather(%s, argsort(%s))", v->name, by->name);
+    } else if (rows == n) {
+        t.dim[0] = n + roll(k, 3);
+        bind(k, t, "scatter(%s, argsort(%s), %lld)", v->name, by->name, (long long)t.dim[0]);
+    } else if (k->batch > 1) {
+        bind(k, (Type){.batched = true}, "cos(2*sample_index())");
+    }
+}
+
 static void make_gather(Maker *k) {
     const Known *table = known_some(k, is_table), *y = known_some(k, is_label);
     if (!table || !y || table->type.dim[0] < y->classes)
@@ -605,10 +683,11 @@ static void make_one_hot(Maker *k) {
 
 void make_value(Maker *k) {
     static void (*const makers[])(Maker *) = {
-        make_unary,   make_unary,      make_unary,   make_binary,   make_binary, make_binary,
-        make_where,   make_mean,       make_mean,    make_greatest, make_norm,   make_move,
-        make_move,    make_move,       make_einsum,  make_fft,      make_gather, make_draw,
-        make_softmax, make_group_mean, make_one_hot, make_sort,
+        make_unary,   make_unary,  make_unary, make_binary,  make_binary,
+        make_binary,  make_where,  make_mean,  make_mean,    make_greatest,
+        make_norm,    make_move,   make_move,  make_move,    make_einsum,
+        make_fft,     make_gather, make_draw,  make_softmax, make_group_mean,
+        make_one_hot, make_sort,   make_scan,  make_all,     make_rows,
     };
     PICK(k, makers)(k);
 }

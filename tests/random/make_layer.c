@@ -28,6 +28,7 @@ static const char *weight_options(Maker *k) {
         ", init=orthogonal(0.8)",
         ", init=glorot, reparam=spectral_norm(iterations=2)",
         ", init=he",
+        ", reparam=weight_norm",
     };
     return chance(k, 50) ? "" : PICK(k, option);
 }
@@ -120,6 +121,8 @@ static void make_norm(Maker *k) {
         "layer_norm(eps=0.1, affine=false)",
         "pixel_norm",
         "batch_norm(frozen=true)",
+        "rms_norm(eps=0.01)",
+        "layer_norm(over=channel, eps=0.1)",
     };
     const Known *v = known_some(k, has_channels);
     if (!v)
@@ -155,11 +158,16 @@ static void make_deviation(Maker *k) {
 
 static void make_other(Maker *k) {
     static const char *const form[] = {"dropout(0.3)", "prelu", "dropout(0.5)"};
-    const Known *v = known_some(k, has_channels), *y = known_some(k, is_label);
+    const Known *v = known_some(k, has_channels), *y = known_some(k, is_label),
+                *h = known_some(k, is_row);
     if (!v)
         return;
     if (v->type.rank >= 2 && chance(k, 25))
         bind(k, v->type, "%s |> attention", v->name);
+    else if (v->type.rank >= 2 && chance(k, 25))
+        bind(k, v->type, "%s |> multihead_attention(%d)", v->name, v->type.dim[0] % 2 ? 1 : 2);
+    else if (h && v->type.rank == 1 && chance(k, 50))
+        bind(k, h->type, "gru(%lld)(%s, %s)", (long long)h->type.dim[0], v->name, h->name);
     else if (y && chance(k, 50))
         bind(k, v->type, "%s |> conditional_batch_norm(%s, eps=0.05)", v->name, y->name);
     else if (y && chance(k, 50))

@@ -121,6 +121,8 @@ static const char *optimizer(Maker *k, const ModelInfo *p) {
         "groups(\"*.w\", sgd(lr=0.01), freeze())",
         "sgd(lr=ramp(0.02, 0.01, from=0, to=2))",
         "clip_value(0.1, adam(lr=1e-3, eps=1e-1))",
+        "extragradient(sgd(lr=0.01))",
+        "orthogonal_weights(0.01, sgd(lr=0.01))",
     };
     if (p->opts && chance(k, 60))
         return str_format(k->text.arena, "opt%u", roll(k, p->opts)).ptr;
@@ -274,15 +276,16 @@ static void put_samples(Maker *k, const ModelInfo *p) {
 }
 
 static Type random_image(Maker *k) {
-    Type t = {.rank = (uint8_t)(1 + roll(k, 3))};
-    bool small = k->most < 1000;
+    Type t = {.rank = (uint8_t)(1 + roll(k, 4))};
+    bool small = k->most < 1000, volume = t.rank == 4;
+    uint32_t most = volume ? (small ? 3 : 6) : small ? 5 : 16;
     for (uint32_t i = 0; i < t.rank; i++)
-        t.dim[i] = small ? 1 + roll(k, i ? 5 : 4) : 1 + roll(k, i ? 16 : 4);
+        t.dim[i] = 1 + roll(k, i ? most : 4);
     return t;
 }
 
 RandomModel random_model(Arena *a, uint64_t seed) {
-    static const int64_t batches[] = {2, 4, 4, 4, 6, 8, 3, 5};
+    static const int64_t batches[] = {1, 2, 4, 4, 4, 6, 8, 3, 5, 7};
     Maker *k = arena_new(a, Maker);
     *k = (Maker){.text.arena = a, .state = seed * 0x9e3779b97f4a7c15u + 1};
     roll(k, 2);
