@@ -3,8 +3,8 @@
 // Small graphs with the answer beside them; invariants of regions on random programs; and golden
 // cases: tests/golden/fuse/NAME.graph, a module's text, beside NAME.fused, the explanation of its
 // step, and NAME.c, its kernels. With BLESS set the expected files are rewritten.
+#include "fuse.h"
 #include "gen.h"
-#include "plan.h"
 #include "programs.h"
 
 #include <setjmp.h>
@@ -369,6 +369,33 @@ static void an_operand_of_a_library_call_is_stored_once(void **state) {
     assert_false(stored(c, flat));
     assert_int_equal(c->plan.place[flat.id].owner,
                      flat.id); // channels last: the reshape moves elements
+}
+
+// A padded vector of x, or of its first quarter, that begins at its first element.
+static Val padded(Val x, bool whole) {
+    return Pad(whole ? x : Slice(x, DIM(0), DIM(10), DIM(1)), DIM(0), NULL, DIM(100));
+}
+
+// Where a loop reads the same elements twice, they are loaded once: as often as the reader that
+// asks for more of them does, whether one unit reads both or two that are computed in its place.
+static void elements_read_twice_count_once(void **state) {
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        Case *c = begin(1);
+        Arena scratch = arena;
+        PassOptions o = {.real = DtF32};
+        Val x = input(c, shape(false, 1, DIM(40))), a = padded(x, i & 1), b = padded(x, !(i & 1)),
+            sum = i & 2 ? Add(a, b) : Add(Sin(a), Exp(b));
+        result(c, sum);
+        Fuse z = {.arena = &scratch, .m = &c->m, .f = &c->m.step, .g = &c->m.step.g, .o = &o};
+        ReadsVec reads = {0};
+        units_find(&z);
+        clusters_init(&z);
+        unit_reads(&z, sum.id, &reads);
+        assert_int_equal(reads.n, 1);
+        assert_int_equal(reads.at[0].node, x.id);
+        assert_close(reads.at[0].times, 0.4, 1e-12);
+    }
 }
 
 static void costly_values_are_stored_and_cheap_ones_recomputed(void **state) {
@@ -769,6 +796,7 @@ int main(int argc, char **argv) {
         TEST(elementwise_two_slots_are_swapped_in_one_loop),
         TEST(a_slot_that_either_branch_writes_needs_no_copy),
         TEST(an_operand_of_a_library_call_is_stored_once),
+        TEST(elements_read_twice_count_once),
         TEST(costly_values_are_stored_and_cheap_ones_recomputed),
         TEST(a_card_filters_one_axis_after_the_other),
         TEST(a_border_is_recomputed),
