@@ -3,6 +3,7 @@
 // In: a placed plan. Out: its runs (remat.h), to which recomputations are added and removed, each
 // value with its readers in order, and the live bytes at each moment. Launches, and buffers that
 // values share in the plan, stay as they are.
+#include "fuse.h"
 #include "remat.h"
 
 #include <string.h>
@@ -265,17 +266,19 @@ static bool is_pure(const Remat *z, uint32_t region) {
 
 // The launch that overwrites a slot the region reads, before which it must have run for the last
 // time. A tail writes either before such a region runs, or after its block.
-static uint32_t runs_until(const Remat *z, uint32_t region) {
+static uint32_t runs_until(const Remat *z, const NodeVec *writes, uint32_t region) {
     const Plan *p = z->p;
     const Region *r = &p->region.at[region];
     uint32_t until = NONE;
     for (uint32_t i = 0; i < r->in.n; i++) {
         uint32_t id = r->in.at[i];
-        for (uint32_t e = 0; p->region_of[id] == NONE && e < p->func->effect.n; e++) {
-            uint32_t w = p->func->effect.at[e], home = p->region_of[w];
-            bool same = node_slot(&p->func->g, w) == node_slot(&p->func->g, id);
+        if (p->region_of[id] != NONE)
+            continue;
+        const NodeVec *write = &writes[node_slot(&p->func->g, id)];
+        for (uint32_t k = 0; k < write->n; k++) {
+            uint32_t home = p->region_of[write->at[k]];
             bool later = p->region.at[home].block == r->block && !in_tail(z, home);
-            if (same && later && z->lives.time[home] < until)
+            if (later && z->lives.time[home] < until)
                 until = z->lives.time[home];
         }
     }
@@ -331,9 +334,10 @@ void remat_init(Remat *z, const PassOptions *o, Plan *p) {
     z->until = arena_array(z->a, uint32_t, regions);
     z->seconds = arena_array(z->a, double, regions);
     find_fixed(z, o);
+    const NodeVec *writes = slot_writes(z->a, p->module, p->func);
     for (uint32_t r = 0; r < regions; r++) {
         z->pure[r] = is_pure(z, r);
-        z->until[r] = runs_until(z, r);
+        z->until[r] = runs_until(z, writes, r);
         z->seconds[r] = region_seconds(p, &p->region.at[r]) + LaunchSeconds;
     }
     find_apart(z);
