@@ -1,10 +1,13 @@
 // schedule.c - orders a function's regions and decides which of them share a launch.
 //
 // In: regions in an order that is valid in every block. Out: Plan.launch, merge, section, tail.
-// Each block is list-scheduled on its own, under region_orders. Two orders are tried: the
-// program's, and greedy: of the ready regions, the one that frees the most bytes net of those it
-// allocates (the program's order on a tie). The one with the lower peak wins. Greedy runs an
-// optimizer as soon as its gradient is ready, and so interleaves chains by layer. Tiny optimizer
+// Each block is list-scheduled on its own, under region_orders. Three orders are tried: the
+// program's; greedy: of the ready regions, the one that frees the most bytes net of those it
+// allocates (the program's order on a tie); and depth-first: of those that became ready last, the
+// one that is first by greed. The lowest peak wins. Greedy runs an optimizer as soon as its gradient
+// is ready, and so interleaves chains by layer. But where a step calls nets several times (cycles,
+// identities, several scales), it goes forward through all of them abreast, as each allocates;
+// depth-first goes back through one before it begins the next. Tiny optimizer
 // regions (gains, biases) wait for the end of their block, where independent neighbours are merged
 // into one launch. Where launches are expensive (few_launches), all work on shared values waits
 // until nothing else is ready, and then runs together: an update of a net is one launch.
@@ -30,9 +33,9 @@ enum {
     Longer = 1000,        // calls take and this part of the block's time
 };
 
-// What decides among regions that may run. Blocks with collectives: what the next call needs; that,
+// What decides among regions that may run: the program, bytes freed, depth. Blocks with collectives: what the next call needs; that,
 // and a wait for it before longer work; weight gradients before that.
-typedef enum Way { WayText, WayGreedy, WayCalls, WayPatient, WayWeights } Way;
+typedef enum Way { WayText, WayGreedy, WayDepth, WayCalls, WayPatient, WayWeights } Way;
 
 // --- facts about regions -------------------------------------------------------------------------
 
@@ -148,6 +151,8 @@ static bool better(const Sched *s, Way way, uint32_t a, uint32_t b) {
         return sooner(s, way, a, b);
     if (s->low[a] != s->low[b])
         return s->low[s->few_launches && s->low_now ? a : b];
+    if (way == WayDepth && s->since[a] != s->since[b])
+        return s->since[a] > s->since[b];
     return way == WayText ? a < b : frees_more(s, a, b);
 }
 
@@ -168,6 +173,11 @@ static uint32_t wait_instead(const Sched *s, const RegionVec *ready, uint32_t be
     return best;
 }
 
+static void add_ready(Sched *s, uint32_t region, uint32_t ran, RegionVec *ready) {
+    s->since[region] = ran;
+    vec_push(s->a, ready, region);
+}
+
 // Fills `out` with the block's regions in order; the peak of bytes live.
 static size_t block_order(Sched *s, const RegionVec *regions, Way way, RegionVec *out) {
     RegionVec ready = {0};
@@ -179,7 +189,7 @@ static size_t block_order(Sched *s, const RegionVec *regions, Way way, RegionVec
     for (uint32_t i = 0; i < regions->n; i++) {
         live += sched_is_tail(s, regions->at[i]) ? sched_tail_of(s, regions->at[i])->bytes : 0;
         if (!s->waits[regions->at[i]])
-            vec_push(s->a, &ready, regions->at[i]);
+            add_ready(s, regions->at[i], 0, &ready);
     }
     peak = live;
     while (ready.n) {
@@ -202,7 +212,7 @@ static size_t block_order(Sched *s, const RegionVec *regions, Way way, RegionVec
         for (uint32_t i = 0; i < s->next[region].n; i++) {
             uint32_t after = s->next[region].at[i];
             if (!--s->waits[after] && s->here[after])
-                vec_push(s->a, &ready, after);
+                add_ready(s, after, out->n, &ready);
         }
     }
     if (out->n != regions->n)
@@ -327,14 +337,20 @@ static void order_calls(Sched *s, const RegionVec *regions, RegionVec *out) {
 }
 
 void sched_order_block(Sched *s, const RegionVec *regions, const PassOptions *o, RegionVec *out) {
-    RegionVec text = {0}, greedy = {0};
     if (has_collective(s, regions)) {
         order_calls(s, regions, out);
         return;
     }
-    size_t peak = block_order(s, regions, WayText, &text);
-    bool freer = !o->no_fuse && block_order(s, regions, WayGreedy, &greedy) < peak;
-    *out = freer ? greedy : text;
+    *out = (RegionVec){0};
+    size_t least = block_order(s, regions, WayText, out);
+    for (Way way = WayGreedy; way <= WayDepth && !o->no_fuse; way++) {
+        RegionVec order = {0};
+        size_t peak = block_order(s, regions, way, &order);
+        if (peak < least - (way == WayDepth ? least / Spare : 0)) {
+            least = peak;
+            *out = order;
+        }
+    }
 }
 
 void schedule(Arena *perm, const PassOptions *o, Plan *p) {
@@ -344,6 +360,7 @@ void schedule(Arena *perm, const PassOptions *o, Plan *p) {
     uint32_t regions = p->region.n + p->func->blocks; // tails too
     Sched s = {.perm = perm, .a = &scratch, .p = p, .few_launches = o->few_launches};
     s.waits = arena_array(&scratch, uint32_t, regions);
+    s.since = arena_array(&scratch, uint32_t, regions);
     s.made = arena_array(&scratch, size_t, regions);
     s.low = arena_array(&scratch, uint8_t, regions);
     s.here = arena_array(&scratch, uint8_t, regions);

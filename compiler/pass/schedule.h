@@ -47,6 +47,7 @@ typedef struct Sched {
     VEC(uint32_t) * next; // [region] its successors
     uint32_t *waits;      // [region] predecessors not scheduled yet
     uint32_t *behind;     // [region] 1 + the last launch with a predecessor of it
+    uint32_t *since;      // [region] how many ran before it became ready
     size_t *made;         // [region] bytes it stores in work memory
     uint8_t *low;         // [region] lowest priority: scheduled when nothing else is ready
     uint8_t *here;        // [region] is of the current block
