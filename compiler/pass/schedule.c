@@ -4,13 +4,14 @@
 // Each block is list-scheduled on its own, under region_orders. Three orders are tried: the
 // program's; greedy: of the ready regions, the one that frees the most bytes net of those it
 // allocates (the program's order on a tie); and depth-first: of those that became ready last, the
-// one that is first by greed. The lowest peak wins. Greedy runs an optimizer as soon as its gradient
-// is ready, and so interleaves chains by layer. But where a step calls nets several times (cycles,
-// identities, several scales), it goes forward through all of them abreast, as each allocates;
-// depth-first goes back through one before it begins the next. Tiny optimizer
-// regions (gains, biases) wait for the end of their block, where independent neighbours are merged
-// into one launch. Where launches are expensive (few_launches), all work on shared values waits
-// until nothing else is ready, and then runs together: an update of a net is one launch.
+// one that is first by greed. The lowest peak wins. Greedy runs an optimizer as soon as its
+// gradient is ready, and so interleaves chains by layer. But where a step calls nets several times
+// (cycles, identities, several scales), it goes forward through all of them abreast, as each
+// allocates; depth-first goes back through one before it begins the next. In each a small loop that
+// can share the launch of the one before goes first. Tiny optimizer regions (gains, biases) wait
+// for the end of their block, where independent neighbours are merged into one launch. Where
+// launches are expensive (few_launches), all work on shared values waits until nothing else is
+// ready, and then runs together: an update of a net is one launch.
 //
 // A block with collectives is scheduled by a simulated clock of the link and the core: a collective
 // starts as soon as its last part is ready; one in flight is waited for when its sum should have
@@ -33,8 +34,9 @@ enum {
     Longer = 1000,        // calls take and this part of the block's time
 };
 
-// What decides among regions that may run: the program, bytes freed, depth. Blocks with collectives: what the next call needs; that,
-// and a wait for it before longer work; weight gradients before that.
+// What decides among regions that may run: the program, bytes freed, depth. Blocks with
+// collectives: what the next call needs; that, and a wait for it before longer work; weight
+// gradients before that.
 typedef enum Way { WayText, WayGreedy, WayDepth, WayCalls, WayPatient, WayWeights } Way;
 
 // --- facts about regions -------------------------------------------------------------------------
@@ -60,6 +62,15 @@ static bool is_shared(const Plan *p, const Region *r) {
     return r->kind == RegionLoop && (writes_slots_only(p, r) || optimizer || slots);
 }
 
+// May a region share its launch? All its inputs stay alive for all of that, so only regions do that
+// hold little, or nothing but slots; and those that waited for one another.
+static bool may_share(const Sched *s, uint32_t region) {
+    const Region *r = &s->p->region.at[region];
+    return r->kind == RegionLoop &&
+           (region_bytes(s->p, r) <= SmallBytes || writes_slots_only(s->p, r) ||
+            (s->few_launches && s->low[region]));
+}
+
 static void find_orders(Sched *s) {
     const Plan *p = s->p;
     region_orders(s->a, p, &s->order);
@@ -73,6 +84,7 @@ static void find_orders(Sched *s) {
             s->made[r] += plan_in_slot(p, region->out.at[i]) ? 0 : plan_bytes(p, region->out.at[i]);
         bool small = writes_slots_only(p, region) && region_bytes(p, region) <= SmallBytes;
         s->low[r] = s->few_launches ? is_shared(p, region) : small;
+        s->shares[r] = may_share(s, r);
     }
 }
 
@@ -146,11 +158,18 @@ static bool has_clock(Way way) {
     return way == WayCalls || way == WayPatient || way == WayWeights;
 }
 
+// May it join the last launch? What was ready before that began depends on nothing in it.
+static bool joins(const Sched *s, uint32_t region) {
+    return s->open != NONE && s->shares[region] && s->since[region] <= s->open;
+}
+
 static bool better(const Sched *s, Way way, uint32_t a, uint32_t b) {
     if (has_clock(way))
         return sooner(s, way, a, b);
     if (s->low[a] != s->low[b])
         return s->low[s->few_launches && s->low_now ? a : b];
+    if (joins(s, a) != joins(s, b))
+        return joins(s, a);
     if (way == WayDepth && s->since[a] != s->since[b])
         return s->since[a] > s->since[b];
     return way == WayText ? a < b : frees_more(s, a, b);
@@ -186,6 +205,7 @@ static size_t block_order(Sched *s, const RegionVec *regions, Way way, RegionVec
         sched_clock_reset(s, regions, 1);
     size_t live = 0, peak = 0;
     s->low_now = false;
+    s->open = NONE;
     for (uint32_t i = 0; i < regions->n; i++) {
         live += sched_is_tail(s, regions->at[i]) ? sched_tail_of(s, regions->at[i])->bytes : 0;
         if (!s->waits[regions->at[i]])
@@ -204,6 +224,7 @@ static size_t block_order(Sched *s, const RegionVec *regions, Way way, RegionVec
         if (has_clock(way))
             sched_clock_pass(s, region);
         s->low_now = s->low[region];
+        s->open = !s->shares[region] ? NONE : joins(s, region) ? s->open : out->n - 1;
         live += s->made[region];
         peak = live > peak ? live : peak;
         live -= freed_by(s, region);
@@ -223,22 +244,13 @@ static size_t block_order(Sched *s, const RegionVec *regions, Way way, RegionVec
 
 // --- launches ------------------------------------------------------------------------------------
 
-// May a region share its launch? All its inputs stay alive for all of that, so only regions do that
-// hold little, or nothing but slots; and those that waited for one another.
-static bool may_share(const Sched *s, uint32_t region) {
-    const Region *r = &s->p->region.at[region];
-    return r->kind == RegionLoop &&
-           (region_bytes(s->p, r) <= SmallBytes || writes_slots_only(s->p, r) ||
-            (s->few_launches && s->low[region]));
-}
-
 static void emit_launches(Sched *s, Section *out, const uint32_t *regions, uint32_t n, bool merge) {
     Plan *p = s->p;
     bool open = false; // may others join the last launch?
     out->first = p->launch.n;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t region = regions[i];
-        bool shares = merge && may_share(s, region);
+        bool shares = merge && s->shares[region];
         if (open && shares && s->behind[region] != p->launch.n) {
             Launch *l = &p->launch.at[p->launch.n - 1];
             p->region.at[region].merged = l->region;
@@ -360,6 +372,7 @@ void schedule(Arena *perm, const PassOptions *o, Plan *p) {
     uint32_t regions = p->region.n + p->func->blocks; // tails too
     Sched s = {.perm = perm, .a = &scratch, .p = p, .few_launches = o->few_launches};
     s.waits = arena_array(&scratch, uint32_t, regions);
+    s.shares = arena_array(&scratch, uint8_t, regions);
     s.since = arena_array(&scratch, uint32_t, regions);
     s.made = arena_array(&scratch, size_t, regions);
     s.low = arena_array(&scratch, uint8_t, regions);

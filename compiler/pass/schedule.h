@@ -49,15 +49,17 @@ typedef struct Sched {
     uint32_t *behind;     // [region] 1 + the last launch with a predecessor of it
     uint32_t *since;      // [region] how many ran before it became ready
     size_t *made;         // [region] bytes it stores in work memory
-    uint8_t *low;         // [region] lowest priority: scheduled when nothing else is ready
-    uint8_t *here;        // [region] is of the current block
-    bool few_launches;    // PassOptions
-    bool low_now;         // the last region was one: with few_launches, others follow
-    uint8_t *outlives;    // [node] read by another block or by the executor
-    Value *value;         // [node]
-    Clock clock;          // of blocks with collectives
-    uint8_t *deferrable;  // [region] may be deferred
-    uint8_t *deferred;    // [region] is deferred
+    uint8_t *shares;      // [region] may share a launch with others
+    uint32_t open;       // how many ran before the launch that others may join; NONE: there is none
+    uint8_t *low;        // [region] lowest priority: scheduled when nothing else is ready
+    uint8_t *here;       // [region] is of the current block
+    bool few_launches;   // PassOptions
+    bool low_now;        // the last region was one: with few_launches, others follow
+    uint8_t *outlives;   // [node] read by another block or by the executor
+    Value *value;        // [node]
+    Clock clock;         // of blocks with collectives
+    uint8_t *deferrable; // [region] may be deferred
+    uint8_t *deferred;   // [region] is deferred
     VEC(SchedTail) tail;
     uint8_t *pending; // [tail] deferred and not run yet
 } Sched;
