@@ -4,6 +4,7 @@
 // retains the card's primary context, which is the one that the libraries' CUDA runtime uses.
 // Errors carry the driver's own words; failed allocations say how much is missing.
 #include "cuda_busy.h"
+#include "cuda_plan.h"
 #include "cache.h"
 
 #include <string.h>

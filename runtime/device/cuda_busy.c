@@ -8,6 +8,7 @@
 // Tracing slows every launch. Graphs are captured anew where it begins and ends, so that all of
 // them are traced and none stays instrumented.
 #include "cuda_busy.h"
+#include "cuda_plan.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -14,7 +14,7 @@
 // A null communicator (--comm null, studies of one rank) leaves the parts as they are. Padding
 // between the parts of a call is summed along with them: nobody reads it.
 #define _GNU_SOURCE
-#include "cuda_device.h"
+#include "cuda_plan.h"
 
 #include <string.h>
 #include <time.h>

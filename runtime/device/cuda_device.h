@@ -1,11 +1,12 @@
-// cuda_device.h - inside the cuda device: the function tables it calls, an open card, and a plan
-// loaded on it.
+// cuda_device.h - inside the cuda device: the function tables it calls, and an open card. A plan
+// loaded on it is in cuda_plan.h.
 //
 //   cuda_load.c    fills the function tables from shared libraries
 //   cuda_compile.c kernels to cubin or PTX images, cached on disk
 //   cuda.c         the card: context, memory, errors; the device's vtable
 //   cuda_copy.c    copies to and from the card, through pinned staging buffers
 //   cuda_plan.c    lowers a plan to a list of tasks per block: launches, copies, library calls
+//   cuda_branch.c  which tasks of a block must wait for which
 //   cuda_run.c     enqueues tasks: one by one the first time, later as one captured graph
 //   cuda_roofline.c measured peak throughput and bandwidth
 //   cuda_dnn.c     convolutions and products by cuDNN's graph (backend) interface
@@ -17,8 +18,8 @@
 // which cuda_load.c fills from the machine's libraries and the tests from recording stand-ins.
 //
 // A device has four streams, ordered by events. `compute` has all kernels and library calls, in
-// order. `upload` has the host-to-device half of large uploads, CudaComm's has collectives, and
-// `aside` has the progress marks of captured graphs.
+// order. `upload` has the host-to-device half of
+// large uploads, CudaComm's has collectives, and `aside` has the progress marks of captured graphs.
 #ifndef GAN_CUDA_DEVICE_H
 #define GAN_CUDA_DEVICE_H
 
@@ -214,6 +215,9 @@ void cudnn_close(Cudnn *d);                 // accepts NULL
 // not support the operation, or not with that epilogue.
 GanStatus cudnn_prepare(CudnnCalls *calls, const Plan *p, uint32_t id, const Epilogue *e, Memory m,
                         CudnnCall **out);
+size_t cudnn_call_workspace(const CudnnCall *call); // bytes its engine needs
+// Gives the call its workspace, before it runs.
+GanStatus cudnn_place(CudnnCall *call, CUdeviceptr workspace);
 GanStatus cudnn_run(const CudnnCall *call);
 void cudnn_release(CudnnCalls *calls);
 // GFLOP/s of an n x n matrix product; 0 where the library does not support it.
@@ -232,6 +236,8 @@ typedef struct CufftCalls { // those of one loaded plan
 
 // Prepares node `id`. *out is NULL without the library, and where it refuses or needs more room.
 GanStatus cufft_prepare(CufftCalls *calls, const Plan *p, uint32_t id, Memory m, CufftCall **out);
+size_t cufft_call_workspace(const CufftCall *call);
+GanStatus cufft_place(CufftCall *call, CUdeviceptr workspace); // as cudnn_place
 GanStatus cufft_run(const CufftCall *call);
 void cufft_release(CufftCalls *calls);
 
@@ -267,83 +273,5 @@ GanStatus nccl_sum(Nccl *n, CUdeviceptr at, size_t bytes, Dtype dtype, CUstream 
 // --- cuda_roofline.c -----------------------------------------------------------------------------
 
 GanStatus cuda_roofline(Device *d, Roofline *out);
-
-// --- cuda_plan.c, cuda_run.c ---------------------------------------------------------------------
-
-typedef enum CudaTaskKind {
-    CudaKernel,
-    CudaCopy,
-    CudaAnchor,
-    CudaTransform,
-    CudaStart,
-    CudaWait
-} CudaTaskKind;
-
-typedef struct CudaTask {
-    CudaTaskKind kind;
-    uint32_t region;     // Plan.region[]; the first of a merged launch
-    CUfunction function; // CudaKernel, and the rest of this line and the next
-    unsigned blocks, instances, threads, shared; // grid x and y, of a block, bytes
-    void **params;
-    CUdeviceptr to, from; // CudaCopy
-    size_t bytes;
-    const CudnnCall *call;      // CudaAnchor
-    const CufftCall *transform; // CudaTransform
-    uint32_t collective;        // CudaStart, CudaWait: Plan.collective[]
-} CudaTask;
-
-// Tasks of a block that are captured as one graph: the whole block, or what lies between
-// collectives that go through the host.
-typedef struct CudaPiece {
-    uint32_t first, n; // tasks of the block
-    bool by_host;      // never captured
-    CUgraphExec graph; // owned; NULL until captured
-} CudaPiece;
-
-typedef struct CudaBlock {
-    uint32_t n, first; // tasks; the number of the first among all blocks'
-    CudaTask *task;
-    uint32_t pieces;
-    CudaPiece *piece;
-    bool warm; // has run once, task by task: what is loaded lazily is loaded, capture may begin
-} CudaBlock;
-
-struct Loaded {
-    Cuda *cuda;       // borrowed
-    Loaded *next;     // borrowed: loaded before this one
-    const Plan *plan; // borrowed
-    Memory memory;    // borrowed; addresses on the card
-    Arena arena;      // tasks live here
-    CUmodule *module; // [modules] owned; NULL: not loaded yet
-    uint32_t modules;
-    CUfunction *kernel; // [plan->kernel.n]
-    CudnnCalls dnn;
-    CudnnCall **call; // [plan->region.n] NULL: none
-    CufftCalls fft;
-    CufftCall **transform;     // [plan->region.n] NULL: none
-    bool *absorbed;            // [plan->region.n] fused into a library call as its epilogue
-    const Epilogue *epilogue;  // [plan->region.n] plan_epilogues
-    CUdeviceptr fixed;         // owned: one allocation for the next four
-    CUdeviceptr head;          // CudaHead of the current run
-    CUdeviceptr crumbs;        // CudaCrumb of every task, in order
-    CUdeviceptr tables;        // arguments of merged launches
-    CUdeviceptr tickets;       // counters of blocks that have finished; zero between launches
-    CudaRoom room;             // in the work memory, after the plan's values
-    CudaBlock *block;          // [func->blocks]
-    uint32_t step;             // of the run in progress
-    CudaCall *collective;      // [plan->collective.n]; NULL: no collectives
-    uint32_t *started, starts; // staged ones that the link does not have yet, in order
-    uint32_t *task_of;         // [plan->launch.n] the launch's first task, within its block
-};
-
-PlanBytes cuda_bytes(const Plan *plan);
-GanStatus cuda_load(Device *d, const Plan *plan, void *slots, void *work, Loaded **out);
-void cuda_unload(Loaded *l);
-GanStatus cuda_run(Loaded *l, uint32_t block, const Counters *counters);
-GanStatus cuda_launch(Loaded *l, uint32_t block, uint32_t launch, const Counters *counters);
-void cuda_drop_graphs(Loaded *l);   // destroys them; one that is running completes
-void cuda_drop_all_graphs(Cuda *c); // of all loaded plans
-// The step and the launches one of which failed, as far as breadcrumbs tell.
-Str cuda_suspects(Arena *a, const Cuda *c);
 
 #endif

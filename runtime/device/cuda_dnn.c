@@ -32,8 +32,9 @@ typedef struct CudnnChoice Choice;
 
 struct CudnnCall {
     const Choice *choice;
-    CudnnDesc pack; // owned
-    Cudnn *dnn;     // borrowed
+    CUdeviceptr at[CUDNN_PARTS]; // of the operation's tensors
+    CudnnDesc pack;              // owned; NULL until the call is placed
+    Cudnn *dnn;                  // borrowed
     CudnnCall *next;
 };
 
@@ -354,7 +355,7 @@ static GanStatus prepare(PlanRequest *q, uint32_t id, CudnnCall **out) {
         return GAN_OK;
     CudnnCall *call = arena_new(calls->arena, CudnnCall);
     *call = (CudnnCall){.choice = q->choice, .dnn = calls->dnn, .next = calls->last};
-    TRY(make_pack(call->dnn, &q->choice->operation, q->on.at, q->on.room.at, &call->pack));
+    memcpy(call->at, q->on.at, sizeof call->at);
     calls->last = *out = call;
     return GAN_OK;
 }
@@ -367,6 +368,10 @@ static bool is_rank_invariant(const Cudnn *d, const Graph *g, uint32_t id) {
 
 size_t cudnn_call_workspace(const CudnnCall *call) {
     return call->choice->workspace;
+}
+
+GanStatus cudnn_place(CudnnCall *call, CUdeviceptr workspace) {
+    return make_pack(call->dnn, &call->choice->operation, call->at, workspace, &call->pack);
 }
 
 GanStatus cudnn_prepare(CudnnCalls *calls, const Plan *p, uint32_t id, const Epilogue *e, Memory m,

@@ -123,8 +123,6 @@ void cudnn_candidate_free(const Cudnn *d, CudnnCandidate c);
 // (9.8 or newer). Plans are built and cannot run.
 GanStatus cudnn_open_for(const CudnnApi *api, Str properties, bool no_tf32, Cudnn **out);
 
-size_t cudnn_call_workspace(const CudnnCall *call); // bytes its engine needs
-
 // Node `id` as an operation. node[]: the node whose memory each tensor is. False: not supported.
 bool cudnn_read_conv(const Graph *g, uint32_t id, CudnnOperation *out, uint32_t node[3]);
 bool cudnn_read_dot(const Graph *g, uint32_t id, CudnnOperation *out, uint32_t node[3]);

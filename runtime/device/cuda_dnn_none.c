@@ -19,6 +19,16 @@ GanStatus cudnn_prepare(CudnnCalls *calls, const Plan *p, uint32_t id, const Epi
     return GAN_OK;
 }
 
+size_t cudnn_call_workspace(const CudnnCall *call) {
+    (void)call;
+    bug("a call was prepared without the library");
+}
+
+GanStatus cudnn_place(CudnnCall *call, CUdeviceptr workspace) {
+    (void)call, (void)workspace;
+    bug("a call was prepared without the library");
+}
+
 GanStatus cudnn_run(const CudnnCall *call) {
     (void)call;
     bug("a call was prepared without the library");

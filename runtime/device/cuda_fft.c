@@ -11,7 +11,7 @@ struct CufftCall {
     FftLines lines;
     cufftHandle plan; // owned once made
     bool made;
-    size_t copy, room;  // bytes of CufftCalls.room: the operand's copy, then the library's
+    size_t copy, room;  // bytes of workspace: the operand's copy, then the library's
     CUdeviceptr at[2];  // operand, result
     CUdeviceptr staged; // where the copy lies
     CufftCall *next;
@@ -68,9 +68,13 @@ static GanStatus make_plan(CufftCall *c, bool *refuses) {
     return *refuses ? GAN_OK : cufft_check(c->cuda, code, "planning a transform");
 }
 
-static GanStatus give_room(CufftCall *c, CUdeviceptr at) {
-    void *room = (void *)(uintptr_t)(at + c->copy);
-    c->staged = at;
+size_t cufft_call_workspace(const CufftCall *call) {
+    return call->copy + call->room;
+}
+
+GanStatus cufft_place(CufftCall *c, CUdeviceptr workspace) {
+    void *room = (void *)(uintptr_t)(workspace + c->copy);
+    c->staged = workspace;
     return c->room ? cufft_check(c->cuda, c->cuda->api->fft->SetWorkArea(c->plan, room),
                                  "setting the work area")
                    : GAN_OK;
@@ -92,10 +96,8 @@ GanStatus cufft_prepare(CufftCalls *calls, const Plan *p, uint32_t id, Memory m,
     calls->last = c;
     TRY(make_plan(c, &refuses));
     c->copy = l.out.real ? room_up(side_bytes(&l, &l.in)) : 0;
-    if (refuses || c->copy + c->room > calls->room.bytes)
-        return GAN_OK;
-    TRY(give_room(c, calls->room.at));
-    *out = c;
+    if (!refuses && cufft_call_workspace(c) <= calls->room.bytes)
+        *out = c;
     return GAN_OK;
 }
 

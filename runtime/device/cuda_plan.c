@@ -5,7 +5,7 @@
 // work memory ends in workspace that launches share; one more allocation belongs to the loaded
 // plan: counters, breadcrumbs, arguments of merged launches, tickets. All sizes follow from the
 // plan alone (cuda_bytes).
-#include "cuda_device.h"
+#include "cuda_plan.h"
 
 #include <string.h>
 
@@ -168,19 +168,47 @@ static GanStatus load_memory(Loaded *l) {
 
 typedef struct Making { // tasks, in order of their launches
     Loaded *l;
-    VEC(CudaTask) task; // of the block in the making
-    Text crumbs;        // what becomes Loaded.crumbs
-    Text tables;        // what becomes Loaded.tables
-    size_t tickets;     // bytes given out
-    size_t room;        // bytes of Loaded.room given out to this launch
-    uint32_t block;     // the one in the making
+    VEC(CudaTask) task;     // of the block in the making
+    Text crumbs;            // what becomes Loaded.crumbs
+    Text tables;            // what becomes Loaded.tables
+    size_t tickets;         // bytes given out
+    CUdeviceptr room;       // workspace of this launch that is not given out yet
+    uint32_t block;         // the one in the making
+    VEC(CudaAccess) access; // of the task in the making
 } Making;
 
 static void add_task(Making *m, CudaTask t) {
     Arena *a = &m->l->arena;
     CudaCrumb crumb = {m->block, m->task.n};
     text_put(&m->crumbs, (Str){(const char *)&crumb, sizeof crumb});
+    t.access.at = m->access.at;
+    t.access.n = m->access.n;
+    memset(&m->access, 0, sizeof m->access);
     vec_push(a, &m->task, t);
+}
+
+static void add_access(Making *m, CUdeviceptr at, size_t bytes, bool write) {
+    if (bytes)
+        vec_push(&m->l->arena, &m->access, ((CudaAccess){at, bytes, write}));
+}
+
+// The values that a region reads and stores.
+static void add_values(Making *m, const Region *r) {
+    const Graph *g = &m->l->plan->func->g;
+    for (uint32_t i = 0; i < r->in.n; i++)
+        add_access(m, address(m->l, r->in.at[i]), type_bytes(g, node_type(g, r->in.at[i])), false);
+    for (uint32_t i = 0; i < r->out.n; i++)
+        add_access(m, address(m->l, r->out.at[i]), type_bytes(g, node_type(g, r->out.at[i])), true);
+}
+
+// Workspace for the next launch lies behind that of the last one while there is room, so that the
+// one need not wait for the other.
+static CUdeviceptr take_room(Loaded *l, size_t bytes) {
+    bytes = room_up(bytes);
+    if (l->room_used + bytes > l->room.bytes)
+        l->room_used = 0;
+    l->room_used += bytes;
+    return l->room.at + l->room_used - bytes;
 }
 
 // The words of a region (gen/kernel_cuda.h), [kernel.words].
@@ -192,9 +220,12 @@ static uint64_t *words_of(Making *m, const Region *r) {
         w[n++] = address(l, r->in.at[i]);
     for (uint32_t i = 0; i < r->out.n; i++)
         w[n++] = address(l, r->out.at[i]);
+    add_values(m, r);
     if (r->scratch) {
-        w[n++] = l->room.at + m->room;
+        w[n++] = m->room;
         w[n++] = l->tickets + m->tickets;
+        add_access(m, m->room, r->scratch, true);
+        add_access(m, l->tickets + m->tickets, r->tickets * sizeof(uint32_t), true);
         m->room += room_up(r->scratch);
         m->tickets += room_up(r->tickets * sizeof(uint32_t));
     }
@@ -254,7 +285,10 @@ static void add_kernels(Making *m, Launch launch) {
     const uint32_t *of = &p->merge.at[launch.first];
     uint32_t *same = arena_array(&m->l->arena, uint32_t, launch.instances);
     bool *done = arena_array(&m->l->arena, bool, launch.instances);
-    m->room = 0;
+    size_t room = 0;
+    for (uint32_t i = 0; i < launch.instances; i++)
+        room += room_up(p->region.at[of[i]].scratch);
+    m->room = take_room(m->l, room);
     for (uint32_t i = 0; i < launch.instances; i++) {
         uint32_t n = 0, kernel = p->region.at[of[i]].kernel;
         if (m->l->absorbed[of[i]])
@@ -274,17 +308,28 @@ static void add_kernels(Making *m, Launch launch) {
     }
 }
 
+static void add_bytes(Making *m, uint32_t region, CUdeviceptr to, CUdeviceptr from, size_t n) {
+    add_access(m, from, n, false);
+    add_access(m, to, n, true);
+    add_task(m, (CudaTask){.kind = CudaCopy, .region = region, .to = to, .from = from, .bytes = n});
+}
+
 // Saves a slot's old value (schedule.c): the region's one member is the read.
 static void add_copy(Making *m, uint32_t region) {
     const Loaded *l = m->l;
     const Graph *g = &l->plan->func->g;
     uint32_t read = l->plan->region.at[region].node.at[0];
     const Slot *slot = &l->plan->module->slot.at[node_slot(g, read)];
-    add_task(m, (CudaTask){.kind = CudaCopy,
-                           .region = region,
-                           .to = address(l, read),
-                           .from = cuda_pointer(l->memory.slots + slot->offset),
-                           .bytes = type_bytes(g, node_type(g, read))});
+    add_bytes(m, region, address(l, read), cuda_pointer(l->memory.slots + slot->offset),
+              type_bytes(g, node_type(g, read)));
+}
+
+// Its start, or the wait for it.
+static void add_collective(Making *m, CudaTaskKind kind, uint32_t region) {
+    uint32_t call = m->l->plan->region.at[region].call;
+    const Collective *c = &m->l->plan->collective.at[call];
+    add_access(m, cuda_pointer(m->l->memory.work + c->offset), c->bytes, true);
+    add_task(m, (CudaTask){.kind = kind, .region = region, .collective = call});
 }
 
 // Copies parts that are not where they are summed.
@@ -297,13 +342,9 @@ static void add_start(Making *m, uint32_t region) {
         CUdeviceptr to = cuda_pointer(l->memory.work + c->offset + part->offset);
         CUdeviceptr from = address(l, node_in(&l->plan->func->g, part->start, 0));
         if (from != to)
-            add_task(m, (CudaTask){.kind = CudaCopy,
-                                   .region = region,
-                                   .to = to,
-                                   .from = from,
-                                   .bytes = part->bytes});
+            add_bytes(m, region, to, from, part->bytes);
     }
-    add_task(m, (CudaTask){.kind = CudaStart, .region = region, .collective = call});
+    add_collective(m, CudaStart, region);
 }
 
 // --- libraries -----------------------------------------------------------------------------------
@@ -340,32 +381,61 @@ static const Library *library_of(const Plan *p, uint32_t region) {
     return &library[node_family(&p->func->g, p->region.at[region].node.at[0])];
 }
 
+static CUdeviceptr room_of_call(Making *m, size_t bytes) {
+    CUdeviceptr at = take_room(m->l, bytes);
+    add_access(m, at, bytes, true);
+    return at;
+}
+
+static GanStatus add_product(Making *m, uint32_t region) {
+    const Plan *p = m->l->plan;
+    CudnnCall *call = m->l->call[region];
+    uint32_t epilogue = m->l->epilogue[region].region;
+    TRY(cudnn_place(call, room_of_call(m, cudnn_call_workspace(call))));
+    add_values(m, &p->region.at[region]);
+    if (epilogue != NONE && m->l->absorbed[epilogue])
+        add_values(m, &p->region.at[epilogue]);
+    add_task(m, (CudaTask){.kind = CudaAnchor, .region = region, .call = call});
+    return GAN_OK;
+}
+
+static GanStatus add_transform(Making *m, uint32_t region) {
+    CufftCall *call = m->l->transform[region];
+    TRY(cufft_place(call, room_of_call(m, cufft_call_workspace(call))));
+    add_values(m, &m->l->plan->region.at[region]);
+    add_task(m, (CudaTask){.kind = CudaTransform, .region = region, .transform = call});
+    return GAN_OK;
+}
+
 static GanStatus add_launch(Making *m, Launch launch) {
     const Loaded *l = m->l;
     const Region *r = &l->plan->region.at[launch.region];
     if (r->kind == RegionCopy)
         add_copy(m, launch.region);
     else if (l->call[launch.region])
-        add_task(m, (CudaTask){.kind = CudaAnchor,
-                               .region = launch.region,
-                               .call = l->call[launch.region]});
+        return add_product(m, launch.region);
     else if (l->transform[launch.region])
-        add_task(m, (CudaTask){.kind = CudaTransform,
-                               .region = launch.region,
-                               .transform = l->transform[launch.region]});
+        return add_transform(m, launch.region);
     else if (r->kernel != NONE)
         add_kernels(m, launch);
     else if (r->kind == RegionStart)
         add_start(m, launch.region);
     else if (r->kind == RegionWait)
-        add_task(m, (CudaTask){.kind = CudaWait, .region = launch.region, .collective = r->call});
+        add_collective(m, CudaWait, launch.region);
     else
         return fail(GAN_ERR_DEVICE,
-                    "%s: too large for a kernel of ours on %s, and %s is missing or refuses it: "
-                    "ganrun doctor says which and how to install it; or use --device cpu",
-                    region_where(&m->l->arena, l->plan, r).ptr, l->cuda->name,
-                    library_of(l->plan, launch.region)->name);
+                    "too large for a kernel of ours on %s, and %s is missing or refuses it: ganrun "
+                    "doctor says which and how to install it; or use --device cpu",
+                    l->cuda->name, library_of(l->plan, launch.region)->name);
     return GAN_OK;
+}
+
+static GanStatus add_in_place(Making *m, Launch launch) {
+    GanStatus st = add_launch(m, launch);
+    const Plan *p = m->l->plan;
+    return st == GAN_OK
+               ? st
+               : fail_in(st, "%s", region_where(&m->l->arena, p, &p->region.at[launch.region]).ptr);
 }
 
 // Cuts a block at collectives that go through the host.
@@ -394,7 +464,7 @@ static GanStatus load_blocks(Loaded *l) {
         for (uint32_t i = 0; i < p->section.at[b].n; i++) {
             uint32_t launch = p->section.at[b].first + i;
             l->task_of[launch] = m.task.n;
-            TRY(add_launch(&m, p->launch.at[launch]));
+            TRY(add_in_place(&m, p->launch.at[launch]));
         }
         l->block[b] = (CudaBlock){.n = m.task.n, .first = first, .task = m.task.at};
         cut(l, &l->block[b]);

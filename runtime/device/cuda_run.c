@@ -10,7 +10,7 @@
 // comes with its counters and says the step, as the host may be steps ahead. In a graph the copies
 // are on `aside`, so that no launch waits for one; each may arrive as late as the next, so the
 // failure lies within two of them.
-#include "cuda_device.h"
+#include "cuda_plan.h"
 
 #include <stddef.h>
 

@@ -203,7 +203,7 @@ static size_t most_workspace(Run *run) {
         if (w->at[i].kind != WorkLibrary)
             continue;
         Access a = w->at[i].access.at[w->at[i].access.n - 1];
-        assert_true(a.write && a.at == room && a.n <= plan_room(p));
+        assert_true(a.write && a.at >= room && a.at + a.n <= room + plan_room(p));
         most = a.n > most ? a.n : most;
     }
     close_run(run);

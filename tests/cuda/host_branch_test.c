@@ -1,0 +1,86 @@
+// host_branch_test.c - which launches of a block must wait for which: every order that memory
+// requires and no other.
+#include "host_run.h"
+#include "cuda_plan.h"
+
+#include <setjmp.h>
+#include <cmocka.h>
+#include "cases.h"
+#include <string.h>
+
+// --- the order, by itself ------------------------------------------------------------------------
+
+enum { Tasks = 40, Accesses = 4, Bytes = 64, Cases = 300 };
+
+static uint32_t draw(uint64_t *seed, uint32_t below) {
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*seed >> 33) % below;
+}
+
+static CudaTask draw_task(Arena *a, uint64_t *seed) {
+    CudaTask t = {.kind = CudaKernel};
+    for (uint32_t i = draw(seed, Accesses + 1); i > 0; i--) {
+        uint32_t at = draw(seed, Bytes);
+        vec_push(
+            a, &t.access,
+            ((CudaAccess){4096 + at, 1 + draw(seed, (uint32_t)Bytes - at), draw(seed, 3) == 0}));
+    }
+    return t;
+}
+
+static bool must_wait(const CudaTask *x, const CudaTask *y) {
+    for (uint32_t i = 0; i < x->access.n; i++)
+        for (uint32_t k = 0; k < y->access.n; k++) {
+            const CudaAccess *a = &x->access.at[i], *b = &y->access.at[k];
+            for (CUdeviceptr byte = a->at; byte < a->at + a->bytes; byte++)
+                if (byte >= b->at && byte < b->at + b->bytes && (a->write || b->write))
+                    return true;
+        }
+    return false;
+}
+
+// Tasks are ordered where and only where a chain of conflicts orders them, and none is named that
+// another one of the set waits for.
+static void tasks_wait_for_what_they_must_and_no_more(void **state) {
+    (void)state;
+    Arena a;
+    uint64_t seed = 1;
+    assert_fine(arena_init(&a, 0));
+    for (int c = 0; c < Cases; c++) {
+        Arena scratch = a;
+        static bool must[Tasks][Tasks], is[Tasks][Tasks];
+        CudaTask task[Tasks];
+        uint32_t n = 1 + draw(&seed, Tasks);
+        memset(must, 0, sizeof must);
+        memset(is, 0, sizeof is);
+        for (uint32_t i = 0; i < n; i++) {
+            task[i] = draw_task(&scratch, &seed);
+            for (uint32_t k = 0; k < i; k++) {
+                must[i][k] |= must_wait(&task[i], &task[k]);
+                for (uint32_t j = 0; must[i][k] && j < k; j++)
+                    must[i][j] |= must[k][j];
+            }
+        }
+        CudaAfter *after = cuda_branches(&scratch, task, n);
+        for (uint32_t i = 0; i < n; i++) {
+            for (uint32_t k = 0; k < after[i].n; k++) {
+                assert_true(after[i].at[k] < i);
+                assert_false(is[i][after[i].at[k]]);
+                is[i][after[i].at[k]] = true;
+                for (uint32_t j = 0; j < after[i].at[k]; j++)
+                    is[i][j] |= is[after[i].at[k]][j];
+            }
+            assert_memory_equal(is[i], must[i], sizeof is[i]);
+        }
+    }
+    arena_release(&a);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tasks_wait_for_what_they_must_and_no_more),
+    };
+    if (CASES_LISTED(tests))
+        return 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
