@@ -38,8 +38,8 @@ GanStatus bench_first_launch(Bench *b) {
 
 // The same step in another process: all that decides its plan and kernels is passed on.
 static void start_argv(Bench *b, Arena *a, Str cache, bool whole, CommandLine *argv) {
-    static const OptionId passed[] = {OptThreads, OptNoGraph, OptTf32, OptSet,
-                                      OptMemory,  OptDeterm,  OptMicro};
+    static const OptionId passed[] = {OptThreads, OptNoGraph, OptNoBranches, OptTf32,
+                                      OptSet,     OptMemory,  OptDeterm,     OptMicro};
     const char *fixed[] = {
         str_z(a, b->host->self),   "bench",
         str_z(a, b->model),        option_word(OptLaunch),

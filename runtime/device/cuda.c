@@ -196,7 +196,10 @@ GanStatus cuda_open_with(const CudaApi *api, const DeviceOptions *o, Device **ou
     *c = (Cuda){
         .base = {.api = &device_cuda, .options = *o, .threads = device_threads_for(o->threads)},
         .api = api,
-        .cu = api->driver};
+        .cu = api->driver,
+        .replay = o->no_graph      ? ReplayNone
+                  : o->no_branches ? ReplayChain
+                                   : ReplayBranches};
     GanStatus st = open_card(c);
     if (st != GAN_OK) {
         close_card(c);

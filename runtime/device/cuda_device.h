@@ -18,7 +18,7 @@
 // which cuda_load.c fills from the machine's libraries and the tests from recording stand-ins.
 //
 // A device has four streams, ordered by events. `compute` has all kernels and library calls, in
-// order. `upload` has the host-to-device half of
+// order, unless they are captured as branches of a graph. `upload` has the host-to-device half of
 // large uploads, CudaComm's has collectives, and `aside` has the progress marks of captured graphs.
 #ifndef GAN_CUDA_DEVICE_H
 #define GAN_CUDA_DEVICE_H
@@ -130,6 +130,13 @@ typedef struct CudaHead { // uploaded before each run of a block
     CudaMark mark;        // of the block's first task
 } CudaHead;
 
+// How a block's tasks run from its second time on. The bits are the same.
+typedef enum CudaReplay {
+    ReplayNone,     // one by one
+    ReplayChain,    // as a graph, one after another
+    ReplayBranches, // as a graph, those at once that need not wait for each other
+} CudaReplay;
+
 typedef struct CudaCopies CudaCopies;
 typedef struct CudaComm CudaComm;
 typedef struct Cudnn Cudnn;
@@ -143,6 +150,7 @@ typedef struct Cuda {
     CUcontext context; // retained
     int arch;          // compute capability: 90 is 9.0
     char name[128];
+    CudaReplay replay;        // of captured blocks; less where a driver or a library refuses more
     CUstream compute, upload; // owned
     CUstream aside;           // owned; a graph's breadcrumbs: see cuda_run.c
     CUevent beside;           // owned; forks and joins `aside`

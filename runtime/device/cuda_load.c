@@ -26,6 +26,7 @@ struct CudaMachine {
 };
 
 // A row that disagrees with the toolkit's header does not compile. The functions are only named.
+#define CU_OLD(...)
 #define CU(Name, symbol, args)                                                                     \
     static_assert(_Generic(&cu##Name, CUresult(CUDAAPI *) args : 1, default : 0),                  \
                   symbol ": cuda_driver.def and cuda.h differ");

@@ -48,7 +48,8 @@ typedef struct CudaBlock {
     CudaTask *task;
     uint32_t pieces;
     CudaPiece *piece;
-    bool warm; // has run once, task by task: what is loaded lazily is loaded, capture may begin
+    bool warm;     // has run once, task by task: what is loaded lazily is loaded, capture may begin
+    bool branches; // a piece of it has a graph of branches
 } CudaBlock;
 
 struct Loaded {

@@ -5,16 +5,35 @@
 // a small copy before each launch updates the counters. With and without graphs the same calls are
 // made in the same order, so the bits are the same.
 //
+// Branches: the next node that `compute` captures depends on a set of nodes, which is replaced
+// before each task by those of the tasks it must wait for (cuda_branch.c), and read after it: a
+// library call may be several nodes, and a wait for a collective none. One stream and no events for
+// it.
+//
 // A failing kernel is reported by some later call, and the context is lost. To name it, {block,
-// task} of the next task is copied to pinned memory every few tasks: a breadcrumb. A block's first
-// comes with its counters and says the step, as the host may be steps ahead. In a graph the copies
-// are on `aside`, so that no launch waits for one; each may arrive as late as the next, so the
-// failure lies within two of them.
+// task} of the next task is copied to pinned memory every few tasks: a breadcrumb, which says that
+// all tasks before are done. A block's first comes with its counters and says the step, as the host
+// may be steps ahead. In a graph the copies are on `aside`, so that no launch waits for one. In a
+// chain each may arrive as late as the next, so the failure lies within two of them; among branches
+// any later task of the block may have failed.
 #include "cuda_plan.h"
 
 #include <stddef.h>
 
-enum { CRUMB_EVERY = 16 }; // tasks; with --no-graph, which is for debugging, 1
+enum {
+    CRUMB_EVERY = 16,    // tasks; with --no-graph, which is for debugging, 1
+    CRUMB_BRANCHES = 64, // the same among branches, where each waits for several nodes
+};
+
+typedef VEC(CUgraphNode) Nodes;
+
+typedef struct Capture { // of some tasks, in progress
+    Arena *a;            // scratch
+    uint32_t n;
+    const CudaAfter *after; // [n] NULL: one chain, as `compute` orders them by itself
+    Nodes *node;            // [n] what waits for the task depends on these
+    bool *open;             // [n] captured, and neither a task nor a breadcrumb waits for it yet
+} Capture;
 
 static const Kernel *kernel_of(const Loaded *l, const CudaTask *t) {
     return &l->plan->kernel.at[l->plan->region.at[t->region].kernel];
@@ -46,19 +65,92 @@ static GanStatus run_task(Loaded *l, const CudaTask *t) {
     return GAN_OK;
 }
 
-static uint32_t crumb_every(const Cuda *c) {
-    return c->base.options.no_graph ? 1 : CRUMB_EVERY;
+// --- branches ------------------------------------------------------------------------------------
+
+static void add_nodes(Arena *a, Nodes *to, const Nodes *from) {
+    for (uint32_t i = 0; i < from->n; i++) {
+        uint32_t k = 0;
+        while (k < to->n && to->at[k] != from->at[i])
+            k++;
+        if (k == to->n)
+            vec_push(a, to, from->at[i]);
+    }
 }
 
-static GanStatus drop_crumb(const Loaded *l, uint32_t block, uint32_t task, bool capturing) {
+// What `compute` captures next depends on these nodes.
+static GanStatus set_nodes(const Cuda *c, const Nodes *nodes) {
+    CUDA_TRY(c,
+             StreamUpdateCaptureDependencies(c->compute, nodes->at, nodes->n,
+                                             CU_STREAM_SET_CAPTURE_DEPENDENCIES),
+             "ordering a launch of a graph");
+    return GAN_OK;
+}
+
+// What `compute` captures next waits for what task i must wait for.
+static GanStatus before_task(const Cuda *c, Capture *k, uint32_t i) {
+    Arena scratch = *k->a;
+    Nodes nodes = {0};
+    if (!k->after)
+        return GAN_OK;
+    for (uint32_t t = 0; t < k->after[i].n; t++) {
+        uint32_t other = k->after[i].at[t];
+        add_nodes(&scratch, &nodes, &k->node[other]);
+        k->open[other] = false;
+    }
+    return set_nodes(c, &nodes);
+}
+
+static GanStatus after_task(const Cuda *c, Capture *k, uint32_t i) {
+    CUstreamCaptureStatus status;
+    const CUgraphNode *node;
+    size_t n;
+    if (!k->after)
+        return GAN_OK;
+    CUDA_TRY(c, StreamGetCaptureInfo(c->compute, &status, NULL, NULL, &node, &n),
+             "querying a graph");
+    if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+        return fail(GAN_ERR_DEVICE, "cuda: this call ended the capture of a graph");
+    for (size_t x = 0; x < n; x++)
+        vec_push(k->a, &k->node[i], node[x]);
+    k->open[i] = true;
+    return GAN_OK;
+}
+
+// What `compute` captures next waits for all that has been captured, but for what earlier
+// breadcrumbs waited for.
+static GanStatus join_branches(const Cuda *c, Capture *k) {
+    Arena scratch = *k->a;
+    Nodes nodes = {0};
+    for (uint32_t i = 0; k->after && i < k->n; i++) {
+        if (k->open[i])
+            add_nodes(&scratch, &nodes, &k->node[i]);
+        k->open[i] = false;
+    }
+    return k->after ? set_nodes(c, &nodes) : GAN_OK;
+}
+
+static void plan_capture(const Loaded *l, uint32_t block, const CudaPiece *p, Capture *k) {
+    if (l->cuda->replay != ReplayBranches)
+        return;
+    k->n = p->n;
+    k->after = cuda_branches(k->a, l->block[block].task + p->first, p->n);
+    k->node = arena_array(k->a, Nodes, p->n);
+    k->open = arena_array(k->a, bool, p->n);
+}
+
+// --- tasks ---------------------------------------------------------------------------------------
+
+// `k`: capturing, else NULL.
+static GanStatus drop_crumb(const Loaded *l, uint32_t block, uint32_t task, Capture *k) {
     Cuda *c = l->cuda;
     CUdeviceptr from = l->crumbs + (l->block[block].first + task) * sizeof c->mark->crumb;
-    if (capturing)
+    if (k) {
+        TRY(join_branches(c, k));
         TRY(cuda_order(c, c->compute, c->beside, c->aside));
-    CUDA_TRY(c,
-             MemcpyDtoHAsync(&c->mark->crumb, from, sizeof c->mark->crumb,
-                             capturing ? c->aside : c->compute),
-             "marking a launch");
+    }
+    CUDA_TRY(
+        c, MemcpyDtoHAsync(&c->mark->crumb, from, sizeof c->mark->crumb, k ? c->aside : c->compute),
+        "marking a launch");
     return GAN_OK;
 }
 
@@ -66,12 +158,24 @@ static Str task_where(Arena *a, const Loaded *l, uint32_t block, uint32_t task) 
     return region_where(a, l->plan, &l->plan->region.at[l->block[block].task[task].region]);
 }
 
-static GanStatus run_tasks(Loaded *l, uint32_t block, uint32_t from, uint32_t to, bool capturing) {
+static GanStatus run_or_capture(Loaded *l, const CudaTask *t, Capture *k, uint32_t i) {
+    if (!k)
+        return run_task(l, t);
+    TRY(before_task(l->cuda, k, i));
+    TRY(run_task(l, t));
+    return after_task(l->cuda, k, i);
+}
+
+// `k`: captures them, else NULL.
+static GanStatus run_tasks(Loaded *l, uint32_t block, uint32_t from, uint32_t to, Capture *k) {
+    uint32_t every = k && k->after                    ? CRUMB_BRANCHES
+                     : l->cuda->base.options.no_graph ? 1
+                                                      : CRUMB_EVERY;
     for (uint32_t i = from; i < to; i++) {
-        if (i && i % crumb_every(l->cuda) == 0)
-            TRY(drop_crumb(l, block, i, capturing));
-        GanStatus st = run_task(l, &l->block[block].task[i]);
-        Arena scratch = l->arena;
+        if (i && i % every == 0)
+            TRY(drop_crumb(l, block, i, k));
+        GanStatus st = run_or_capture(l, &l->block[block].task[i], k, i - from);
+        Arena scratch = k ? *k->a : l->arena;
         if (st != GAN_OK)
             return fail_in(st, "%s", task_where(&scratch, l, block, i).ptr);
     }
@@ -82,10 +186,11 @@ static GanStatus run_tasks(Loaded *l, uint32_t block, uint32_t from, uint32_t to
 
 // Capture requires that streams forked from `compute` rejoin it: `aside` forks here, ahead of the
 // first breadcrumb, and joins at the end.
-static GanStatus capture_tasks(Loaded *l, uint32_t block, const CudaPiece *p) {
+static GanStatus capture_tasks(Loaded *l, uint32_t block, const CudaPiece *p, Capture *k) {
     Cuda *c = l->cuda;
     TRY(cuda_order(c, c->compute, c->beside, c->aside));
-    TRY(run_tasks(l, block, p->first, p->first + p->n, true));
+    TRY(run_tasks(l, block, p->first, p->first + p->n, k));
+    TRY(join_branches(c, k));
     return cuda_order(c, c->aside, c->beside, c->compute);
 }
 
@@ -95,15 +200,19 @@ static GanStatus capture(Loaded *l, uint32_t block, CudaPiece *p) {
     const unsigned long long flags = CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
     Cuda *c = l->cuda;
     CUgraph graph = NULL;
+    Arena scratch = l->arena;
+    Capture k = {.a = &scratch};
+    plan_capture(l, block, p, &k);
     CUDA_TRY(c, StreamBeginCapture(c->compute, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
              "beginning to capture a graph");
-    GanStatus st = capture_tasks(l, block, p);
+    GanStatus st = capture_tasks(l, block, p, &k);
     CUresult ended = c->cu->StreamEndCapture(c->compute, &graph);
     if (st == GAN_OK)
         st = cuda_check(c, ended, "capturing a graph");
     if (st == GAN_OK)
         st = cuda_check(c, c->cu->GraphInstantiate(&p->graph, graph, flags),
                         "instantiating a graph of %u launches", p->n);
+    l->block[block].branches |= st == GAN_OK && k.after;
     if (graph)
         c->cu->GraphDestroy(graph);
     return st;
@@ -126,8 +235,8 @@ void cuda_drop_all_graphs(Cuda *c) {
 
 static GanStatus run_piece(Loaded *l, uint32_t block, CudaPiece *p) {
     Cuda *c = l->cuda;
-    if (c->base.options.no_graph || p->by_host || !l->block[block].warm)
-        return run_tasks(l, block, p->first, p->first + p->n, false);
+    if (c->replay == ReplayNone || p->by_host || !l->block[block].warm)
+        return run_tasks(l, block, p->first, p->first + p->n, NULL);
     if (!p->graph)
         TRY(capture(l, block, p));
     CUDA_TRY(c, GraphLaunch(p->graph, c->compute), "launching a graph of %u launches", p->n);
@@ -174,13 +283,14 @@ GanStatus cuda_launch(Loaded *l, uint32_t block, uint32_t launch, const Counters
     uint32_t first = l->task_of[launch];
     uint32_t end = launch + 1 < b.first + b.n ? l->task_of[launch + 1] : l->block[block].n;
     TRY(begin(l, block, first, counters));
-    TRY(run_tasks(l, block, first, end, false));
+    TRY(run_tasks(l, block, first, end, NULL));
     return cuda_wait(l->cuda);
 }
 
 // --- failures ------------------------------------------------------------------------------------
 
-// The launches one of which failed: from the last breadcrumb to where the one after next would be.
+// The launches one of which failed: from the last breadcrumb to where the one after next would be;
+// among branches, which may be far ahead of it, to the block's end.
 Str cuda_suspects(Arena *a, const Cuda *c) {
     const Loaded *l = c->running;
     CudaMark mark = *c->mark;
@@ -188,7 +298,7 @@ Str cuda_suspects(Arena *a, const Cuda *c) {
     if (crumb.block >= l->plan->section.n || crumb.task >= l->block[crumb.block].n)
         return str_format(a, "one of the first launches");
     uint32_t last = crumb.task + (c->base.options.no_graph ? 1 : 2 * CRUMB_EVERY) - 1;
-    if (last >= l->block[crumb.block].n)
+    if (l->block[crumb.block].branches || last >= l->block[crumb.block].n)
         last = l->block[crumb.block].n - 1;
     Str from = task_where(a, l, crumb.block, crumb.task), to = task_where(a, l, crumb.block, last);
     if (last == crumb.task)

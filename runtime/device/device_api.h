@@ -26,6 +26,7 @@ typedef struct DeviceOptions {
     uint64_t cache_limit; // bytes it may grow to; 0: CACHE_LIMIT
     Str compiler;         // C compiler for kernels; empty: cc, gcc or clang, the first there is
     bool no_graph;        // cuda: no CUDA graphs, launch by launch; the same bits
+    bool no_branches;     // cuda: launches of a CUDA graph one after another; the same bits
     bool no_tf32;         // cuda: f32 products without TF32
     // one-line notices ("no compiler found: ..."); may be NULL.
     void (*notice)(void *user, const char *text);

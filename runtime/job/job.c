@@ -188,6 +188,7 @@ static bool option_tf32(const Options *o) {
 void device_options(const Options *o, DeviceOptions *out) {
     out->threads = (int)option_number(o, OptThreads, out->threads);
     out->no_graph = o->at[OptNoGraph].given;
+    out->no_branches = o->at[OptNoBranches].given;
     out->no_tf32 = !option_tf32(o);
 }
 
@@ -217,6 +218,7 @@ GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
         .memory = (size_t)option_number(o, OptMemory, 0),
         .tf32 = option_tf32(o),
         .no_graph = o->at[OptNoGraph].given,
+        .no_branches = o->at[OptNoBranches].given,
         .skip_bad = o->at[OptSkipBad].given,
         .compress = o->at[OptCompress].given,
         .real = DtF32,
@@ -268,6 +270,7 @@ static GanStatus change(Arena *perm, Job *job, const Options *o) {
     job->threads = (int)option_number(o, OptThreads, job->threads);
     job->memory = (size_t)option_number(o, OptMemory, (int64_t)job->memory);
     job->no_graph = o->at[OptNoGraph].given;
+    job->no_branches = o->at[OptNoBranches].given;
     job->skip_bad |= o->at[OptSkipBad].given;
     TRY(job_set_weights(perm, job, o));
     TRY(set_monitor(perm, job, o));

@@ -66,10 +66,11 @@ typedef struct Job {
     uint64_t seed;
     Dtype real;
     Str device;
-    int threads;   // of a rank; 0: its share of the cores
-    size_t memory; // limit of a rank's plans in bytes; 0: none. No bit depends on it
-    bool tf32;     // cuda: changes the bits
-    bool no_graph; // cuda: of this process alone, not stored
+    int threads;      // of a rank; 0: its share of the cores
+    size_t memory;    // limit of a rank's plans in bytes; 0: none. No bit depends on it
+    bool tf32;        // cuda: changes the bits
+    bool no_graph;    // cuda: of this process alone, not stored
+    bool no_branches; // the same
     Split split;
     bool compress; // --compress bf16
     bool skip_bad;

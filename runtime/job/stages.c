@@ -28,6 +28,7 @@ SessionOptions job_session(const Job *job, const DeviceOptions *device, const Pa
         o.device.threads = job->threads;
     o.device.no_tf32 = !job->tf32;
     o.device.no_graph = job->no_graph;
+    o.device.no_branches = job->no_branches;
     return o;
 }
 

@@ -6,7 +6,8 @@
 #   verify       every reference case in f32, TF32 off, the smallest first; one that fails again launch by launch, which names
 #                the kernel; and a few cases without cuDNN, on our own kernels
 #   bench        ganrun and PyTorch, f32 (TF32) and bf16: every model at its published batch and at a large one, PyTorch eager,
-#                compiled with CUDA graphs, compiled, channels-last; the slowest launches of a step (in FILE.log)
+#                compiled with CUDA graphs, compiled, channels-last; ganrun with its CUDA graphs as one chain of launches
+#                (chain: --no-branches); the slowest launches of a step (in FILE.log)
 #   sanitizer    compute-sanitizer on a short run of our own kernels
 # Results are appended to FILE (docs/measurements/gpu.tsv), one line an item, as they come; all output goes to FILE.log.
 # Failures do not end it. Nothing starts after N minutes (9). Of these each stage has a share, after which it starts nothing
@@ -138,11 +139,11 @@ verify() {
     done
 }
 
-ours() { # MODEL BATCH PRECISION OPTIONS...
-    model=$1 batch=$2 precision=$3; shift 3
-    item "$model" "$batch" "$precision" ganrun "$ganrun" bench "models/$model.gan" --device cuda --batch "$batch" \
+ours() { # WHO MODEL BATCH PRECISION OPTIONS...
+    who=$1 model=$2 batch=$3 precision=$4; shift 4
+    item "$model" "$batch" "$precision" "$who" "$ganrun" bench "models/$model.gan" --device cuda --batch "$batch" \
         --precision "$precision" --steps "$steps" --warmup 5 "$@" --json || return 0
-    note "$model" "$batch" "$precision" ganrun "$(field step_ms)" "p90 $(field step_ms_p90), launches $(
+    note "$model" "$batch" "$precision" "$who" "$(field step_ms)" "p90 $(field step_ms_p90), launches $(
         field launches_per_step), cold $(field cold_ms), warm $(field warm_ms), bytes $(
         field peak_bytes_planned), gflop $(field gflop_per_step), roofline $(field fraction_of_roofline), idle $(
         field outside_share)"
@@ -163,7 +164,8 @@ theirs() { # WHO MODEL BATCH PRECISION FLAGS...
 measure() { # WHO PRECISION MODEL BATCH OPTIONS...
     by=$1 real=$2 of=$3 at=$4; shift 4
     case $by in
-    ganrun) ours "$of" "$at" "$real" "$@" ;;
+    ganrun) ours ganrun "$of" "$at" "$real" "$@" ;;
+    chain) ours chain "$of" "$at" "$real" "$@" --no-branches ;;
     top) slowest "$of" "$at" "$real" "$@" ;;
     eager) theirs eager "$of" "$at" "$real" ;;
     eager-nhwc) [ "$of" = cyclegan ] || theirs eager-nhwc "$of" "$at" "$real" --channels-last ;;
@@ -179,7 +181,7 @@ bench() {
         while read -r row published large options; do
             wanted "$row" || continue
             for who in $whos; do
-                case $who in ganrun | top) ;; *) [ "$torch" ] || continue ;; esac
+                case $who in ganrun | chain | top) ;; *) [ "$torch" ] || continue ;; esac
                 # shellcheck disable=SC2086 # options are words
                 measure "$who" "$precision" "$row" "$([ "$which" = published ] && echo "$published" || echo "$large")" $options
             done
@@ -189,6 +191,8 @@ MODELS
     done <<ORDER
 published f32 ganrun eager
 published bf16 ganrun eager
+published f32 chain
+published bf16 chain
 published f32 top
 published f32 compiled-graphs
 published bf16 compiled-graphs

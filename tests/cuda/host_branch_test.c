@@ -1,5 +1,5 @@
-// host_branch_test.c - which launches of a block must wait for which: every order that memory
-// requires and no other.
+// host_branch_test.c - launches of captured graphs as branches, with the mock driver (record.h):
+// every order that memory requires and no other, and the same work without branches.
 #include "host_run.h"
 #include "cuda_plan.h"
 
@@ -76,9 +76,60 @@ static void tasks_wait_for_what_they_must_and_no_more(void **state) {
     arena_release(&a);
 }
 
+// --- graphs --------------------------------------------------------------------------------------
+
+static uint64_t edges_of_steps(Run *run, Mishap mishap, uint64_t nth) {
+    const DeviceOptions o = {.threads = 1};
+    assert_fine(open_run(run, &o));
+    assert_fine(exec_init(run->exec, 7));
+    recorder_mishap(run->r, mishap, nth);
+    assert_fine(do_steps(run, 0, 3));
+    uint64_t edges = recorder_edges(run->r);
+    close_run(run);
+    return edges;
+}
+
+// None can be left out without a race.
+static void every_edge_is_needed_and_a_missing_one_is_detected(void **state) {
+    (void)state;
+    Run *run = new_tiny();
+    Arena checkpoint = run->arena;
+    uint64_t edges = edges_of_steps(run, MishapDropEdge, 0);
+    assert_clean(run->r, "tiny");
+    assert_true(edges > 30);
+    for (uint64_t n = 1; n <= edges; n++) {
+        recorder_free(run->r);
+        run->arena = checkpoint;
+        run->r = recorder_new(CARD);
+        edges_of_steps(run, MishapDropEdge, n);
+        const char *said = recorder_complaint(run->r);
+        if (!said || !strstr(said, "a race: "))
+            fail_msg("edge %llu of %llu: %s", (unsigned long long)n, (unsigned long long)edges,
+                     said ? said : "is not missed");
+    }
+    free_run(run);
+}
+
+// With --no-branches the stream orders a graph's launches, as it does without graphs.
+static void no_branches_is_one_chain(void **state) {
+    (void)state;
+    for (int chain = 0; chain < 2; chain++) {
+        const DeviceOptions o = {.threads = 1, .no_branches = chain};
+        Run *run = new_tiny();
+        assert_fine(do_all(run, &o, 3));
+        assert_true(recorder_launched_graphs(run->r) > 0);
+        assert_int_equal(recorder_edges(run->r) == 0, chain);
+        close_run(run);
+        assert_clean(run->r, "tiny");
+        free_run(run);
+    }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tasks_wait_for_what_they_must_and_no_more),
+        cmocka_unit_test(no_branches_is_one_chain),
+        cmocka_unit_test(every_edge_is_needed_and_a_missing_one_is_detected),
     };
     if (CASES_LISTED(tests))
         return 0;

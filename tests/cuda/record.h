@@ -9,8 +9,8 @@
 //
 // Complaints:
 //   races    two pieces of work access a byte, one of them writing, without an order between them:
-//            a stream is ordered in itself, events order one stream after another, a wait of the
-//            host orders what it enqueues later (record_order.c)
+//            a stream is ordered in itself, events order one stream after another, edges the nodes
+//            of a graph, a wait of the host orders what it enqueues later (record_order.c)
 //   the host changing pinned memory while a copy from it is in flight
 //   invalid memory: freed, never allocated, outside its allocation; asynchronous copies of
 //   memory that is not pinned; kernels launched with arguments that belong to no region of a plan,
@@ -18,7 +18,8 @@
 //   calls, of libraries too, by a thread without the card's context
 //   calls that stream capture forbids: those that allocate, wait, load modules or create plans of a
 //   library, and the first launch of a kernel or library plan, which may load its code lazily
-//   streams that a captured graph leaves unjoined; objects used after they are destroyed; leaks
+//   streams that a captured graph leaves unjoined; nodes of another graph, or named twice, among
+//   those that a captured launch depends on; objects used after they are destroyed; leaks
 //   (recorder_live)
 //   timing runs of a library's engines that overwrite weights or state
 //
@@ -31,7 +32,10 @@
 
 #include "cuda_device.h"
 
-enum { RECORD_LINES = 24 }; // the host and streams, and the streams again inside recorded graphs
+enum {
+    RECORD_STREAMS = 12, // at most, the host among them
+    RECORD_LINES = 256,  // and the branches of graphs
+};
 
 typedef struct Access {
     CUdeviceptr at;
@@ -80,6 +84,8 @@ uint32_t recorder_live(const Recorder *r);         // objects and allocations no
 const char *recorder_complaint(const Recorder *r); // the first; NULL when there is none
 uint64_t recorder_calls(const Recorder *r);        // of either table
 size_t recorder_launched_graphs(const Recorder *r);
+// Edges that launches were captured with, since a fault was last set.
+uint64_t recorder_edges(const Recorder *r);
 int recorder_priority(CUstream s); // lower runs first; default 0
 uint64_t recorder_made_graphs(const Recorder *r);
 // The minimum, over the host's waits since the last call, of the launches enqueued after the
@@ -101,6 +107,9 @@ typedef enum Mishap {
     MishapHang,       // queries never report completion
     MishapRemote,     // NCCL reports that another rank is gone
     MishapStuckEnd,   // the end of an NCCL communicator waits for record_nccl_others_end
+    MishapNoBranches, // captured launches cannot be ordered but by streams and events
+    MishapNoCapture,  // no capture succeeds
+    MishapDropEdge,   // the nth of those that order captured launches is left out
     MishapDropWaits,  // streams do not wait for events
     MishapDropEvents, // the host does not wait for events
 } Mishap;

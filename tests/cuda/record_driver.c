@@ -385,6 +385,10 @@ uint64_t recorder_calls(const Recorder *r) {
     return r->calls;
 }
 
+uint64_t recorder_edges(const Recorder *r) {
+    return r->edges;
+}
+
 uint64_t recorder_made_graphs(const Recorder *r) {
     return r->made;
 }
@@ -401,8 +405,8 @@ size_t recorder_launched_graphs(const Recorder *r) {
 
 void recorder_mishap(Recorder *r, Mishap m, uint64_t nth) {
     r->mishap = m;
-    r->launches = 0;
-    r->fail_at = m == MishapKernel                      ? nth
-                 : m == MishapOnce || m == MishapSticky ? r->calls + nth
-                                                        : 0;
+    r->launches = r->edges = 0;
+    r->fail_at = m == MishapKernel || m == MishapDropEdge ? nth
+                 : m == MishapOnce || m == MishapSticky   ? r->calls + nth
+                                                          : 0;
 }

@@ -241,7 +241,7 @@ void record_work(CUstream stream, Work w) {
     if (!s)
         return;
     if (s->within)
-        vec_push(&r->arena, &r->capture->doing, ((Doing){.stream = s, .work = w}));
+        capture_work(s, w);
     else if (r->capture)
         complain("%s: work on a stream that is not recorded while another is", w.name);
     else

@@ -6,21 +6,34 @@
 
 #include "record.h"
 
-enum { RECORD_STREAMS = RECORD_LINES / 2 }; // at most
-
 typedef enum Kind { KindStream, KindEvent, KindModule, KindGraph, KindExec, KindPinned } Kind;
 
 typedef struct Object Object;
 
-typedef enum DoingKind { DoWork, DoRecord, DoWait } DoingKind;
+typedef struct Captured Captured;
 
-typedef struct Doing { // an operation of a captured graph, in capture order
-    DoingKind kind;
-    Object *stream, *event;
+typedef enum EdgeKind {
+    EdgeStream, // the node before on the stream
+    EdgeEvent,  // waited for: MishapDropWaits ignores it
+    EdgeSet,    // by cuStreamUpdateCaptureDependencies
+} EdgeKind;
+
+typedef struct Edge {
+    Captured *from;
+    EdgeKind kind;
+} Edge;
+
+typedef VEC(Edge) EdgeVec;
+
+struct Captured { // of a captured graph
+    const Object *graph, *stream;
     Work work;
-} Doing;
+    EdgeVec after;
+    bool joined; // the end of the capture comes after it
+    Clock clock; // of its last run
+};
 
-typedef VEC(Doing) DoingVec;
+typedef VEC(Captured *) CapturedVec;
 
 struct Object {
     Kind kind;
@@ -29,11 +42,11 @@ struct Object {
     uint32_t line;     // stream
     int priority;      // stream: lower runs first
     Object *within;    // stream: the graph that captures it; event: the graph that recorded it last
-    Clock inner;       // of both, inside a graph
+    EdgeVec next;      // of both, inside a graph: what the next node there depends on
     bool timed;        // event
     Object *timer;     // stream: the event that started a timing run, not yet ended
     uint64_t at;       // event: launches enqueued before it was recorded
-    DoingVec doing;    // graph, exec
+    CapturedVec node;  // graph, exec: in the order captured
     Object *origin;    // graph, exec: the stream whose capture began it
     const char *names; // module: of its functions
     char *host;        // pinned: its memory
@@ -76,6 +89,7 @@ struct Recorder {
     uint64_t launches, given,
         nearest;            // since a fault was set; in total; after the work of the last wait
     uint64_t made, queries; // graphs; of events and streams
+    uint64_t edges;         // EdgeSet of nodes captured since a fault was set
     int contexts;
     char complaint[400];
 };
@@ -116,5 +130,6 @@ void do_work(Object *s, Work w); // executes it, in stream order
 // --- record_stream.c -----------------------------------------------------------------------------
 
 void record_stream_rows(CudaDriver *out);
+void capture_work(Object *s, Work w); // adds a node to the graph that captures the stream
 
 #endif

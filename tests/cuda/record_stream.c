@@ -4,6 +4,37 @@
 
 #include <string.h>
 
+// --- nodes ---------------------------------------------------------------------------------------
+
+static void add_edge(EdgeVec *to, Captured *from, EdgeKind kind) {
+    for (uint32_t i = 0; i < to->n; i++)
+        if (to->at[i].from == from)
+            return;
+    vec_push(&recording->arena, to, ((Edge){from, kind}));
+}
+
+// What a stream captures first depends on nothing.
+static void enter_capture(Object *s, Object *graph) {
+    if (s->within != graph)
+        s->next = (EdgeVec){0};
+    s->within = graph;
+}
+
+void capture_work(Object *s, Work w) {
+    Captured *n = arena_new(&recording->arena, Captured);
+    *n = (Captured){.graph = s->within, .stream = s, .work = w};
+    for (uint32_t i = 0; i < s->next.n; i++) {
+        const Edge e = s->next.at[i];
+        bool drop = e.kind == EdgeSet && ++recording->edges == recording->fail_at &&
+                    recording->mishap == MishapDropEdge;
+        if (!drop)
+            add_edge(&n->after, e.from, e.kind);
+    }
+    s->next = (EdgeVec){0};
+    add_edge(&s->next, n, EdgeStream);
+    vec_push(&recording->arena, &s->within->node, n);
+}
+
 // --- streams and events --------------------------------------------------------------------------
 
 // Copies to the host that completed before a kernel failed are visible, although no wait succeeds.
@@ -88,9 +119,10 @@ static CUresult stream_wait_event(CUstream handle, CUevent event, unsigned flags
     Object *e = object_get(event, KindEvent, "cuStreamWaitEvent");
     if (!s || !e)
         return CUDA_SUCCESS;
-    if (e->within && e->within == recording->capture) { // adds the stream to the capture
-        s->within = e->within;
-        vec_push(&recording->arena, &s->within->doing, ((Doing){DoWait, s, e, {0}}));
+    if (e->within && e->within == recording->capture) {
+        enter_capture(s, e->within);
+        for (uint32_t i = 0; i < e->next.n; i++)
+            add_edge(&s->next, e->next.at[i].from, EdgeEvent);
     } else if (e->within || s->within) {
         complain("cuStreamWaitEvent: between what is recorded and what is not");
     } else if (recording->mishap != MishapDropWaits) {
@@ -124,7 +156,9 @@ static CUresult event_record(CUevent event, CUstream handle) {
     if (e->timed)
         s->timer = s->timer && s->timer != e ? NULL : e;
     if (s->within) {
-        vec_push(&recording->arena, &s->within->doing, ((Doing){DoRecord, s, e, {0}}));
+        e->next = (EdgeVec){0};
+        for (uint32_t i = 0; i < s->next.n; i++)
+            add_edge(&e->next, s->next.at[i].from, s->next.at[i].kind);
     } else {
         order_join(&s->clock, &recording->host);
         e->clock = s->clock;
@@ -194,29 +228,63 @@ static CUresult begin_capture(CUstream s, CUstreamCaptureMode mode) {
     r->capture->live = false; // until capture ends
     r->capture->origin = origin;
     if (origin)
-        origin->within = r->capture;
+        enter_capture(origin, r->capture);
     return CUDA_SUCCESS;
 }
 
-// Is the graph's last work on every stream ordered before the end of its origin stream?
-static bool all_joined(const Object *g) {
+static CUresult capture_info(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id,
+                             CUgraph *graph, const CUgraphNode **node, size_t *n) {
+    CALL();
+    const Object *s = object_get(handle, KindStream, "cuStreamGetCaptureInfo");
+    if (!s)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (id || graph)
+        complain("cuStreamGetCaptureInfo: not recorded");
+    *status = s->within ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+    CUgraphNode *all = arena_array(&recording->arena, CUgraphNode, s->next.n);
+    for (uint32_t i = 0; i < s->next.n; i++)
+        all[i] = (CUgraphNode)s->next.at[i].from;
+    *node = all;
+    *n = s->next.n;
+    return CUDA_SUCCESS;
+}
+
+static CUresult set_dependencies(CUstream handle, CUgraphNode *node, size_t n, unsigned flags) {
     Recorder *r = recording;
-    for (uint32_t i = 0; i < r->object.n; i++)
-        r->object.at[i]->inner = (Clock){{0}};
-    for (uint32_t i = 0; i < g->doing.n; i++) {
-        const Doing *d = &g->doing.at[i];
-        if (d->kind == DoWait)
-            order_join(&d->stream->inner, &d->event->inner);
-        else
-            d->stream->inner.at[d->stream->line]++;
-        if (d->kind == DoRecord)
-            d->event->inner = d->stream->inner;
+    CALL();
+    Object *s = object_get(handle, KindStream, "cuStreamUpdateCaptureDependencies");
+    if (!s || !s->within)
+        return CUDA_ERROR_ILLEGAL_STATE;
+    if (r->mishap == MishapNoBranches)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES)
+        s->next = (EdgeVec){0};
+    for (size_t i = 0; i < n; i++) {
+        Captured *from = (Captured *)node[i];
+        uint32_t before = s->next.n;
+        if (from->graph != s->within)
+            complain("cuStreamUpdateCaptureDependencies: a node of another graph");
+        add_edge(&s->next, from, EdgeSet);
+        if (s->next.n == before)
+            complain("cuStreamUpdateCaptureDependencies: a node is named twice");
     }
+    return CUDA_SUCCESS;
+}
+
+// Does the last work of every stream come before what the origin stream would capture next?
+static bool all_joined(const Object *g) {
+    const Recorder *r = recording;
     bool all = true;
-    for (uint32_t i = 0; i < r->object.n; i++) {
-        const Object *s = r->object.at[i];
-        all &= s->kind != KindStream || g->origin->inner.at[s->line] == s->inner.at[s->line];
-    }
+    for (uint32_t i = 0; i < g->origin->next.n; i++)
+        g->origin->next.at[i].from->joined = true;
+    for (uint32_t i = g->node.n; i-- > 0;)
+        for (uint32_t k = 0; g->node.at[i]->joined && k < g->node.at[i]->after.n; k++)
+            g->node.at[i]->after.at[k].from->joined = true;
+    for (uint32_t i = 0; i < r->object.n; i++)
+        for (uint32_t k = 0; r->object.at[i]->kind == KindStream && r->object.at[i]->within == g &&
+                             k < r->object.at[i]->next.n;
+             k++)
+            all &= r->object.at[i]->next.at[k].from->joined;
     return all;
 }
 
@@ -224,6 +292,7 @@ static CUresult end_capture(CUstream s, CUgraph *out) {
     Recorder *r = recording;
     CUresult code = record_call();
     Object *g = r->capture;
+    bool joined = g && all_joined(g);
     r->capture = NULL;
     for (uint32_t i = 0; i < r->object.n; i++)
         if (r->object.at[i]->kind == KindStream)
@@ -232,7 +301,9 @@ static CUresult end_capture(CUstream s, CUgraph *out) {
         complain("cuStreamEndCapture: nothing is recorded there");
     if (code != CUDA_SUCCESS || !g)
         return code;
-    if (!all_joined(g)) {
+    if (r->mishap == MishapNoCapture)
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    if (!joined) {
         g->live = false;
         return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
     }
@@ -244,8 +315,8 @@ static CUresult end_capture(CUstream s, CUgraph *out) {
 // Work of a graph runs at the priority of the stream it is launched into, unless the graph was
 // instantiated to keep that of the streams it was captured from.
 static void check_priorities(const Object *g) {
-    for (uint32_t i = 0; i < g->doing.n; i++)
-        if (g->doing.at[i].stream->priority != g->origin->priority) {
+    for (uint32_t i = 0; i < g->node.n; i++)
+        if (g->node.at[i]->stream->priority != g->origin->priority) {
             complain("cuGraphInstantiate: the priority of a captured stream is lost");
             return;
         }
@@ -261,34 +332,40 @@ static CUresult instantiate(CUgraphExec *out, CUgraph graph, unsigned long long 
     Object *e = object_new(KindExec);
     recording->made++;
     if (g) {
-        e->doing = g->doing;
+        e->node = g->node;
         e->origin = g->origin;
     }
     *out = (CUgraphExec)e;
     return CUDA_SUCCESS;
 }
 
-// Work of another stream in a graph is ordered after the graph launch's predecessors, on a line of
-// its own: it is unordered with other work on that stream.
+// A line that the clock is past the end of, so that work after the clock may go on there. `end`: of
+// the lines of graphs.
+static uint32_t find_line(const Clock *c, const Clock *end) {
+    for (uint32_t i = RECORD_STREAMS; i < RECORD_LINES; i++)
+        if (c->at[i] >= end->at[i])
+            return i;
+    complain("a graph with more branches than the recorder has lines");
+    return RECORD_STREAMS;
+}
+
+// Nodes are ordered after the graph launch's predecessors and after the nodes they depend on.
 static void replay(const Object *exec, Object *s) {
-    Recorder *r = recording;
-    Object branch[RECORD_STREAMS];
-    for (uint32_t i = 0; i < RECORD_STREAMS; i++)
-        branch[i] = (Object){.kind = KindStream, .clock = s->clock, .line = i + RECORD_STREAMS};
-    for (uint32_t i = 0; i < exec->doing.n; i++) {
-        const Doing *d = &exec->doing.at[i];
-        Object *on = d->stream == exec->origin ? s : &branch[d->stream->line];
-        Work w = d->work;
+    Clock end = s->clock;
+    for (uint32_t i = 0; i < exec->node.n; i++) {
+        Captured *n = exec->node.at[i];
+        Object on = {.kind = KindStream, .clock = s->clock};
+        Work w = n->work;
         w.recorded = true;
-        if (d->kind == DoWork)
-            do_work(on, w);
-        else if (d->kind == DoRecord)
-            d->event->inner = on->clock;
-        else if (r->mishap != MishapDropWaits)
-            order_join(&on->clock, &d->event->inner);
+        for (uint32_t k = 0; k < n->after.n; k++)
+            if (n->after.at[k].kind != EdgeEvent || recording->mishap != MishapDropWaits)
+                order_join(&on.clock, &n->after.at[k].from->clock);
+        on.line = find_line(&on.clock, &end);
+        do_work(&on, w);
+        n->clock = on.clock;
+        order_join(&end, &on.clock);
     }
-    for (uint32_t i = 0; i < RECORD_STREAMS; i++)
-        order_join(&s->clock, &branch[i].clock); // a graph is complete when all its branches are
+    order_join(&s->clock, &end); // a graph is complete when all its branches are
 }
 
 static CUresult graph_launch(CUgraphExec exec, CUstream stream) {
@@ -315,8 +392,8 @@ bool record_graph_has(const char *name) {
     for (uint32_t i = 0; i < r->object.n; i++) {
         const Object *o = r->object.at[i];
         if (o->live && (o->kind == KindGraph || o->kind == KindExec))
-            for (uint32_t k = 0; k < o->doing.n; k++)
-                if (o->doing.at[k].kind == DoWork && !strcmp(o->doing.at[k].work.name, name))
+            for (uint32_t k = 0; k < o->node.n; k++)
+                if (!strcmp(o->node.at[k]->work.name, name))
                     return true;
     }
     return false;
@@ -334,6 +411,8 @@ void record_stream_rows(CudaDriver *out) {
     out->StreamWaitEvent = stream_wait_event;
     out->StreamBeginCapture = begin_capture;
     out->StreamEndCapture = end_capture;
+    out->StreamGetCaptureInfo = capture_info;
+    out->StreamUpdateCaptureDependencies = set_dependencies;
     out->EventCreate = event_create;
     out->EventDestroy = event_destroy;
     out->EventRecord = event_record;
