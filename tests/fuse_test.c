@@ -17,6 +17,7 @@ static Arena arena;
 
 typedef struct Case {
     Module m;
+    Builder at; // adds to its step
     Plan plan;
 } Case;
 
@@ -37,6 +38,7 @@ static Case *begin(int64_t batch) {
     Case *c = arena_new(&arena, Case);
     c->m = (Module){.name = STR("fuse"), .batch = batch};
     graph_init(&c->m.step.g, &arena, batch);
+    c->at.g = &c->m.step.g;
     c->m.step.name = STR("step");
     c->m.step.blocks = 1;
     vec_push(&arena, &c->m.step.tape, ((Ctl){.kind = CtlBlock}));
@@ -54,7 +56,7 @@ static Type shape(bool batched, uint32_t rank, const int64_t *dim) {
 static Val input(Case *c, Type t) {
     vec_push(&arena, &c->m.slot,
              ((Slot){.kind = SlotState, .name = STR("s"), .net = NONE, .type = t}));
-    return Read(&c->m.step.g, c->m.slot.n - 1, 0, t);
+    return Read(&c->at, c->m.slot.n - 1, 0, t);
 }
 
 static uint32_t result(Case *c, Val v) {
@@ -112,7 +114,7 @@ typedef struct Norm {
 static Norm norm_layer(Case *c, Val x, Val w, const ConvGeom *geom, int64_t n) {
     Norm l;
     l.y = Conv(x, w, geom);
-    int64_t channels = node_type(l.y.g, l.y.id)->dim[0];
+    int64_t channels = val_type(l.y).dim[0];
     l.shifted = Add(l.y, input(c, shape(false, 1, &channels)));
     l.mean = Sum(l.shifted, 1 | 4 | 8);
     Val centred = Sub(l.shifted, Mul(l.mean, Num(x, 1.0 / (double)n)));
@@ -186,9 +188,9 @@ static void mean_and_variance_are_one_pass(void **state) {
         result(c, off);
         pass_moments(&arena, &c->m, &c->m.step, &o);
         const Func *f = &c->m.step;
-        Val first = {&c->m.step.g, f->result.at[0].node},
-            squares = {&c->m.step.g, f->result.at[1].node};
-        bool found = graph_node(squares.g, squares.id)->op == OpSquares;
+        Val first = {&c->at, f->result.at[0].node},
+            squares = {&c->at, f->result.at[1].node};
+        bool found = graph_node(&f->g, squares.id)->op == OpSquares;
         assert_int_equal(found, cases[i].found);
         fuse_case(c);
         if (found)
@@ -339,13 +341,13 @@ static void a_slot_that_either_branch_writes_needs_no_copy(void **state) {
         for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
             vec_push(&arena, &c->m.step.tape, rest[i]);
         c->m.step.blocks = 4;
-        c->m.step.g.block = 1;
+        c->at.block = 1;
         Val y = Mul(x, Num(x, 2));
         write_slot(c, 0, y);
-        c->m.step.g.block = 2;
+        c->at.block = 2;
         Val z = Sum(Mul(x, x), 6);
         write_slot(c, 0, Add(x, z));
-        c->m.step.g.block = 3;
+        c->at.block = 3;
         if (after)
             result(c, Mul(x, Num(x, 4)));
         fuse_case(c);
@@ -549,7 +551,7 @@ static void a_value_of_another_block_is_stored(void **state) {
     vec_push(&arena, &c->m.step.tape, ((Ctl){CtlRepeat, 3, 0}));
     vec_push(&arena, &c->m.step.tape, ((Ctl){CtlBlock, 1, 0}));
     vec_push(&arena, &c->m.step.tape, ((Ctl){CtlEnd, 0, 0}));
-    c->m.step.g.block = 1;
+    c->at.block = 1;
     result(c, Mul(y, y));
     fuse_case(c);
     assert_true(stored(c, y));
@@ -683,10 +685,8 @@ static void regions_are_complete_and_ordered(void **state) {
 
 // --- rewriting -----------------------------------------------------------------------------------
 
-static uint32_t without_tanh(void *user, Graph *to, const Graph *from, uint32_t id,
-                             const uint32_t *map) {
-    return graph_node(from, id)->op == OpTanh ? map[node_in(from, id, 0)]
-                                              : node_copy(user, to, from, id, map);
+static uint32_t without_tanh(Rewriter *r, uint32_t id) {
+    return graph_node(r->from, id)->op == OpTanh ? rewritten_in(r, id, 0).id : node_copy(r, id);
 }
 
 static void assert_equal_graphs(const Graph *a, const Graph *b) {

@@ -24,7 +24,7 @@ static Func func_new(Arena *a, int64_t batch) {
 }
 
 static void result(Arena *a, Func *f, const char *name, Val v) {
-    vec_push(a, &f->result, ((Named){str_c(name), v.id, v.g->block}));
+    vec_push(a, &f->result, ((Named){str_c(name), v.id, v.b->block}));
 }
 
 static uint32_t node_of(const Func *f, const char *name) {
@@ -88,7 +88,8 @@ static void against_differences(Arena *a, const Func *f, double **x, uint32_t k,
 
 static void third_order_of_exp_x_squared(Arena *a) {
     Func f = func_new(a, 4);
-    Val x = Read(&f.g, 0, 0, type_make(true, 0, NULL)), y = Exp(Mul(x, x));
+    Builder at = {.g = &f.g};
+    Val x = Read(&at, 0, 0, type_make(true, 0, NULL)), y = Exp(Mul(x, x));
     Val d1 = Grad(y, x), d2 = Grad(d1, x), d3 = Grad(d2, x);
     result(a, &f, "d1", d1);
     result(a, &f, "d2", d2);
@@ -117,16 +118,17 @@ static Val leaky(Val x) {
 static void penalty_through_convolution(Arena *a) {
     enum { Batch = 3 };
     Func f = func_new(a, Batch);
+    Builder at = {.g = &f.g};
     ConvGeom c = {.n = 2,
                   .stride = {2, 2},
                   .before = {1, 1},
                   .after = {1, 1},
                   .dilation = {1, 1},
                   .groups = 1};
-    Val x = Pin(Read(&f.g, 0, 0, type_make(true, 3, (int64_t[]){2, 4, 4})));
-    Val w1 = Read(&f.g, 1, 0, type_make(false, 4, (int64_t[]){3, 2, 4, 4}));
-    Val w2 = Read(&f.g, 2, 0, type_make(false, 4, (int64_t[]){1, 3, 2, 2}));
-    Val b = Read(&f.g, 3, 0, type_make(false, 1, (int64_t[]){3}));
+    Val x = Pin(Read(&at, 0, 0, type_make(true, 3, (int64_t[]){2, 4, 4})));
+    Val w1 = Read(&at, 1, 0, type_make(false, 4, (int64_t[]){3, 2, 4, 4}));
+    Val w2 = Read(&at, 2, 0, type_make(false, 4, (int64_t[]){1, 3, 2, 2}));
+    Val b = Read(&at, 3, 0, type_make(false, 1, (int64_t[]){3}));
     ConvGeom last = {.n = 2, .stride = {1, 1}, .dilation = {1, 1}, .groups = 1};
     Val score = Conv(leaky(Add(Conv(x, w1, &c), b)), w2, &last);
     Val g = Grad(score, x);
@@ -153,12 +155,13 @@ static void penalty_through_convolution(Arena *a) {
 
 static void a_gradient_without_a_path_is_zero(Arena *a) {
     Func f = func_new(a, 2);
+    Builder at = {.g = &f.g};
     Type t = type_make(false, 1, (int64_t[]){3});
-    Val x = Read(&f.g, 0, 0, t), y = Read(&f.g, 1, 0, t), two = Num(x, 2);
+    Val x = Read(&at, 0, 0, t), y = Read(&at, 1, 0, t), two = Num(x, 2);
     result(a, &f, "stop", Grad(Mul(Stop(Mul(x, x)), y), x));
     result(a, &f, "other", Grad(Mul(y, y), x));
     result(a, &f, "step", Grad(Floor(Mul(x, two)), x));
-    result(a, &f, "later", Grad(Mul(x, two), Read(&f.g, 2, 0, t)));
+    result(a, &f, "later", Grad(Mul(x, two), Read(&at, 2, 0, t)));
     pass_grad(a, NULL, &f, NULL);
     double *in[] = {numbers(a, 3, 1), numbers(a, 3, 2), numbers(a, 3, 3)};
     Interp r = run(a, &f, in);
@@ -174,7 +177,8 @@ static void a_gradient_without_a_path_is_zero(Arena *a) {
 // A pin is a distinct value: the gradient with respect to it excludes equal computations elsewhere.
 static void pins_are_distinct_values(Arena *a) {
     Func f = func_new(a, 2);
-    Val x = Read(&f.g, 0, 0, type_make(false, 0, NULL)), p = Pin(x), q = Pin(x);
+    Builder at = {.g = &f.g};
+    Val x = Read(&at, 0, 0, type_make(false, 0, NULL)), p = Pin(x), q = Pin(x);
     Val y = Add(Mul(p, p), Mul(Num(x, 5), q));
     result(a, &f, "p", Grad(y, p));
     result(a, &f, "q", Grad(y, q));
@@ -193,8 +197,9 @@ static void pins_are_distinct_values(Arena *a) {
 // The operand that is not selected gets zero gradient, even from an infinite one.
 static void clamped_roots_have_no_nan(Arena *a) {
     Func f = func_new(a, 4);
+    Builder at = {.g = &f.g};
     Type each = type_make(true, 0, NULL), row = type_make(true, 1, (int64_t[]){2});
-    Val x = Read(&f.g, 0, 0, each), y = Read(&f.g, 1, 0, row), zero = Num(x, 0);
+    Val x = Read(&at, 0, 0, each), y = Read(&at, 1, 0, row), zero = Num(x, 0);
     result(a, &f, "max", Grad(Sqrt(Max(x, zero)), x));
     result(a, &f, "min", Grad(Sqrt(Neg(Min(Neg(x), zero))), x));
     result(a, &f, "max_of", Grad(Sqrt(MaxOf(y, 2)), y));
@@ -217,8 +222,9 @@ static void clamped_roots_have_no_nan(Arena *a) {
 // At a = 0 and b = 0, where its formulas are 0 times infinity.
 static void powers_of_zero_have_gradients(Arena *a) {
     Func f = func_new(a, 3);
+    Builder at = {.g = &f.g};
     Type each = type_make(true, 0, NULL);
-    Val x = Read(&f.g, 0, 0, each), p = Read(&f.g, 1, 0, each), y = Pow(x, p);
+    Val x = Read(&at, 0, 0, each), p = Read(&at, 1, 0, each), y = Pow(x, p);
     result(a, &f, "base", Grad(y, x));
     result(a, &f, "power", Grad(y, p));
     pass_grad(a, NULL, &f, NULL);
@@ -235,13 +241,14 @@ static void powers_of_zero_have_gradients(Arena *a) {
 
 static void gradients_cross_blocks(Arena *a) {
     Func f = func_new(a, 2);
+    Builder at = {.g = &f.g};
     f.blocks = 3;
     const Ctl tape[] = {
         {CtlBlock, 0, 0}, {CtlRepeat, 5, 0}, {CtlBlock, 1, 0}, {CtlEnd, 0, 0}, {CtlBlock, 2, 0}};
     for (uint32_t i = 0; i < sizeof tape / sizeof *tape; i++)
         vec_push(a, &f.tape, tape[i]);
-    Val x = Read(&f.g, 0, 0, type_make(true, 1, (int64_t[]){3})), h = Tanh(x);
-    f.g.block = 2;
+    Val x = Read(&at, 0, 0, type_make(true, 1, (int64_t[]){3})), h = Tanh(x);
+    at.block = 2;
     Val y = Sum(Mul(h, h), 1 | 2);
     result(a, &f, "y", y);
     result(a, &f, "d", Grad(y, x));
@@ -256,11 +263,12 @@ static void gradients_cross_blocks(Arena *a) {
 // however many are requested.
 static void gradients_of_one_loss_share_one_sweep(Arena *a) {
     Func f = func_new(a, 2);
+    Builder at = {.g = &f.g};
     uint8_t i[] = {1}, ij[] = {1, 2}, j[] = {2};
-    Val x = Read(&f.g, 0, 0, type_make(true, 1, (int64_t[]){3})), h = x;
+    Val x = Read(&at, 0, 0, type_make(true, 1, (int64_t[]){3})), h = x;
     Val w[3];
     for (uint32_t k = 0; k < 3; k++) {
-        w[k] = Read(&f.g, 1 + k, 0, type_make(false, 2, (int64_t[]){3, 3}));
+        w[k] = Read(&at, 1 + k, 0, type_make(false, 2, (int64_t[]){3, 3}));
         h = Tanh(Dot(h, i, w[k], ij, j, 1, true));
     }
     Val y = Sum(h, 1 | 2);
@@ -279,10 +287,11 @@ static void gradients_of_one_loss_share_one_sweep(Arena *a) {
 // A forward line keeps its name on the gradient's nodes.
 static void gradients_keep_source_spans(Arena *a) {
     Func f = func_new(a, 2);
-    Val x = Read(&f.g, 0, 0, type_make(false, 0, NULL));
-    f.g.here = (Span){1, 10, 20};
+    Builder at = {.g = &f.g};
+    Val x = Read(&at, 0, 0, type_make(false, 0, NULL));
+    at.span = (Span){1, 10, 20};
     Val y = Tanh(x);
-    f.g.here = (Span){1, 30, 40};
+    at.span = (Span){1, 30, 40};
     result(a, &f, "d", Grad(y, x));
     pass_grad(a, NULL, &f, NULL);
     uint32_t d = node_of(&f, "d"), first = graph_node(&f.g, d)->span;
@@ -293,8 +302,9 @@ static void gradients_keep_source_spans(Arena *a) {
 // Bytes the pass takes for gradients of so many losses, each of a weight of its own.
 static size_t bytes_for(Arena a, uint32_t losses) {
     Func f = func_new(&a, 2);
+    Builder at = {.g = &f.g};
     for (uint32_t k = 0; k < losses; k++) {
-        Val x = Read(&f.g, k, 0, type_make(false, 0, NULL));
+        Val x = Read(&at, k, 0, type_make(false, 0, NULL));
         result(&a, &f, "d", Grad(Tanh(x), x));
     }
     const char *before = a.beg;

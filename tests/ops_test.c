@@ -20,6 +20,7 @@ enum { MAX_X = 4, BATCH = 4 };
 typedef struct Case {
     Arena *arena;
     Func f;
+    Builder *at; // adds to it
     char name[160];
     uint32_t nx;
     Val x[MAX_X];                   // inputs: Reads of slots 0, 1, ...
@@ -44,6 +45,7 @@ static Type shape(bool batched, uint32_t rank, int64_t d0, int64_t d1, int64_t d
 static Case case_new(Arena *a, const char *format, ...) {
     Case c = {.arena = a, .f = {.name = STR("test"), .blocks = 1}};
     graph_init(&c.f.g, a, BATCH);
+    c.at = arena_new(a, Builder);
     va_list args;
     va_start(args, format);
     vsnprintf(c.name, sizeof c.name, format, args);
@@ -55,7 +57,8 @@ static Val case_input(Case *c, Type t) {
     uint32_t k = c->nx++;
     c->low[k] = -2;
     c->high[k] = 2;
-    return c->x[k] = Read(&c->f.g, k, 0, t);
+    c->at->g = &c->f.g; // where the case is by now
+    return c->x[k] = Read(c->at, k, 0, t);
 }
 
 // --- numbers -------------------------------------------------------------------------------------
@@ -160,20 +163,19 @@ static void check_values(const Case *c, double *const *x) {
 // --- gradients -----------------------------------------------------------------------------------
 
 static Val weigh(Val y, uint32_t slot) {
-    Val w = Read(y.g, slot, 0, *node_type(y.g, y.id));
-    return Sum(Mul(w, y), (2u << node_type(y.g, y.id)->rank) - 1);
+    Val w = Read(y.b, slot, 0, val_type(y));
+    return Sum(Mul(w, y), (2u << val_type(y).rank) - 1);
 }
 
 static const char *const order_name[] = {"", "first", "second"};
 
 // L = sum w*y; its gradients "d1_k"; M = sum over k of v_k * d1_k; its gradients "d2_k".
 static void add_gradients(Case *c) {
-    Graph *g = &c->f.g;
     Val value[3] = {{0}, weigh(c->y, 100), {0}};
     for (uint32_t order = 1; order <= 2; order++) {
         vec_push(c->arena, &c->f.result,
                  ((Named){str_format(c->arena, "value%u", order), value[order].id, 0}));
-        Val next = Number(g, 0);
+        Val next = Number(c->at, 0);
         for (uint32_t k = 0; k < c->nx; k++) {
             Val d = Grad(value[order], c->x[k]);
             vec_push(c->arena, &c->f.result,
@@ -351,7 +353,7 @@ static void walk_ew(Arena *a, Op op) {
             if (info->domain == DomainBOOL)
                 c.low[0] = 0;
             Type want = *node_type(&c.f.g, in[0]);
-            c.y = (Val){&c.f.g, graph_add(&c.f.g, op, in, info->least, NULL, &want)};
+            c.y = (Val){c.at, builder_add(c.at, op, in, info->least, NULL, &want)};
             check(&c, !whole && op != OpStop); // Stop's derivative is deliberately not its value's
             *a = mark;
         }

@@ -46,6 +46,7 @@ static void a_narrower_copy_does_not_lie_on_its_operand(void **state) {
     assert_int_equal(arena_init(&a, 0), GAN_OK);
     Func *f = &m.step;
     graph_init(&f->g, &a, 1);
+    Builder at = {.g = &f->g};
     f->blocks = 1;
     vec_push(&a, &f->tape, ((Ctl){.kind = CtlBlock}));
     Type wide = type_make(false, 2, (int64_t[]){64, 4}), narrow = type_make(false, 0, NULL);
@@ -53,8 +54,8 @@ static void a_narrower_copy_does_not_lie_on_its_operand(void **state) {
     const Type types[] = {wide, narrow};
     for (uint32_t i = 0; i < 2; i++)
         vec_push(&a, &m.slot, ((Slot){.kind = SlotState, .net = NONE, .type = types[i]}));
-    Val sum = Sum(Read(&f->g, 0, 0, wide), 2);
-    Val copy = CastTo(Mul(sum, sum), Read(&f->g, 1, 0, narrow));
+    Val sum = Sum(Read(&at, 0, 0, wide), 2);
+    Val copy = CastTo(Mul(sum, sum), Read(&at, 1, 0, narrow));
     vec_push(&a, &f->result, ((Named){STR("copy"), copy.id, 0}));
     p = (Plan){0};
     size_t slots = slots_place(&m, DtF32);
@@ -738,14 +739,15 @@ static void arithmetic_is_counted_on_shapes(void **state) {
     assert_int_equal(arena_init(&a, 0), GAN_OK);
     Func f = {.blocks = 1};
     graph_init(&f.g, &a, 4);
+    Builder at = {.g = &f.g};
     ConvGeom geom = {.n = 2,
                      .stride = {2, 2},
                      .before = {1, 1},
                      .after = {1, 1},
                      .dilation = {1, 1},
                      .groups = 1};
-    Val x = Read(&f.g, 0, 0, type_make(true, 3, (int64_t[]){3, 8, 8}));
-    Val w = Read(&f.g, 1, 0, type_make(false, 4, (int64_t[]){5, 3, 4, 4}));
+    Val x = Read(&at, 0, 0, type_make(true, 3, (int64_t[]){3, 8, 8}));
+    Val w = Read(&at, 1, 0, type_make(false, 4, (int64_t[]){5, 3, 4, 4}));
     Val y = Conv(x, w, &geom);
     double conv = 2e-9 * 4 * 5 * 4 * 4 * 3 * 4 * 4;
     assert_close(node_gflop(&f.g, y.id), conv, 1e-15);
@@ -767,8 +769,8 @@ static void arithmetic_is_counted_on_shapes(void **state) {
     vec_push(&a, &f.tape, ((Ctl){CtlBlock, 1, 0}));
     vec_push(&a, &f.tape, ((Ctl){CtlEnd, 0, 0}));
     assert_close(func_gflop(&f), 0.25 * 3 * conv, 1e-15);
-    f.g.block = 1;
-    Val other = Read(&f.g, 2, 0, type_make(true, 3, (int64_t[]){3, 8, 8}));
+    at.block = 1;
+    Val other = Read(&at, 2, 0, type_make(true, 3, (int64_t[]){3, 8, 8}));
     Conv(other, w, &geom);
     assert_close(func_gflop(&f), 0.25 * 3 * conv + 0.75 * conv, 1e-15);
     arena_release(&a);

@@ -20,6 +20,12 @@ enum { Batch = 4 };
 
 static Arena arena;
 static Graph graph;
+static Builder at; // adds to it
+
+static void begin(bool raw) {
+    graph_init(&graph, &arena, Batch);
+    at = (Builder){.g = &graph, .raw = raw};
+}
 
 // --- values --------------------------------------------------------------------------------------
 
@@ -31,7 +37,7 @@ static double random_number(uint32_t slot, int64_t i, bool positive) {
 }
 
 // Every node up to `root`; Reads get random numbers by slot.
-static const double *evaluate(Graph *g, uint32_t root, bool positive) {
+static const double *evaluate(const Graph *g, uint32_t root, bool positive) {
     double **value = arena_array(&arena, double *, g->node.n);
     uint8_t *needed = graph_reach(g, &arena, &root, 1);
     Counters c = {.seed = 1};
@@ -69,9 +75,9 @@ static void assert_equal_values(const Rule *r, Sides s, bool positive) {
     Type a = val_type(s.from), b = val_type(s.to);
     if (!type_same_shape(&a, &b))
         fail_msg("%s: %s became %s", r->name, type_name(&a).s, type_name(&b).s);
-    const double *x = evaluate(s.from.g, s.from.id, positive),
-                 *y = evaluate(s.to.g, s.to.id, positive);
-    for (int64_t i = 0; i < type_elements(s.from.g, &a); i++)
+    const double *x = evaluate(s.from.b->g, s.from.id, positive),
+                 *y = evaluate(s.to.b->g, s.to.id, positive);
+    for (int64_t i = 0; i < type_elements(s.from.b->g, &a); i++)
         if (!agree(x[i], y[i], r->exact))
             fail_msg("%s: element %lld is %.17g, rewritten %.17g", r->name, (long long)i, x[i],
                      y[i]);
@@ -80,8 +86,8 @@ static void assert_equal_values(const Rule *r, Sides s, bool positive) {
 static void assert_same_node(const Rule *r, Sides s) {
     if (s.from.id != s.to.id)
         fail_msg("%s: simplifies to %s (node %u), its replacement to %s (node %u)", r->name,
-                 op_info[graph_node(s.from.g, s.from.id)->op].text, s.from.id,
-                 op_info[graph_node(s.to.g, s.to.id)->op].text, s.to.id);
+                 op_info[graph_node(s.from.b->g, s.from.id)->op].text, s.from.id,
+                 op_info[graph_node(s.to.b->g, s.to.id)->op].text, s.to.id);
 }
 
 // --- RULE rows -----------------------------------------------------------------------------------
@@ -95,15 +101,15 @@ static void assert_same_node(const Rule *r, Sides s) {
 
 enum { Variants = 4 }; // of the types that x and the other letters get
 
-static Binding bind(Graph *g, Op root, uint32_t variant) {
+static Binding bind(Op root, uint32_t variant) {
     const Type number = type_make(false, 0, NULL);
     const Type x[Variants] = {SAMPLE(3, 4), SHARED(3), SAMPLE(3, 4), SHARED(3, 1)};
     const Type other[Variants] = {SAMPLE(3, 4), SAMPLE(3, 4), number, SAMPLE(1, 4)};
     Binding b = {.root = root, .type = number};
     for (uint32_t i = 0; i < 26; i++)
-        b.var[i] = Read(g, i, 0, i == 'x' - 'a' ? x[variant] : other[variant]).id;
-    b.var['c' - 'a'] = Number(g, 0.7).id;
-    b.var['d' - 'a'] = Number(g, -1.3).id;
+        b.var[i] = Read(&at, i, 0, i == 'x' - 'a' ? x[variant] : other[variant]).id;
+    b.var['c' - 'a'] = Number(&at, 0.7).id;
+    b.var['d' - 'a'] = Number(&at, -1.3).id;
     if (root == OpSum)
         b.attr = (Attr){.n = 1, .i = {x[variant].batched | 2}};
     if (root == OpReshape)
@@ -113,16 +119,15 @@ static Binding bind(Graph *g, Op root, uint32_t variant) {
     return b;
 }
 
-static uint32_t build_pattern(Graph *g, const Rule *r, const Binding *b) {
-    return rule_build(g, str_format(&arena, "%s%s", op_info[r->op].text, r->from).ptr, b);
+static uint32_t build_pattern(const Rule *r, const Binding *b) {
+    return rule_build(&at, str_format(&arena, "%s%s", op_info[r->op].text, r->from).ptr, b);
 }
 
 static Sides both_sides(const Rule *r, bool raw, uint32_t variant) {
-    graph_init(&graph, &arena, Batch);
-    graph.raw = raw;
-    Binding b = bind(&graph, r->op, variant);
-    Val from = {&graph, build_pattern(&graph, r, &b)};
-    Val to = {&graph, rule_build(&graph, r->to, &b)};
+    begin(raw);
+    Binding b = bind(r->op, variant);
+    Val from = {&at, build_pattern(r, &b)};
+    Val to = {&at, rule_build(&at, r->to, &b)};
     return (Sides){from, Expand(to, val_type(from))};
 }
 
@@ -145,11 +150,11 @@ static void every_rule_keeps_the_value_and_is_applied(void **state) {
 // --- FOLD rows -----------------------------------------------------------------------------------
 
 static Val in(uint32_t slot, Type t) {
-    return Read(&graph, slot, 0, t);
+    return Read(&at, slot, 0, t);
 }
 
 static Val expand_to(Val x, Type t) { // a node also where Expand would fold it away
-    return (Val){x.g, graph_add(x.g, OpExpand, &x.id, 1, NULL, &t)};
+    return (Val){x.b, builder_add(x.b, OpExpand, &x.id, 1, NULL, &t)};
 }
 
 #define x_ in(0, SAMPLE(3, 4))
@@ -172,15 +177,15 @@ static Val expand_to(Val x, Type t) { // a node also where Expand would fold it 
     }
 #define CUBE in(4, SAMPLE(2, 3, 4))
 
-EXAMPLE(constants, Tanh(Mul(Number(&graph, 0.5), Number(&graph, 3))), Number(&graph, tanh(1.5)))
+EXAMPLE(constants, Tanh(Mul(Number(&at, 0.5), Number(&at, 3))), Number(&at, tanh(1.5)))
 EXAMPLE(narrow_operands, Exp(Mul(Expand(row_, wide_), Expand(column_, wide_))),
         Expand(Exp(Mul(row_, column_)), wide_))
-EXAMPLE(moved_constant, Permute(Expand(Number(&graph, 2), wide_), AXES(1, 0)),
-        Expand(Number(&graph, 2), SAMPLE(4, 3)))
+EXAMPLE(moved_constant, Permute(Expand(Number(&at, 2), wide_), AXES(1, 0)),
+        Expand(Number(&at, 2), SAMPLE(4, 3)))
 EXAMPLE(cast_same, CastTo(x_, row_), x_)
 EXAMPLE(sum_of_nothing, Sum(column_, 4), column_)
 EXAMPLE(sum_of_expand, Sum(Expand(row_, wide_), 1 | 2 | 4),
-        Mul(Sum(Expand(row_, SHARED(3, 1)), 2), Number(&graph, 16)))
+        Mul(Sum(Expand(row_, SHARED(3, 1)), 2), Number(&at, 16)))
 EXAMPLE(sum_of_sum, Sum(Sum(x_, 1 | 2), 4), Sum(x_, 1 | 2 | 4))
 EXAMPLE(sum_of_scaled, Sum(Div(Mul(Mul(row_, x_), column_), column_), 4),
         Div(Mul(Mul(row_, Sum(x_, 4)), column_), column_)) // in either operand's place
@@ -195,9 +200,9 @@ EXAMPLE(permute_permute, Permute(Permute(CUBE, AXES(1, 2, 0)), AXES(0, 2, 1)),
         Permute(CUBE, AXES(1, 0, 2)))
 EXAMPLE(permute_same, Permute(CUBE, AXES(0, 1, 2)), CUBE)
 EXAMPLE(permuted_operands,
-        Slice(Mul(Permute(CUBE, AXES(1, 2, 0)), Number(&graph, 2)), LIST(1, 0, 1), LIST(2, 4, 1),
+        Slice(Mul(Permute(CUBE, AXES(1, 2, 0)), Number(&at, 2)), LIST(1, 0, 1), LIST(2, 4, 1),
               NULL),
-        Permute(Slice(Mul(CUBE, Number(&graph, 2)), LIST(1, 1, 0), LIST(1, 2, 4), NULL),
+        Permute(Slice(Mul(CUBE, Number(&at, 2)), LIST(1, 1, 0), LIST(1, 2, 4), NULL),
                 AXES(1, 2, 0)))
 EXAMPLE(flip_flip, Flip(Flip(x_, 2 | 4), 4), Flip(x_, 2))
 EXAMPLE(flip_same, Flip(column_, 4), column_)
@@ -225,12 +230,11 @@ static void every_fold_keeps_the_value_and_is_applied(void **state) {
     for (uint32_t i = 0; i < sizeof example / sizeof *example; i++) {
         Rule r = {.name = example[i].name, .exact = example[i].exact};
         Arena mark = arena;
-        graph_init(&graph, &arena, Batch);
-        graph.raw = true;
+        begin(true);
         Sides raw = example[i].build();
         assert_int_not_equal(raw.from.id, raw.to.id);
         assert_equal_values(&r, raw, false);
-        graph_init(&graph, &arena, Batch);
+        begin(false);
         assert_same_node(&r, example[i].build());
         arena = mark;
     }
@@ -276,7 +280,7 @@ static Val operand(uint32_t which) {
     case 14:
         return expand_to(ones, cube);
     case 15:
-        return expand_to(Number(&graph, 0.25), cube);
+        return expand_to(Number(&at, 0.25), cube);
     case 16:
         return Sum(c, 2 | 8);
     case 17:
@@ -288,7 +292,7 @@ static Val operand(uint32_t which) {
     case 20:
         return Concat((Val[]){x_, column_}, 2, 1);
     case 21:
-        return expand_to(Number(&graph, 0.5), cube);
+        return expand_to(Number(&at, 0.5), cube);
     default:
         return Reshape(flat_, 2, LIST(3, 4));
     }
@@ -323,7 +327,7 @@ static Val applied(Op op, Val a, Val b) {
     q.out = want;
     if (!graph_check(&q, op))
         return (Val){0};
-    return (Val){&graph, graph_add(&graph, op, in, q.nin, &attr, &want)};
+    return (Val){&at, builder_add(&at, op, in, q.nin, &attr, &want)};
 }
 
 static bool is_tried(Op op) {
@@ -333,8 +337,7 @@ static bool is_tried(Op op) {
 }
 
 static Val tried(bool raw, Op op, uint32_t a, uint32_t b) {
-    graph_init(&graph, &arena, Batch);
-    graph.raw = raw;
+    begin(raw);
     return applied(op, operand(a), operand(b));
 }
 
@@ -349,7 +352,8 @@ static void random_operations_keep_their_value(void **state) {
             Sides s;
             s.from = tried(true, op, i / Operands, i % Operands);
             kept = graph;
-            s.from.g = &kept;
+            Builder raw = {.g = &kept};
+            s.from.b = &raw;
             s.to = tried(false, op, i / Operands, i % Operands);
             assert_int_equal(!s.from.id, !s.to.id);
             if (s.from.id)
@@ -366,13 +370,13 @@ static void random_operations_keep_their_value(void **state) {
 // Simplest form means that adding a node again, with the operands it has, changes nothing.
 static void simplified_nodes_stay_as_they_are(void **state) {
     (void)state;
-    graph_init(&graph, &arena, Batch);
+    begin(false);
     for (uint32_t variant = 0; variant < Variants; variant++) {
         for (uint32_t i = 0; i < rule_count; i++) {
             if (rule_table[i].fold)
                 continue;
-            Binding b = bind(&graph, rule_table[i].op, variant);
-            (void)build_pattern(&graph, &rule_table[i], &b);
+            Binding b = bind(rule_table[i].op, variant);
+            (void)build_pattern(&rule_table[i], &b);
         }
     }
     for (uint32_t i = 0; i < sizeof example / sizeof *example; i++)
@@ -381,7 +385,7 @@ static void simplified_nodes_stay_as_they_are(void **state) {
         Node n = *graph_node(&graph, id);
         Type type = *node_type(&graph, id);
         assert_int_equal(
-            graph_add(&graph, (Op)n.op, &graph.edge.at[n.in], n.nin, node_attr(&graph, id), &type),
+            builder_add(&at, (Op)n.op, &graph.edge.at[n.in], n.nin, node_attr(&graph, id), &type),
             id);
     }
 }
@@ -391,10 +395,10 @@ static void simplified_nodes_stay_as_they_are(void **state) {
 static void computed_values_do_not_cancel(void **state) {
     (void)state;
     double c;
-    graph_init(&graph, &arena, Batch);
-    Val x = Read(&graph, 0, 0, type_make(true, 2, (int64_t[]){3, 4})), sum = Sum(x, 2),
-        zero = Num(x, 0), rows = Filled(&graph, 1, type_make(true, 1, (int64_t[]){3})),
-        index = Read(&graph, 1, 0, type_make(true, 0, NULL));
+    begin(false);
+    Val x = Read(&at, 0, 0, type_make(true, 2, (int64_t[]){3, 4})), sum = Sum(x, 2),
+        zero = Num(x, 0), rows = Filled(&at, 1, type_make(true, 1, (int64_t[]){3})),
+        index = Read(&at, 1, 0, type_make(true, 0, NULL));
     const Val stay[] = {Sub(x, x), Div(x, x), Div(zero, x), Sub(sum, Sum(x, 2)),
                         Scatter(rows, index, type_make(false, 2, (int64_t[]){5, 3}))};
     for (size_t i = 0; i < sizeof stay / sizeof *stay; i++)

@@ -34,6 +34,7 @@ typedef struct Row { // a region
 typedef struct Case {
     Arena a;
     Module m;
+    Builder at; // adds to its step
     Plan p;
     PassOptions o;
     OrderVec order;
@@ -43,7 +44,7 @@ static void case_init(Case *c) {
     *c = (Case){.a = empty, .m = {.name = STR("schedule"), .batch = 1}, .o = {.real = DtF32}};
     Func *f = &c->m.step;
     graph_init(&f->g, &c->a, 1);
-    f->g.raw = true;
+    c->at = (Builder){.g = &f->g, .raw = true};
     f->name = STR("step");
     f->blocks = 1;
     vec_push(&c->a, &f->tape, ((Ctl){.kind = CtlBlock}));
@@ -57,7 +58,7 @@ static Type vector(int64_t bytes) {
 }
 
 static uint32_t new_value(Case *c, int64_t bytes) {
-    Val one = Read(&c->m.step.g, 0, 0, type_make(false, 0, NULL));
+    Val one = Read(&c->at, 0, 0, type_make(false, 0, NULL));
     return Expand(one, vector(bytes)).id;
 }
 
@@ -316,7 +317,7 @@ static void add_slot(Case *c, SlotKind kind, Type t) {
 static uint32_t add_loop(Case *c, SlotKind kind, Type t, uint32_t from, bool writes) {
     add_slot(c, kind, t);
     uint32_t slot = c->m.slot.n - 1, in[2], n = 0;
-    Val x = Read(&c->m.step.g, slot, 0, t);
+    Val x = Read(&c->at, slot, 0, t);
     in[n++] = x.id;
     if (from != NONE)
         in[n++] = c->p.region.at[from].out.at[0];

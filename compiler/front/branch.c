@@ -18,7 +18,7 @@ Snapshot snapshot_take(Elab *e) {
                   .nexts = b->next.n,
                   .once = b->once,
                   .counts = e->root.counts,
-                  .block = b->g->block,
+                  .block = b->at->block,
                   .cursor = b->cursor};
     s.cell = arena_array(e->perm, Cell, s.cells);
     s.next = arena_array(e->perm, uint32_t, s.nexts);
@@ -45,7 +45,7 @@ void snapshot_restore(Elab *e, const Snapshot *s) {
         b->next.at[i] = 0;
     b->once = s->once;
     e->root.counts = s->counts;
-    b->g->block = s->block;
+    b->at->block = s->block;
     b->cursor = s->cursor;
 }
 
@@ -77,7 +77,7 @@ static void new_block(Elab *e) {
     if (id >= b->fn->blocks)
         b->fn->blocks = id + 1;
     b->open[id] = 1;
-    b->g->block = id;
+    b->at->block = id;
     emit(e, CtlBlock, id, 0);
 }
 

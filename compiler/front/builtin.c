@@ -556,7 +556,7 @@ Value builtin_grad(Elab *e, const Value *in, uint32_t n) {
         return gradients(e, in[0], in[1].list);
     if (!want_tensor(e, in[0], &y) || !want_tensor(e, in[1], &x))
         return POISON;
-    const uint8_t *reached = grad_reach(y.g, e->perm, y.id);
+    const uint8_t *reached = grad_reach(y.b->g, e->perm, y.id);
     Val g = {0};
     uint32_t slot = weight_of(e, &in[1]);
     if (slot != NONE)

@@ -29,7 +29,7 @@ static Val from_lines(Val y, Type t) {
 // `made`: the result's type as the text sees it.
 static Value transform(Elab *e, Val x, bool inverse, Type made) {
     Attr at = {.n = 1, .i = {inverse}};
-    uint32_t nodes = x.g->node.n;
+    uint32_t nodes = x.b->g->node.n;
     Type want = lines_of(made);
     const Type *like = made.dim[0] == 1 ? &want : NULL;
     Val lines = to_lines(x);

@@ -171,7 +171,7 @@ Value builtin_avg_blocks(Elab *e, const Value *in, uint32_t n) {
         x = Reshape(Sum(Reshape(x, split.rank, split.dim), 4u << axis), pooled.rank, pooled.dim);
         count *= (double)by;
     }
-    return value_tensor(count == 1 ? x : Mul(x, Number(x.g, 1 / count)));
+    return value_tensor(count == 1 ? x : Mul(x, Number(x.b, 1 / count)));
 }
 
 // --- convolution ---------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ Value builtin_convolve(Elab *e, const Value *in, uint32_t n) {
     if (!want_geometry(e, in + 2, val_type(x[0]), val_type(x[1]), false, &c))
         return POISON;
     Attr at = conv_attr(&c);
-    uint32_t nodes = x[0].g->node.n;
+    uint32_t nodes = x[0].b->g->node.n;
     return op_fits(e, OpConv, x, 2, &at, NULL) ? anchored(e, nodes, Conv(x[0], x[1], &c)) : POISON;
 }
 
@@ -281,7 +281,7 @@ Value builtin_convolve_transpose(Elab *e, const Value *in, uint32_t n) {
             t.dim[1 + i] = wide_extent(&c, i, t.dim[1 + i], w.dim[2 + i], is_same(in[3]));
     }
     Attr at = conv_attr(&c);
-    uint32_t nodes = x[0].g->node.n;
+    uint32_t nodes = x[0].b->g->node.n;
     return op_fits(e, OpConvDx, x, 2, &at, &t) ? anchored(e, nodes, ConvDx(x[0], x[1], &c, t))
                                                : POISON;
 }

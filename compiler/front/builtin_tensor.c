@@ -150,8 +150,8 @@ Value builtin_arange(Elab *e, const Value *in, uint32_t n) {
         return POISON;
     if (!op_fits(e, OpIota, NULL, 0, &(Attr){.n = 1, .i = {2}}, &t))
         return POISON;
-    Val x = Iota(e->to->g, 2, t);
-    return value_tensor(from ? Add(x, Number(e->to->g, (double)from)) : x);
+    Val x = Iota(e->to->at, 2, t);
+    return value_tensor(from ? Add(x, Number(e->to->at, (double)from)) : x);
 }
 
 static Value reshaped(Elab *e, Val x, const Type *to) {
@@ -358,7 +358,7 @@ Value builtin_flip(Elab *e, const Value *in, uint32_t n) {
 Value anchored(Elab *e, uint32_t nodes, Val v) {
     Func *f = e->to->fn;
     if (v.id < nodes && f && !e->to->muted)
-        vec_push(e->perm, &f->again, ((Again){node_gflop(v.g, v.id), v.g->block}));
+        vec_push(e->perm, &f->again, ((Again){node_gflop(v.b->g, v.id), v.b->block}));
     return value_tensor(v);
 }
 
@@ -493,7 +493,7 @@ Value builtin_einsum(Elab *e, const Value *in, uint32_t n) {
     if (!read_rule(e, in[0], l.n, &r) || !want_tensor(e, l.at[0], &x[0]))
         return POISON;
     Str first = r.part[0];
-    uint32_t nodes = x[0].g->node.n;
+    uint32_t nodes = x[0].b->g->node.n;
     for (uint32_t k = 1; k < r.n; k++) {
         Str part[3] = {first, r.part[k], letters_kept(e, &r, first, k)};
         if (!want_tensor(e, l.at[k], &x[1]) || !rule_fits(e, part, x))
@@ -502,7 +502,7 @@ Value builtin_einsum(Elab *e, const Value *in, uint32_t n) {
             (void)not_a_rule(e, in[0]);
             return POISON;
         }
-        nodes = x[0].g->node.n;
+        nodes = x[0].b->g->node.n;
         x[0] = product(e, part, x);
         if (!x[0].id)
             return POISON;
@@ -572,5 +572,5 @@ Value builtin_sort_rows_by(Elab *e, const Value *in, uint32_t n) {
 Value builtin_sample_index(Elab *e, const Value *in, uint32_t n) {
     (void)in;
     (void)n;
-    return value_tensor(Iota(e->to->g, 1, type_make(true, 0, NULL)));
+    return value_tensor(Iota(e->to->at, 1, type_make(true, 0, NULL)));
 }

@@ -264,7 +264,7 @@ static void help_shape(Elab *e, const Type *w, const Type *t, Str expected) {
 
 bool match_shape(Elab *e, Env *env, const Ast *shape, Val v, Str who, Str name) {
     Env before = *env;
-    Type t = *node_type(v.g, v.id);
+    Type t = val_type(v);
     bool fits, is_list = shape->kind == AstList;
     uint32_t errors = diag_errors(e->f);
     Value wanted = {0};
@@ -296,16 +296,16 @@ bool match_shape(Elab *e, Env *env, const Ast *shape, Val v, Str who, Str name) 
 }
 
 void note_origin(Elab *e, Val v) {
-    const Node *n = graph_node(v.g, v.id);
-    Type t = *node_type(v.g, v.id);
+    const Node *n = graph_node(v.b->g, v.id);
+    Type t = val_type(v);
     Str type = type_text(e->perm, &t);
     if (!n->span)
         return;
-    Span span = v.g->span.at[n->span].span;
+    Span span = v.b->g->span.at[n->span].span;
     if (n->op != OpRead)
         diag_note(e->f, span, "%.*s was computed here", SARG(type));
     else
-        diag_note(e->f, span, "`%.*s` is %.*s", SARG(e->m->slot.at[node_slot(v.g, v.id)].name),
+        diag_note(e->f, span, "`%.*s` is %.*s", SARG(e->m->slot.at[node_slot(v.b->g, v.id)].name),
                   SARG(type));
 }
 

@@ -8,31 +8,31 @@
 #include "elab.h"
 
 // The number of each sample, from 0.
-static Val sample_numbers(Graph *g) {
-    return Iota(g, 1, type_make(true, 0, NULL));
+static Val sample_numbers(Builder *b) {
+    return Iota(b, 1, type_make(true, 0, NULL));
 }
 
 // A per-sample value as rows of a shared one. A row of as many axes as there can be is laid flat.
 static Val rows_of(Val x) {
-    Type t = *node_type(x.g, x.id), table = {.dtype = t.dtype, .rank = 1, .dim = {x.g->batch}};
+    Type t = val_type(x), table = {.dtype = t.dtype, .rank = 1, .dim = {x.b->g->batch}};
     bool full = t.rank == MAX_RANK;
     int64_t flat = type_sample(&t);
     for (uint32_t i = 0; i < (full ? 1u : t.rank); i++)
         table.dim[table.rank++] = full ? flat : t.dim[i];
-    return Scatter(full ? Reshape(x, 1, &flat) : x, sample_numbers(x.g), table);
+    return Scatter(full ? Reshape(x, 1, &flat) : x, sample_numbers(x.b), table);
 }
 
 // The table is made in front of the loop if what it is made of is known there.
 Value each_pick(Elab *e, Value v) {
-    if (v.kind != KindTensor || !e->turn || !node_type(v.tensor.val.g, v.tensor.val.id)->batched)
+    if (v.kind != KindTensor || !e->turn || !val_type(v.tensor.val).batched)
         return v;
     Val x = import(e, v.tensor.val), turn = slot_read(e, e->turn->slot);
-    Type t = *node_type(x.g, x.id);
-    uint32_t block = x.g->block;
-    if (graph_node(x.g, x.id)->block <= e->turn->outside)
-        x.g->block = e->turn->outside;
+    Type t = val_type(x);
+    uint32_t block = x.b->block;
+    if (graph_node(x.b->g, x.id)->block <= e->turn->outside)
+        x.b->block = e->turn->outside;
     Val table = rows_of(x);
-    x.g->block = block;
+    x.b->block = block;
     Val row = Gather(table, turn);
     v.tensor.val = t.rank == MAX_RANK ? Reshape(row, t.rank, t.dim) : row;
     return v;
@@ -43,7 +43,7 @@ static void keep_value(Elab *e, Turn *t, uint32_t i, Value v) {
     Val x;
     if (!want_tensor(e, v, &x))
         return;
-    Type row = *node_type(x.g, x.id), table = {.dtype = row.dtype, .dim = {x.g->batch}};
+    Type row = val_type(x), table = {.dtype = row.dtype, .dim = {x.b->g->batch}};
     if (row.rank >= MAX_RANK) {
         diag(e->f, DiagE0309, here(e), row.rank, 1);
         return;
@@ -70,13 +70,13 @@ static void end_turn(Elab *e, Env *env, const Ast *last, void *user) {
     t->values = l.n;
     for (uint32_t i = 0; i < l.n; i++)
         keep_value(e, t, i, l.at[i]);
-    slot_set(e, t->slot, Add(slot_read(e, t->slot), Number(e->to->g, 1)));
+    slot_set(e, t->slot, Add(slot_read(e, t->slot), Number(e->to->at, 1)));
 }
 
 static Value samples_value(Elab *e, const Turn *t) {
     Value *v = arena_array(e->perm, Value, t->value.n);
     for (uint32_t i = 0; i < t->value.n; i++)
-        v[i] = value_tensor(Gather(slot_read(e, t->value.at[i]), sample_numbers(e->to->g)));
+        v[i] = value_tensor(Gather(slot_read(e, t->value.at[i]), sample_numbers(e->to->at)));
     if (t->value.n < t->values) // one of them was a mistake
         return POISON;
     if (t->list)
@@ -90,11 +90,11 @@ Value eval_each(Elab *e, Env *env, const Ast *a) {
         diag(e->f, DiagE0514, here(e), "`each sample`");
         return POISON;
     }
-    Turn t = {.outside = b->g->block};
+    Turn t = {.outside = b->at->block};
     t.slot = carry_slot(e, t.outside, 0, type_make(false, 0, NULL));
     if (t.slot == NONE)
         return POISON;
-    slot_set(e, t.slot, Number(b->g, 0));
+    slot_set(e, t.slot, Number(b->at, 0));
     uint32_t errors = diag_errors(e->f);
     e->turn = &t;
     scope_rounds(e, env, a->c, (uint32_t)e->o->batch, &(Last){end_turn, &t});
@@ -115,7 +115,7 @@ void element_assign(Elab *e, uint32_t slot, Value index, Value v) {
     Val i, x;
     if (!want_tensor(e, index, &i) || !want_tensor(e, v, &x))
         return;
-    Type row = *node_type(x.g, x.id);
+    Type row = val_type(x);
     int64_t at;
     if (!t.rank || row.rank >= MAX_RANK) {
         diag(e->f, DiagE0309, here(e), t.rank, 1);
@@ -124,14 +124,14 @@ void element_assign(Elab *e, uint32_t slot, Value index, Value v) {
     if (value_is_plain(index)) {
         if (!want_position(e, index, t.dim[0], &at))
             return;
-        i = Number(e->to->g, (double)at);
+        i = Number(e->to->at, (double)at);
     }
     int64_t dim[MAX_RANK] = {1};
     for (uint32_t k = 0; k < row.rank; k++)
         dim[k + 1] = row.dim[k];
     for (uint32_t k = 1; k < t.rank; k++)
         rows.dim[k] = 1;
-    Val hit[2] = {Iota(x.g, 2, rows), i};
+    Val hit[2] = {Iota(x.b, 2, rows), i};
     if (!op_fits(e, OpEq, hit, 2, NULL, NULL))
         return;
     Value table[3] = {value_tensor(Eq(hit[0], hit[1])),

@@ -65,7 +65,7 @@ enum { MAX_BLOCKS = 4096, MAX_NESTED = 24, MAX_CALLS = 200, MAX_LISTS = 200, MAX
 
 typedef struct Building { // one function
     Func *fn;             // NULL: top-level expressions (schedules), in Elab.loose
-    Graph *g;
+    Builder *at;
     uint32_t index;     // Site.func: 0 init, 1 step, 2... entry points
     VEC(Cell) cell;     // [slot]
     VEC(Nodes) version; // [slot] nodes its value has had here
@@ -74,7 +74,7 @@ typedef struct Building { // one function
     const OnceEntry *once;
     Nodes site, pin; // Module.site[] and Pin nodes, in program order
     Cursors cursor;
-    uint8_t *open;        // [MAX_BLOCKS] the graph's block_open
+    uint8_t *open;        // [MAX_BLOCKS] Builder.open
     Branching *branching; // of the innermost control scope; NULL: no run-time control here
     uint32_t choices;     // run-time choices with a value that are open
     uint32_t repeats;     // depth

@@ -281,7 +281,7 @@ static void add_results(Elab *e, Results *r, Str name, Value v) {
         if (!want_tensor(e, l.at[i], &val))
             return;
         Str own = l.n == 1 ? name : str_format(e->perm, "%.*s.%u", SARG(name), i);
-        vec_push(e->perm, &r->of, ((Named){own, val.id, val.g->block}));
+        vec_push(e->perm, &r->of, ((Named){own, val.id, val.b->block}));
     }
 }
 
@@ -290,7 +290,7 @@ static void add_raw(Elab *e, Results *r, Str name, Value v) {
     Val val;
     if (!value_is_tensor(v) || !want_tensor(e, v, &val))
         return;
-    Type t = *node_type(val.g, val.id);
+    Type t = val_type(val);
     for (uint32_t i = 0; i < e->field.n; i++) {
         const FieldInfo *info = &e->field.at[i];
         const Field *f = &e->m->stream.at[info->stream].field.at[info->field];
@@ -315,8 +315,8 @@ static void take_results(Elab *e, Env *env, const Ast *last, void *user) {
         diag(e->f, DiagE0304, here(e), before, r->of.n);
     r->carried = e->to->branching->path.n > 0;
     for (uint32_t i = 0; r->carried && i < r->of.n; i++) {
-        Val val = {e->to->g, r->of.at[i].node};
-        uint32_t slot = carry_slot(e, MAX_BLOCKS, i, *node_type(val.g, val.id));
+        Val val = {e->to->at, r->of.at[i].node};
+        uint32_t slot = carry_slot(e, MAX_BLOCKS, i, val_type(val));
         if (slot == NONE)
             return;
         slot_set(e, slot, val);
@@ -340,12 +340,11 @@ static void build_sample(Elab *e, const Ast *a) {
     for (uint32_t i = 0; i < r.of.n && !diag_errors(e->f); i++) {
         Named of = r.of.at[i];
         if (r.carried)
-            of = (Named){of.name, slot_read(e, of.node).id, fn->g.block};
+            of = (Named){of.name, slot_read(e, of.node).id, b.at->block};
         vec_push(e->perm, &fn->result, of);
     }
     spot_leave(e, place);
     building_enter(e, outer);
-    fn->g.block_open = NULL;
     vec_push(e->perm, &e->m->entry, *fn);
 }
 
@@ -442,7 +441,7 @@ static bool example_inputs(Elab *e, Env env, const Ast *params, Value *out, uint
             !input_type(e, &env, p, &t, &classes))
             return false;
         t.batched = true;
-        out[*n] = value_class(Rand(e->to->g, DistNormal, *n, 0, t), classes);
+        out[*n] = value_class(Rand(e->to->at, DistNormal, *n, 0, t), classes);
     }
     return true;
 }
@@ -545,7 +544,6 @@ static void elab_init(Elab *e, Front *f, const ElabOptions *o, Building *top, Mo
         e->scalar[i] = NONE;
     begin_graph(e, &e->loose);
     graph_init(&e->fold, f->perm, 1);
-    e->fold.raw = true;
     begin_graph(e, &m->init.g);
     building_init(e, top, NULL, &e->loose, 0);
     e->to = top;
@@ -648,7 +646,6 @@ bool elaborate(Front *f, const Ast *file, const ElabOptions *o, Module *out) {
     elab_whole(&e, &top, f, file, o, out);
     check_stages(f, file, o, out);
     check_idle(&e, f, file);
-    out->init.g.block_open = out->step.g.block_open = NULL;
     out->name = file->text;
     if (file->a)
         out->doc = file->a->text;

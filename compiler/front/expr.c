@@ -23,14 +23,14 @@ Spot spot_enter(Elab *e, const Ast *a) {
     e->at = a->word.file ? a->word : a->span;
     if (e->at.file && !e->f->source.at[e->at.file - 1].library)
         e->user = e->at;
-    e->to->g->here = here(e);
+    e->to->at->span = here(e);
     return outer;
 }
 
 void spot_leave(Elab *e, Spot outer) {
     e->at = outer.at;
     e->user = outer.user;
-    e->to->g->here = here(e);
+    e->to->at->span = here(e);
 }
 
 static bool work_done(Elab *e, uint64_t work) {
@@ -104,7 +104,7 @@ static bool is_truth(const Graph *g, uint32_t id, uint32_t depth) {
 }
 
 static bool known_truth(Val x) {
-    return is_truth(x.g, x.id, 8);
+    return is_truth(x.b->g, x.id, 8);
 }
 
 static Value negated(Elab *e, Value v) {
@@ -365,7 +365,7 @@ static bool has_none(const Ast *a) {
 
 // x[i, a:b, ...] over sample axes: an index drops its axis, a range keeps it.
 static Value index_tensor(Elab *e, Env *env, const Ast *a, Val x) {
-    Type t = *node_type(x.g, x.id), kept = {0};
+    Type t = val_type(x), kept = {0};
     int64_t from[MAX_RANK] = {0}, count[MAX_RANK] = {0};
     if (a->list.n > t.rank) {
         diag(e->f, DiagE0309, here(e), t.rank, a->list.n);
@@ -427,7 +427,7 @@ Value eval_if(Elab *e, Env *env, const Ast *a, bool drop) {
         Val v;
         if (!want_tensor(e, cond, &v))
             return POISON;
-        const Type *t = node_type(v.g, v.id);
+        const Type *t = node_type(v.b->g, v.id);
         if (t->batched || type_sample(t) != 1) {
             diag(e->f, DiagE0510, here(e), SARG(type_text(e->perm, t)));
             return POISON;

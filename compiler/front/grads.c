@@ -24,7 +24,7 @@ Val slot_gradient(Elab *e, uint32_t slot, Val y, const uint8_t *reached) {
     for (uint32_t i = 0; i < versions.n; i++) {
         if (versions.at[i] > y.id || !reached[versions.at[i]])
             continue;
-        Val g = Grad(y, (Val){y.g, versions.at[i]});
+        Val g = Grad(y, (Val){y.b, versions.at[i]});
         sum = sum.id ? Add(sum, g) : g;
     }
     return sum;

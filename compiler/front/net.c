@@ -88,7 +88,7 @@ static uint32_t initial_value(Elab *e, Env *env, const Ast *a, SlotKind kind, Ty
         diag_help(e->f, "it is a number or a function of the shape; bias=none leaves a bias out");
         in_library(e);
     } else if (want_tensor(e, v, &val)) {
-        Type t = *node_type(val.g, val.id);
+        Type t = val_type(val);
         if (!t.batched && t.rank <= type.rank && type_broadcast(&t, &type, &both) &&
             type_same_shape(&both, &type))
             id = Expand(val, type).id;
@@ -109,7 +109,7 @@ uint32_t slot_make(Elab *e, Env *env, const Ast *a, Slot s) {
         s.span = here(e);
         found = slot_add(e, s);
         if (s.init)
-            vec_push(e->perm, &e->m->init.effect, Write(found, (Val){&e->m->init.g, s.init}).id);
+            vec_push(e->perm, &e->m->init.effect, Write(found, (Val){e->init.at, s.init}).id);
         return found;
     }
     const Slot *made = &e->m->slot.at[found];
@@ -226,7 +226,7 @@ void net_sync(Elab *e, uint32_t net) {
             continue;
         uint32_t slot = slot_add(e, s);
         if (s.init)
-            vec_push(e->perm, &e->m->init.effect, Write(slot, (Val){&e->m->init.g, s.init}).id);
+            vec_push(e->perm, &e->m->init.effect, Write(slot, (Val){e->init.at, s.init}).id);
     }
 }
 

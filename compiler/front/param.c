@@ -48,7 +48,7 @@ static bool match_class(Elab *e, Env *env, const Ast *p, Value *v, Str who) {
     Val val;
     if (!want_classes(e, env, p->a, &classes) || !want_tensor(e, *v, &val))
         return false;
-    Type t = *node_type(val.g, val.id);
+    Type t = val_type(val);
     bool outside = v->kind == KindBool || (v->kind == KindNum && !is_class_number(v->num, classes));
     if (!t.rank && !outside && (!known || known == classes)) {
         *v = value_class(val, classes);

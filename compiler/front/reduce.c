@@ -18,7 +18,7 @@ static bool meets_at_the_end(const Type *longer, const Type *shorter) {
 }
 
 static void help_clash(Elab *e, const Val *in, uint32_t n) {
-    Type a = *node_type(in[0].g, in[0].id), b = *node_type(in[n - 1].g, in[n - 1].id);
+    Type a = val_type(in[0]), b = val_type(in[n - 1]);
     Type longer = a.rank > b.rank ? a : b, shorter = a.rank > b.rank ? b : a;
     if (n != 2 || a.rank == b.rank || !meets_at_the_end(&longer, &shorter)) {
         diag_help(e->f, "extents that meet are equal or 1: conv(c, k=1) changes channels, upsample "
@@ -41,7 +41,7 @@ bool op_fits(Elab *e, Op op, const Val *in, uint32_t n, const Attr *attr, const 
     assert(n <= 8);
     for (uint32_t k = 0; k < n; k++)
         id[k] = in[k].id;
-    Infer q = {.g = e->to->g, .nin = n, .in = id, .attr = attr, .out = {.rank = UINT8_MAX}};
+    Infer q = {.g = e->to->at->g, .nin = n, .in = id, .attr = attr, .out = {.rank = UINT8_MAX}};
     if (want)
         q.out = *want;
     if (graph_check(&q, op))
@@ -61,13 +61,14 @@ static Value fold(Elab *e, Op op, const Value *in, uint32_t n) {
     uint32_t id[3];
     const void *value[3];
     double out;
-    Graph *g = &e->fold;
+    Builder raw = {.g = &e->fold, .raw = true};
     for (uint32_t k = 0; k < n; k++) {
-        id[k] = Number(g, in[k].num).id;
+        id[k] = Number(&raw, in[k].num).id;
         value[k] = &in[k].num;
     }
     Counters none = {0};
-    eval_node(g, graph_add(g, op, id, n, NULL, NULL), value, &out, true, &none, *e->perm);
+    eval_node(&e->fold, builder_add(&raw, op, id, n, NULL, NULL), value, &out, true, &none,
+              *e->perm);
     return value_num(out);
 }
 
@@ -85,7 +86,7 @@ Value apply_op(Elab *e, Op op, const Value *in, uint32_t n) {
     }
     if (!op_fits(e, op, val, n, NULL, NULL))
         return POISON;
-    return value_tensor((Val){e->to->g, graph_add(e->to->g, op, id, n, NULL, NULL)});
+    return value_tensor((Val){e->to->at, builder_add(e->to->at, op, id, n, NULL, NULL)});
 }
 
 // --- axes ----------------------------------------------------------------------------------------
@@ -171,7 +172,7 @@ bool want_axes(Elab *e, Value v, const Type *t, uint32_t *mask) {
 
 // A reduction's result, which has extents of 1, without its axes.
 static Val drop_axes(Val x, uint32_t mask, bool keep) {
-    Type t = *node_type(x.g, x.id);
+    Type t = val_type(x);
     int64_t dim[MAX_RANK];
     uint32_t rank = 0;
     if (keep)
@@ -203,7 +204,7 @@ static bool is_one_number(Elab *e, Value v) {
         return value_is_plain(v);
     if (!want_tensor(e, v, &x))
         return false;
-    const Type *t = node_type(x.g, x.id);
+    const Type *t = node_type(x.b->g, x.id);
     return t->rank == 0 && !t->batched;
 }
 
@@ -258,7 +259,7 @@ static bool want_group(Elab *e, Value v, bool batch, Reduction *r) {
 static bool want_reduction(Elab *e, const Value *in, Reduction *r) {
     if (!want_tensor(e, in[0], &r->x))
         return false;
-    const Type *t = node_type(r->x.g, r->x.id);
+    const Type *t = node_type(r->x.b->g, r->x.id);
     if (!want_axes(e, in[1], t, &r->mask))
         return false;
     r->group = r->mask & 1 ? e->o->batch : 0;
@@ -266,7 +267,7 @@ static bool want_reduction(Elab *e, const Value *in, Reduction *r) {
 }
 
 static int64_t reduced_count(const Reduction *r) {
-    const Type *t = node_type(r->x.g, r->x.id);
+    const Type *t = node_type(r->x.b->g, r->x.id);
     int64_t count = r->mask & 1 ? r->group : 1;
     for (uint32_t i = 0; i < t->rank; i++)
         if (r->mask >> (1 + i) & 1)
@@ -309,7 +310,7 @@ Value builtin_mean(Elab *e, const Value *in, uint32_t n) {
         return POISON;
     int64_t count = reduced_count(&r);
     Val sum = reduced_sum(e, &r);
-    return value_tensor(count == 1 ? sum : Mul(sum, Number(sum.g, 1.0 / (double)count)));
+    return value_tensor(count == 1 ? sum : Mul(sum, Number(sum.b, 1.0 / (double)count)));
 }
 
 // --- extremes ------------------------------------------------------------------------------------
@@ -325,7 +326,7 @@ static Value extreme(Elab *e, const Value *in, uint32_t n, bool least) {
         return over_list(e, in[0].list, least ? OpMin : OpMax);
     if (value_is_plain(in[0]))
         return value_num(in[0].num);
-    if (!want_tensor(e, in[0], &x) || !want_axes(e, in[1], node_type(x.g, x.id), &mask))
+    if (!want_tensor(e, in[0], &x) || !want_axes(e, in[1], node_type(x.b->g, x.id), &mask))
         return POISON;
     if (!want_keep(e, in[2], &keep))
         return POISON;
@@ -356,7 +357,7 @@ Value builtin_argmax(Elab *e, const Value *in, uint32_t n) {
     bool keep;
     Value axes = in[1].kind == KindAbsent ? (Value){.kind = KindAxes, .axes = AxSample} : in[1];
     (void)n;
-    if (!want_tensor(e, in[0], &x) || !want_axes(e, axes, node_type(x.g, x.id), &mask))
+    if (!want_tensor(e, in[0], &x) || !want_axes(e, axes, node_type(x.b->g, x.id), &mask))
         return POISON;
     if (!want_keep(e, in[2], &keep))
         return POISON;

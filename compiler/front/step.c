@@ -16,13 +16,14 @@ struct OnceEntry { // a `once` block's value in this segment
 };
 
 void building_init(Elab *e, Building *b, Func *fn, Graph *g, uint32_t index) {
-    *b = (Building){.fn = fn, .g = g, .index = index};
+    *b = (Building){.fn = fn, .at = arena_new(e->perm, Builder), .index = index};
+    b->at->g = g;
     if (!fn)
         return;
     b->open = arena_array(e->perm, uint8_t, MAX_BLOCKS);
     b->open[0] = 1;
     b->cursor.block = 1;
-    g->block_open = b->open;
+    b->at->open = b->open;
     fn->blocks = 1;
     vec_push(e->perm, &fn->tape, ((Ctl){CtlBlock, 0, 0}));
 }
@@ -30,7 +31,7 @@ void building_init(Elab *e, Building *b, Func *fn, Graph *g, uint32_t index) {
 Building *building_enter(Elab *e, Building *b) {
     Building *outer = e->to;
     e->to = b;
-    b->g->here = here(e);
+    b->at->span = here(e);
     return outer;
 }
 
@@ -57,15 +58,15 @@ static void set_current(Elab *e, uint32_t slot, uint32_t node, bool dirty) {
 Val slot_read(Elab *e, uint32_t slot) {
     Building *b = e->to;
     if (b == &e->init && e->m->slot.at[slot].init)
-        return (Val){b->g, e->m->slot.at[slot].init};
+        return (Val){b->at, e->m->slot.at[slot].init};
     if (!b->fn || b->index == 0) {
         diag(e->f, DiagE0508, here(e), SARG(e->m->slot.at[slot].name));
         return (Val){0};
     }
     if (!slot_cell(e, slot)->node)
-        set_current(e, slot, Read(b->g, slot, b->cursor.version++, e->m->slot.at[slot].type).id,
+        set_current(e, slot, Read(b->at, slot, b->cursor.version++, e->m->slot.at[slot].type).id,
                     false);
-    return (Val){b->g, slot_cell(e, slot)->node};
+    return (Val){b->at, slot_cell(e, slot)->node};
 }
 
 uint32_t carry_slot(Elab *e, uint32_t block, uint32_t i, Type type) {
@@ -84,7 +85,7 @@ uint32_t carry_slot(Elab *e, uint32_t block, uint32_t i, Type type) {
 
 bool slot_fits(Elab *e, uint32_t slot, Val *v) {
     const Slot *s = &e->m->slot.at[slot];
-    Type t = *node_type(v->g, v->id);
+    Type t = val_type(*v);
     if (t.batched) {
         diag(e->f, DiagE0502, here(e), SARG(s->name), SARG(type_text(e->perm, &t)));
         in_library(e);
@@ -116,7 +117,7 @@ static void note_was(Elab *e, uint32_t slot) {
 void slots_hold(Elab *e) {
     const Tuning *t = e->tuning;
     for (uint32_t i = 0; i < t->was.n; i++) {
-        Val was = {e->to->g, t->was.at[i].node}, made = slot_read(e, t->was.at[i].slot);
+        Val was = {e->to->at, t->was.at[i].node}, made = slot_read(e, t->was.at[i].slot);
         set_current(e, t->was.at[i].slot, Commit(made, was, t->update).id, true);
     }
 }
@@ -159,7 +160,7 @@ void slots_commit(Elab *e) {
     for (uint32_t slot = 0; slot < b->cell.n; slot++) {
         Cell *c = &b->cell.at[slot];
         if (c->dirty && !b->muted)
-            vec_push(e->perm, &b->fn->effect, Write(slot, (Val){b->g, c->node}).id);
+            vec_push(e->perm, &b->fn->effect, Write(slot, (Val){b->at, c->node}).id);
         c->dirty = false;
     }
 }
@@ -168,11 +169,11 @@ void slots_commit(Elab *e) {
 
 Val elab_pin(Elab *e, Val v) {
     Building *b = e->to;
-    if (!b->fn || graph_node(v.g, v.id)->op == OpPin)
+    if (!b->fn || graph_node(v.b->g, v.id)->op == OpPin)
         return v;
     uint32_t i = b->cursor.pin++;
-    if (i < b->pin.n && node_in(b->g, b->pin.at[i], 0) == v.id)
-        return (Val){b->g, b->pin.at[i]};
+    if (i < b->pin.n && node_in(b->at->g, b->pin.at[i], 0) == v.id)
+        return (Val){b->at, b->pin.at[i]};
     Val made = Pin(v);
     while (b->pin.n <= i)
         vec_push(e->perm, &b->pin, 0);
@@ -187,12 +188,12 @@ void segment_end(Elab *e) {
 // Does what was computed since node `first` read a value there is one of for each sample?
 static bool reads_samples(Elab *e, Val v, uint32_t first) {
     Arena scratch = *e->perm;
-    const uint8_t *needed = graph_reach(v.g, &scratch, &v.id, 1);
+    const uint8_t *needed = graph_reach(v.b->g, &scratch, &v.id, 1);
     for (uint32_t id = first; id <= v.id; id++)
-        for (uint32_t k = 0; needed[id] && k < graph_node(v.g, id)->nin; k++)
-            if (node_type(v.g, node_in(v.g, id, k))->batched)
+        for (uint32_t k = 0; needed[id] && k < graph_node(v.b->g, id)->nin; k++)
+            if (node_type(v.b->g, node_in(v.b->g, id, k))->batched)
                 return true;
-    return node_type(v.g, v.id)->batched;
+    return val_type(v).batched;
 }
 
 // Does every name in `a` stand for the same value in both environments? A local function's own
@@ -225,7 +226,7 @@ Value once_block(Elab *e, Env *env, const Ast *a) {
     Env inner = *env;
     bool outer = e->in_once;
     e->in_once = true;
-    uint32_t first = e->to->g ? e->to->g->node.n : 0, assigned = e->to->assigned.n;
+    uint32_t first = e->to->at->g->node.n, assigned = e->to->assigned.n;
     Value v = value_now(e, eval_block(e, &inner, a->c, false));
     e->in_once = outer;
     bool samples = v.kind == KindTensor && reads_samples(e, v.tensor.val, first);
@@ -271,7 +272,7 @@ static Val read_fed(Elab *e, uint32_t site, Type type) {
                                   .type = fed,
                                   .site = site,
                                   .span = here(e)});
-    Val v = Read(e->to->g, slot, e->to->cursor.version++, fed);
+    Val v = Read(e->to->at, slot, e->to->cursor.version++, fed);
     return fed.rank == type.rank ? v : Reshape(v, 0, NULL);
 }
 
@@ -287,12 +288,12 @@ Value make_draw(Elab *e, Dist dist, int64_t classes, Type type) {
     if (!op_fits(e, OpRand, NULL, 0, &(Attr){.n = 3, .i = {dist}}, &type))
         return POISON;
     if (b->aside)
-        return value_class(Rand(b->g, dist, 0, (double)classes, type), classes);
-    uint32_t site = site_next(e, (Site){dist, type, b->index, b->g->block, here(e), classes});
+        return value_class(Rand(b->at, dist, 0, (double)classes, type), classes);
+    uint32_t site = site_next(e, (Site){dist, type, b->index, b->at->block, here(e), classes});
     bool entry = b->index > 1 && dist != DistCategorical;
     bool fed = (e->o->feed && b->index == 1) || (e->o->feed_entries && entry);
     return value_class(
-        fed ? read_fed(e, site, type) : Rand(b->g, dist, site, (double)classes, type), classes);
+        fed ? read_fed(e, site, type) : Rand(b->at, dist, site, (double)classes, type), classes);
 }
 
 // --- data ----------------------------------------------------------------------------------------
@@ -334,7 +335,7 @@ Value apply_map(Elab *e, Value f, Value v) {
     Value made = call_with(e, f, &v, 1);
     if (made.kind == KindPoison || !want_tensor(e, v, &in) || !want_tensor(e, made, &out))
         return POISON;
-    const Type *was = node_type(in.g, in.id), *is = node_type(out.g, out.id);
+    const Type *was = node_type(in.b->g, in.id), *is = node_type(out.b->g, out.id);
     if (was->batched == is->batched && type_same_shape(was, is))
         return value_tensor(out);
     diag(e->f, DiagE0609, here(e), SARG(type_text(e->perm, was)), SARG(type_text(e->perm, is)));
@@ -403,7 +404,7 @@ void next_batch(Elab *e, Env *env, const Ast *a) {
     }
     ++*next;
     if (!e->to->muted)
-        vec_push(e->perm, &e->to->fn->next, ((Next){stream, *next, e->to->g->block}));
+        vec_push(e->perm, &e->to->fn->next, ((Next){stream, *next, e->to->at->block}));
 }
 
 // --- counters and top-level tensors --------------------------------------------------------------
@@ -415,7 +416,7 @@ Val read_scalar(Elab *e, uint32_t which) {
                                               .name = str_c(names[which]),
                                               .net = NONE,
                                               .type = type_make(false, 0, NULL)});
-    return Read(e->to->g, e->scalar[which], 0, type_make(false, 0, NULL));
+    return Read(e->to->at, e->scalar[which], 0, type_make(false, 0, NULL));
 }
 
 static uint32_t import_node(Elab *e, const Graph *from, uint32_t id, Nodes *done);
@@ -441,7 +442,7 @@ static uint32_t import_copy(Elab *e, const Graph *from, uint32_t id, Nodes *done
     for (uint32_t k = 0; k < n->nin; k++)
         if (!(in[k] = import_node(e, from, node_in(from, id, k), done)))
             return 0;
-    return graph_add(e->to->g, (Op)n->op, in, n->nin, node_attr(from, id), node_type(from, id));
+    return builder_add(e->to->at, (Op)n->op, in, n->nin, node_attr(from, id), node_type(from, id));
 }
 
 // The copy of node `id` of `from` in the graph of e->to. `done`: that of each node of `from`.
@@ -449,21 +450,21 @@ static uint32_t import_node(Elab *e, const Graph *from, uint32_t id, Nodes *done
     while (done->n <= id)
         vec_push(e->perm, done, 0);
     uint32_t at = done->at[id];
-    if (at && e->to->open[graph_node(e->to->g, at)->block])
+    if (at && builder_sees(e->to->at, at))
         return at;
     at = import_copy(e, from, id, done);
     return done->at[id] = at;
 }
 
 Val import(Elab *e, Val v) {
-    if (v.g == e->to->g || !v.id)
+    if (v.b == e->to->at || !v.id)
         return v;
     Nodes begun = {0};
     bool begins = e->to == &e->init;
-    if (v.g == &e->loose || begins)
-        v = (Val){e->to->g,
-                  import_node(e, v.g, v.id, v.g == &e->loose ? &e->to->imported : &begun)};
-    if (v.g == e->to->g && v.id)
+    bool loose = v.b->g == &e->loose;
+    if (loose || begins)
+        v = (Val){e->to->at, import_node(e, v.b->g, v.id, loose ? &e->to->imported : &begun)};
+    if (v.b == e->to->at && v.id)
         return v;
     diag(e->f, DiagE0517, here(e));
     in_library(e);

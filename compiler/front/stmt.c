@@ -158,7 +158,7 @@ static void eval_for(Elab *e, Env *env, const Ast *a) {
 
 // Under its name; in a net also the path of the object, in an optimizer what it is applied to.
 static void report_number(Elab *e, const Ast *a, Str name, Val val) {
-    if (node_type(val.g, val.id)->rank)
+    if (val_type(val).rank)
         val = Reshape(val, 0, NULL);
     if (e->to->muted)
         return;
@@ -168,7 +168,7 @@ static void report_number(Elab *e, const Ast *a, Str name, Val val) {
     }
     if (e->net)
         name = str_format(e->perm, "%.*s/%.*s", SARG(name), SARG(owner_path(e, e->owner)));
-    vec_push(e->perm, &e->to->fn->report, ((Named){name, val.id, val.g->block}));
+    vec_push(e->perm, &e->to->fn->report, ((Named){name, val.id, val.b->block}));
 }
 
 static void report_one(Elab *e, Env *env, const Ast *a) {
@@ -181,7 +181,7 @@ static void report_one(Elab *e, Env *env, const Ast *a) {
     if (e->to->index != 1 || !e->to->branching) {
         diag(e->f, DiagE0514, here(e), "report");
     } else if (want_tensor(e, v, &val)) {
-        const Type *t = node_type(val.g, val.id);
+        const Type *t = node_type(val.b->g, val.id);
         if (t->batched || type_sample(t) != 1) {
             diag(e->f, DiagE0505, here(e), SARG(name->text), SARG(type_text(e->perm, t)));
             in_library(e);

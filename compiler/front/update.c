@@ -148,10 +148,10 @@ static bool tune(Elab *e, Value opt, const Weights *weights, Tuning *t, Value *o
 static void sum_parts(Elab *e, Tuning *t) {
     Val sum = {0};
     for (uint32_t i = 0; i < t->part.n; i++) {
-        Val part = {e->to->g, t->part.at[i]};
+        Val part = {e->to->at, t->part.at[i]};
         sum = i ? Add(sum, part) : part;
     }
-    vec_push(e->perm, &t->total, sum.id ? sum.id : Number(e->to->g, 0).id);
+    vec_push(e->perm, &t->total, sum.id ? sum.id : Number(e->to->at, 0).id);
 }
 
 // A count kept once must always meet the same weights; where it does not, the model is elaborated
@@ -189,7 +189,7 @@ static void emit_reports(Elab *e, const Tuning *t, const Update *u) {
         if (first || !same)
             vec_push(e->perm, &e->to->fn->report,
                      ((Named){str_format(e->perm, "%.*s/%.*s", SARG(r->name), SARG(of)), r->val.id,
-                              r->val.g->block}));
+                              r->val.b->block}));
     }
 }
 
@@ -226,14 +226,14 @@ Value eval_total(Elab *e, Value x) {
     }
     if (!want_tensor(e, x, &v))
         return POISON;
-    const Type *type = node_type(v.g, v.id);
+    const Type *type = node_type(v.b->g, v.id);
     if (type->batched || type->rank) {
         diag(e->f, DiagE0505, here(e), 5, "total", SARG(type_text(e->perm, type)));
         return POISON;
     }
     uint32_t i = t->totals++;
     if (i < t->total.n)
-        return value_tensor((Val){v.g, t->total.at[i]});
+        return value_tensor((Val){v.b, t->total.at[i]});
     if (i == t->total.n)
         vec_push(e->perm, &t->part, v.id);
     t->waits = true;
@@ -336,7 +336,7 @@ static bool loss_value(Elab *e, Env *env, const Ast *a, Val *out) {
     Spot outer = spot_enter(e, a);
     bool fine = want_tensor(e, eval(e, env, a), out);
     if (fine) {
-        const Type *t = node_type(out->g, out->id);
+        const Type *t = node_type(out->b->g, out->id);
         fine = !t->batched && type_sample(t) == 1;
         if (!fine)
             diag(e->f, DiagE0523, a->span, SARG(type_text(e->perm, t)));
@@ -374,9 +374,9 @@ static double node_at_start(const Elab *e, Arena scratch, const Graph *g, uint32
 static double at_start(const Elab *e, Val v) {
     Arena scratch = *e->perm;
     double *known = arena_array(&scratch, double, v.id + 1);
-    const uint8_t *needed = graph_reach(v.g, &scratch, &v.id, 1);
+    const uint8_t *needed = graph_reach(v.b->g, &scratch, &v.id, 1);
     for (uint32_t id = 1; id <= v.id; id++)
-        known[id] = needed[id] ? node_at_start(e, scratch, v.g, id, known) : NAN;
+        known[id] = needed[id] ? node_at_start(e, scratch, v.b->g, id, known) : NAN;
     return known[v.id];
 }
 
@@ -447,11 +447,11 @@ void eval_update(Elab *e, Env *env, const Ast *a) {
             diag(e->f, DiagE0526, a->b->span, SARG(callee_text(e, opt)));
         return;
     }
-    const uint8_t *reached = grad_reach(loss.g, e->perm, loss.id);
+    const uint8_t *reached = grad_reach(loss.b->g, e->perm, loss.id);
     for (uint32_t i = 0; i < nets.n; i++)
         net_gradients(e, a, nets.at[i], loss, reached, &weights);
     Update u = {
-        .block = loss.g->block, .loss = loss.id, .rate = learning_rate(e, opt, 0), .span = a->span};
+        .block = loss.b->block, .loss = loss.id, .rate = learning_rate(e, opt, 0), .span = a->span};
     for (uint32_t i = 0; i < nets.n; i++)
         vec_push(e->perm, &u.net, nets.at[i]);
     for (uint32_t i = 0; i < weights.n; i++)

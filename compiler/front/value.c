@@ -177,7 +177,7 @@ static void put_value(Elab *e, Text *t, Value v) {
         text_char(t, ']');
         return;
     case KindTensor: {
-        const Type *type = node_type(v.tensor.val.g, v.tensor.val.id);
+        const Type *type = node_type(v.tensor.val.b->g, v.tensor.val.id);
         text_put(t, type->rank || type->batched ? type_text(e->perm, type)
                                                 : STR("a number known when it runs"));
         return;
@@ -335,7 +335,7 @@ bool want_tensor(Elab *e, Value v, Val *out) {
             in_library(e);
             return false;
         }
-        *out = Number(e->to->g, v.num);
+        *out = Number(e->to->at, v.num);
         return true;
     case KindTensor:
         *out = import(e, v.tensor.val);

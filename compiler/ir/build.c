@@ -1,17 +1,17 @@
-// build.c - builders: one short name per operation, over values that carry their graph.
+// build.c - one short name per operation, over values that carry their builder.
 //
-// In: values of one graph. Out: the value, in simplest form. Operands that do not fit are our own
+// In: values of one builder. Out: the value, in simplest form. Operands that do not fit are our own
 // mistake here; user input goes through graph_check first.
 #include "op.h"
 
 static Val add(Op op, const Val *x, uint32_t n, const Attr *attr, const Type *want) {
     uint32_t in[MAX_IN];
     for (uint32_t k = 0; k < n; k++) {
-        if (!x[k].id || x[k].g != x[0].g)
-            bug("%s: operand %u is none or of another graph", op_info[op].text, k);
+        if (!x[k].id || x[k].b != x[0].b)
+            bug("%s: operand %u is none or of another builder", op_info[op].text, k);
         in[k] = x[k].id;
     }
-    return (Val){x[0].g, graph_add(x[0].g, op, in, n, attr, want)};
+    return (Val){x[0].b, builder_add(x[0].b, op, in, n, attr, want)};
 }
 
 static Val add1(Op op, Val x, const Attr *attr, const Type *want) {
@@ -46,32 +46,32 @@ Val CastTo(Val x, Val like) {
 
 // --- leaves, state, names ------------------------------------------------------------------------
 
-static Val number(Graph *g, double x, uint8_t dtype) {
+static Val number(Builder *b, double x, uint8_t dtype) {
     Attr bits = attr1(double_to_bits(x));
     Type want = {.dtype = dtype};
-    return (Val){g, graph_add(g, OpConst, NULL, 0, &bits, &want)};
+    return (Val){b, builder_add(b, OpConst, NULL, 0, &bits, &want)};
 }
 
 Val Num(Val like, double x) {
-    return number(like.g, x, val_type(like).dtype);
+    return number(like.b, x, val_type(like).dtype);
 }
 
-Val Number(Graph *g, double x) {
-    return number(g, x, DtF32);
+Val Number(Builder *b, double x) {
+    return number(b, x, DtF32);
 }
 
-Val Filled(Graph *g, double x, Type type) {
-    return Expand(number(g, x, type.dtype), type);
+Val Filled(Builder *b, double x, Type type) {
+    return Expand(number(b, x, type.dtype), type);
 }
 
-Val Iota(Graph *g, uint32_t axes, Type type) {
+Val Iota(Builder *b, uint32_t axes, Type type) {
     Attr mask = attr1(axes);
-    return (Val){g, graph_add(g, OpIota, NULL, 0, &mask, &type)};
+    return (Val){b, builder_add(b, OpIota, NULL, 0, &mask, &type)};
 }
 
-Val Read(Graph *g, uint32_t slot, uint32_t version, Type type) {
+Val Read(Builder *b, uint32_t slot, uint32_t version, Type type) {
     Attr at = {.n = 2, .i = {slot, version}};
-    return (Val){g, graph_add(g, OpRead, NULL, 0, &at, &type)};
+    return (Val){b, builder_add(b, OpRead, NULL, 0, &at, &type)};
 }
 
 Val Write(uint32_t slot, Val x) {
@@ -79,13 +79,13 @@ Val Write(uint32_t slot, Val x) {
     return add1(OpWrite, x, &at, NULL);
 }
 
-Val Rand(Graph *g, Dist dist, uint32_t site, double classes, Type type) {
+Val Rand(Builder *b, Dist dist, uint32_t site, double classes, Type type) {
     Attr at = {.n = 3, .i = {dist, site, double_to_bits(classes)}};
-    return (Val){g, graph_add(g, OpRand, NULL, 0, &at, &type)};
+    return (Val){b, builder_add(b, OpRand, NULL, 0, &at, &type)};
 }
 
 Val Pin(Val x) {
-    Attr id = attr1(x.g->next_unique++);
+    Attr id = attr1(x.b->g->next_unique++);
     return add1(OpPin, x, &id, NULL);
 }
 
@@ -133,7 +133,7 @@ Val ArgMax(Val x, uint32_t axes) {
 
 Val GroupSum(Val x, int64_t group) {
     Attr at = attr1(group);
-    if (group == x.g->batch)
+    if (group == x.b->g->batch)
         return Expand(Sum(x, 1), val_type(x));
     return add1(OpGroupSum, x, &at, NULL);
 }
@@ -259,7 +259,7 @@ Val Dot(Val a, const uint8_t *la, Val b, const uint8_t *lb, const uint8_t *lo, u
 
 Val Fft(Val x, bool inverse, const Type *like) {
     Attr at = {.n = 1, .i = {inverse}};
-    return (Val){x.g, graph_add(x.g, OpFft, &x.id, 1, &at, like)};
+    return (Val){x.b, builder_add(x.b, OpFft, &x.id, 1, &at, like)};
 }
 
 Val ArgSort(Val x) {

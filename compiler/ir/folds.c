@@ -7,11 +7,16 @@
 
 #include <string.h>
 
-#define FOLD(Name, op, accuracy) uint32_t fold_##Name(Graph *g, const Draft *d);
+#define FOLD(Name, op, accuracy) uint32_t fold_##Name(Builder *b, const Draft *d);
 #include "rules.def"
 
-static Val operand(Graph *g, const Draft *d, uint32_t k) {
-    return (Val){g, d->in[k]};
+static Val operand(Builder *b, const Draft *d, uint32_t k) {
+    return (Val){b, d->in[k]};
+}
+
+// Operand k of the draft's first operand.
+static Val inner(Builder *b, const Draft *d, uint32_t k) {
+    return (Val){b, node_in(b->g, d->in[0], k)};
 }
 
 static bool same_shape_as(const Graph *g, uint32_t id, const Draft *d) {
@@ -20,44 +25,44 @@ static bool same_shape_as(const Graph *g, uint32_t id, const Draft *d) {
 
 // --- constants and broadcasting ------------------------------------------------------------------
 
-uint32_t fold_constants(Graph *g, const Draft *d) {
+uint32_t fold_constants(Builder *b, const Draft *d) {
     double x[3] = {0};
     if (!op_fold[d->op])
         return 0;
     for (uint32_t k = 0; k < d->nin; k++)
-        if (!const_seen(g, d->in[k], &x[k]))
+        if (!const_seen(b, d->in[k], &x[k]))
             return 0;
-    return Filled(g, op_fold[d->op](x[0], x[1], x[2]), d->type).id;
+    return Filled(b, op_fold[d->op](x[0], x[1], x[2]), d->type).id;
 }
 
-uint32_t fold_narrow_operands(Graph *g, const Draft *d) {
+uint32_t fold_narrow_operands(Builder *b, const Draft *d) {
     uint32_t in[MAX_IN];
     bool narrower = false;
     if (!op_fold[d->op])
         return 0;
     for (uint32_t k = 0; k < d->nin; k++) {
-        bool expanded = op_seen(g, d->in[k]) == OpExpand;
-        in[k] = expanded ? node_in(g, d->in[k], 0) : d->in[k];
+        bool expanded = op_seen(b, d->in[k]) == OpExpand;
+        in[k] = expanded ? node_in(b->g, d->in[k], 0) : d->in[k];
         narrower |= expanded;
     }
-    return narrower ? graph_add(g, d->op, in, d->nin, &d->attr, &d->type) : 0;
+    return narrower ? builder_add(b, d->op, in, d->nin, &d->attr, &d->type) : 0;
 }
 
-uint32_t fold_moved_constant(Graph *g, const Draft *d) {
+uint32_t fold_moved_constant(Builder *b, const Draft *d) {
     double first, x;
     if (op_info[d->op].cls != ClassMOVE || d->op == OpExpand || d->op == OpPad ||
         d->op == OpScatter)
         return 0;
-    if (!const_seen(g, d->in[0], &first) || (d->op == OpReshape && op_seen(g, d->in[0]) == OpConst))
+    if (!const_seen(b, d->in[0], &first) || (d->op == OpReshape && op_seen(b, d->in[0]) == OpConst))
         return 0;
     for (uint32_t k = 1; d->op == OpConcat && k < d->nin; k++)
-        if (!const_seen(g, d->in[k], &x) || x != first)
+        if (!const_seen(b, d->in[k], &x) || x != first)
             return 0;
-    return Filled(g, first, d->type).id;
+    return Filled(b, first, d->type).id;
 }
 
-uint32_t fold_cast_same(Graph *g, const Draft *d) {
-    return node_type(g, d->in[0])->dtype == d->type.dtype ? d->in[0] : 0;
+uint32_t fold_cast_same(Builder *b, const Draft *d) {
+    return node_type(b->g, d->in[0])->dtype == d->type.dtype ? d->in[0] : 0;
 }
 
 // --- reductions ----------------------------------------------------------------------------------
@@ -75,22 +80,22 @@ static uint32_t mask_of(const Draft *d) {
     return (uint32_t)d->attr.i[0];
 }
 
-uint32_t fold_sum_of_nothing(Graph *g, const Draft *d) {
-    uint32_t mask = mask_of(d), axes = axes_of(node_type(g, d->in[0]), mask);
+uint32_t fold_sum_of_nothing(Builder *b, const Draft *d) {
+    uint32_t mask = mask_of(d), axes = axes_of(node_type(b->g, d->in[0]), mask);
     if (axes == mask)
         return 0;
-    return axes ? Sum(operand(g, d, 0), axes).id : d->in[0];
+    return axes ? Sum(operand(b, d, 0), axes).id : d->in[0];
 }
 
-uint32_t fold_sum_of_expand(Graph *g, const Draft *d) {
-    if (op_seen(g, d->in[0]) != OpExpand)
+uint32_t fold_sum_of_expand(Builder *b, const Draft *d) {
+    if (op_seen(b, d->in[0]) != OpExpand)
         return 0;
-    Val z = {g, node_in(g, d->in[0], 0)};
-    Type from = val_type(z), to = *node_type(g, d->in[0]);
+    Val z = inner(b, d, 0);
+    Type from = val_type(z), to = *node_type(b->g, d->in[0]);
     uint32_t mask = mask_of(d), kept = axes_of(&from, mask), equal = mask & ~kept;
     if (!equal)
         return 0;
-    double n = equal & 1 ? (double)g->batch : 1;
+    double n = equal & 1 ? (double)b->g->batch : 1;
     to.batched = to.batched && !(equal & 1);
     for (uint32_t i = 0; i < to.rank; i++) {
         if (!(equal >> (1 + i) & 1))
@@ -104,113 +109,111 @@ uint32_t fold_sum_of_expand(Graph *g, const Draft *d) {
     return Mul(sum, Num(sum, n)).id;
 }
 
-uint32_t fold_sum_of_sum(Graph *g, const Draft *d) {
-    if (op_seen(g, d->in[0]) != OpSum)
+uint32_t fold_sum_of_sum(Builder *b, const Draft *d) {
+    if (op_seen(b, d->in[0]) != OpSum)
         return 0;
-    uint32_t inner = node_axes(g, d->in[0]);
-    return Sum((Val){g, node_in(g, d->in[0], 0)}, inner | mask_of(d)).id;
+    return Sum(inner(b, d, 0), node_axes(b->g, d->in[0]) | mask_of(d)).id;
 }
 
-uint32_t fold_sum_of_scaled(Graph *g, const Draft *d) {
-    Op op = op_seen(g, d->in[0]);
+uint32_t fold_sum_of_scaled(Builder *b, const Draft *d) {
+    Op op = op_seen(b, d->in[0]);
     uint32_t mask = mask_of(d);
     if (op != OpMul && op != OpDiv)
         return 0;
-    Val a = {g, node_in(g, d->in[0], 0)}, b = {g, node_in(g, d->in[0], 1)};
-    if (!axes_of(node_type(g, b.id), mask))
-        return op == OpMul ? Mul(Sum(a, mask), b).id : Div(Sum(a, mask), b).id;
-    if (op == OpMul && !axes_of(node_type(g, a.id), mask))
-        return Mul(a, Sum(b, mask)).id;
+    Val x = inner(b, d, 0), by = inner(b, d, 1);
+    if (!axes_of(node_type(b->g, by.id), mask))
+        return op == OpMul ? Mul(Sum(x, mask), by).id : Div(Sum(x, mask), by).id;
+    if (op == OpMul && !axes_of(node_type(b->g, x.id), mask))
+        return Mul(x, Sum(by, mask)).id;
     return 0;
 }
 
-uint32_t fold_group_of_one(Graph *g, const Draft *d) {
-    (void)g;
+uint32_t fold_group_of_one(Builder *b, const Draft *d) {
+    (void)b;
     return d->attr.i[0] == 1 ? d->in[0] : 0;
 }
 
-uint32_t fold_max_of_nothing(Graph *g, const Draft *d) {
-    return axes_of(node_type(g, d->in[0]), mask_of(d)) ? 0 : d->in[0];
+uint32_t fold_max_of_nothing(Builder *b, const Draft *d) {
+    return axes_of(node_type(b->g, d->in[0]), mask_of(d)) ? 0 : d->in[0];
 }
 
 // --- movement ------------------------------------------------------------------------------------
 
-uint32_t fold_reshape_same(Graph *g, const Draft *d) {
-    return same_shape_as(g, d->in[0], d) ? d->in[0] : 0;
+uint32_t fold_reshape_same(Builder *b, const Draft *d) {
+    return same_shape_as(b->g, d->in[0], d) ? d->in[0] : 0;
 }
 
-uint32_t fold_reshape_of_ones(Graph *g, const Draft *d) {
-    if (op_seen(g, d->in[0]) != OpExpand)
+uint32_t fold_reshape_of_ones(Builder *b, const Draft *d) {
+    if (op_seen(b, d->in[0]) != OpExpand)
         return 0;
-    Val z = {g, node_in(g, d->in[0], 0)};
+    Val z = inner(b, d, 0);
     Type from = val_type(z);
     if (from.batched != d->type.batched || type_sample(&from) != type_sample(&d->type))
         return 0;
     return Reshape(z, d->type.rank, d->type.dim).id;
 }
 
-uint32_t fold_reshape_adds_ones(Graph *g, const Draft *d) {
-    Type from = *node_type(g, d->in[0]);
+uint32_t fold_reshape_adds_ones(Builder *b, const Draft *d) {
+    Type from = *node_type(b->g, d->in[0]);
     if (from.rank >= d->type.rank)
         return 0;
     for (uint32_t i = 0; i < from.rank; i++)
         if (from.dim[i] != d->type.dim[i])
             return 0;
-    return Expand(operand(g, d, 0), d->type).id;
+    return Expand(operand(b, d, 0), d->type).id;
 }
 
-uint32_t fold_expand_same(Graph *g, const Draft *d) {
-    return same_shape_as(g, d->in[0], d) ? d->in[0] : 0;
+uint32_t fold_expand_same(Builder *b, const Draft *d) {
+    return same_shape_as(b->g, d->in[0], d) ? d->in[0] : 0;
 }
 
-uint32_t fold_permute_permute(Graph *g, const Draft *d) {
-    if (op_seen(g, d->in[0]) != OpPermute)
+uint32_t fold_permute_permute(Builder *b, const Draft *d) {
+    if (op_seen(b, d->in[0]) != OpPermute)
         return 0;
-    Attr inner = *node_attr(g, d->in[0]);
+    Attr before = *node_attr(b->g, d->in[0]);
     uint32_t axis[MAX_RANK];
     for (uint32_t i = 0; i < d->type.rank; i++)
-        axis[i] = (uint32_t)inner.i[1 + d->attr.i[1 + i]];
-    return Permute((Val){g, node_in(g, d->in[0], 0)}, axis).id;
+        axis[i] = (uint32_t)before.i[1 + d->attr.i[1 + i]];
+    return Permute(inner(b, d, 0), axis).id;
 }
 
-uint32_t fold_permute_same(Graph *g, const Draft *d) {
-    (void)g;
+uint32_t fold_permute_same(Builder *b, const Draft *d) {
+    (void)b;
     for (uint32_t i = 0; i < d->type.rank; i++)
         if (d->attr.i[1 + i] != i)
             return 0;
     return d->in[0];
 }
 
-uint32_t fold_flip_flip(Graph *g, const Draft *d) {
-    if (op_seen(g, d->in[0]) != OpFlip)
+uint32_t fold_flip_flip(Builder *b, const Draft *d) {
+    if (op_seen(b, d->in[0]) != OpFlip)
         return 0;
-    uint32_t inner = node_axes(g, d->in[0]);
-    return Flip((Val){g, node_in(g, d->in[0], 0)}, inner ^ mask_of(d)).id;
+    return Flip(inner(b, d, 0), node_axes(b->g, d->in[0]) ^ mask_of(d)).id;
 }
 
-uint32_t fold_flip_same(Graph *g, const Draft *d) {
-    uint32_t axes = axes_of(node_type(g, d->in[0]), mask_of(d));
+uint32_t fold_flip_same(Builder *b, const Draft *d) {
+    uint32_t axes = axes_of(node_type(b->g, d->in[0]), mask_of(d));
     if (axes == mask_of(d) && axes)
         return 0;
-    return axes ? Flip(operand(g, d, 0), axes).id : d->in[0];
+    return axes ? Flip(operand(b, d, 0), axes).id : d->in[0];
 }
 
-uint32_t fold_slice_same(Graph *g, const Draft *d) {
-    return same_shape_as(g, d->in[0], d) ? d->in[0] : 0;
+uint32_t fold_slice_same(Builder *b, const Draft *d) {
+    return same_shape_as(b->g, d->in[0], d) ? d->in[0] : 0;
 }
 
-uint32_t fold_slice_of_concat(Graph *g, const Draft *d) {
-    if (op_seen(g, d->in[0]) != OpConcat)
+uint32_t fold_slice_of_concat(Builder *b, const Draft *d) {
+    if (op_seen(b, d->in[0]) != OpConcat)
         return 0;
-    uint32_t axis = (uint32_t)node_attr(g, d->in[0])->i[0], n = d->type.rank,
-             parts = graph_node(g, d->in[0])->nin;
+    uint32_t axis = (uint32_t)node_attr(b->g, d->in[0])->i[0], n = d->type.rank,
+             parts = graph_node(b->g, d->in[0])->nin;
     int64_t from[MAX_RANK], step[MAX_RANK];
     for (uint32_t i = 0; i < n; i++) {
         from[i] = d->attr.i[1 + i];
         step[i] = d->attr.i[1 + n + i];
     }
     for (uint32_t k = 0; k < parts; k++) {
-        Val part = {g, node_in(g, d->in[0], k)};
+        Val part = inner(b, d, k);
         int64_t extent = val_type(part).dim[axis];
         if (from[axis] < extent) {
             int64_t last = from[axis] + (d->type.dim[axis] - 1) * step[axis];
@@ -221,12 +224,12 @@ uint32_t fold_slice_of_concat(Graph *g, const Draft *d) {
     return 0;
 }
 
-uint32_t fold_pad_same(Graph *g, const Draft *d) {
-    return same_shape_as(g, d->in[0], d) ? d->in[0] : 0;
+uint32_t fold_pad_same(Builder *b, const Draft *d) {
+    return same_shape_as(b->g, d->in[0], d) ? d->in[0] : 0;
 }
 
-uint32_t fold_concat_one(Graph *g, const Draft *d) {
-    (void)g;
+uint32_t fold_concat_one(Builder *b, const Draft *d) {
+    (void)b;
     return d->nin == 1 ? d->in[0] : 0;
 }
 
@@ -241,14 +244,15 @@ static Type type_before(const Attr *p, Type t) {
 }
 
 // An operand as it is in front of permutation `p`; 0: it is no such thing.
-static uint32_t operand_before(Graph *g, const Attr *p, uint32_t id) {
-    const Type *t = node_type(g, id);
+static uint32_t operand_before(Builder *b, const Attr *p, uint32_t id) {
+    const Type *t = node_type(b->g, id);
     double x;
-    if (op_seen(g, id) == OpPermute && memcmp(node_attr(g, id)->i, p->i, p->n * sizeof *p->i) == 0)
-        return node_in(g, id, 0);
+    if (op_seen(b, id) == OpPermute &&
+        memcmp(node_attr(b->g, id)->i, p->i, p->n * sizeof *p->i) == 0)
+        return node_in(b->g, id, 0);
     if (type_sample(t) == 1)
         return id;
-    return const_seen(g, id, &x) ? Filled(g, x, type_before(p, *t)).id : 0;
+    return const_seen(b, id, &x) ? Filled(b, x, type_before(p, *t)).id : 0;
 }
 
 // The attribute of a move of the axes in front of permutation `p`.
@@ -268,24 +272,24 @@ static Attr attr_before(const Attr *p, const Draft *d) {
     return at;
 }
 
-uint32_t fold_permuted_operands(Graph *g, const Draft *d) {
+uint32_t fold_permuted_operands(Builder *b, const Draft *d) {
     bool moves = d->op == OpSlice || d->op == OpPad || d->op == OpConcat || d->op == OpFlip;
     uint32_t in[MAX_IN], axis[MAX_RANK], first = 0;
     if (!moves && !op_fold[d->op])
         return 0;
-    while (first < d->nin && op_seen(g, d->in[first]) != OpPermute)
+    while (first < d->nin && op_seen(b, d->in[first]) != OpPermute)
         first++;
     if (first == d->nin)
         return 0;
-    Attr p = *node_attr(g, d->in[first]);
+    Attr p = *node_attr(b->g, d->in[first]);
     if (d->type.rank != p.i[0]) // another operand has more axes
         return 0;
     for (uint32_t k = 0; k < d->nin; k++)
-        if (!(in[k] = operand_before(g, &p, d->in[k])))
+        if (!(in[k] = operand_before(b, &p, d->in[k])))
             return 0;
     for (uint32_t i = 0; i < d->type.rank; i++)
         axis[i] = (uint32_t)p.i[1 + i];
     Attr at = attr_before(&p, d);
     Type type = type_before(&p, d->type);
-    return Permute((Val){g, graph_add(g, d->op, in, d->nin, &at, &type)}, axis).id;
+    return Permute((Val){b, builder_add(b, d->op, in, d->nin, &at, &type)}, axis).id;
 }

@@ -2,9 +2,9 @@
 //
 // In: an op, operands, attributes. Out: the index of a node that has that value, new or not.
 // Invariants: operands have smaller indices than their users; equal types and attributes have equal
-// indices; unless g->raw, every node is in simplest form (rules.c; not if g->literal) and two nodes
-// with equal op, operands, attributes and type exist only where the block of one is closed to the
-// other.
+// indices; unless added raw, every node is in simplest form (rules.c; not if g->literal) and two
+// nodes with equal op, operands, attributes and type exist only where the block of one is closed to
+// the other.
 #include "op.h"
 
 #include <math.h>
@@ -113,31 +113,37 @@ static uint64_t node_hash(const Node *n, const uint32_t *in) {
     return hash64(key, (4 + n->nin) * sizeof *key, 0);
 }
 
-static uint32_t append(Graph *g, Node n, const uint32_t *in) {
+static uint32_t append(const Builder *b, Node n, const uint32_t *in) {
+    Graph *g = b->g;
     n.in = g->edge.n;
     for (uint32_t k = 0; k < n.nin; k++)
         vec_push(g->perm, &g->edge, in[k]);
     vec_push(g->perm, &g->node, n);
-    if (g->here.file)
-        node_add_span(g, g->node.n - 1, g->here);
+    if (b->span.file)
+        node_add_span(g, g->node.n - 1, b->span);
     return g->node.n - 1;
 }
 
+bool builder_sees(const Builder *b, uint32_t id) {
+    return !b->open || b->open[graph_node(b->g, id)->block];
+}
+
 // An equal node of an open block, else a new one, which from now on is the one to be found.
-static uint32_t share(Graph *g, Node n, const uint32_t *in) {
+static uint32_t share(const Builder *b, Node n, const uint32_t *in) {
+    Graph *g = b->g;
     uint64_t h = node_hash(&n, in);
     uint32_t id;
     for (; (id = map_find(&g->nodes, h)) != 0; h++) {
         const Node *found = &g->node.at[id];
         if (!same_node(g, found, &n, in))
             continue;
-        if (g->block_open && !g->block_open[found->block])
+        if (!builder_sees(b, id))
             break;
-        if (g->here.file)
-            node_add_span(g, id, g->here);
+        if (b->span.file)
+            node_add_span(g, id, b->span);
         return id;
     }
-    id = append(g, n, in);
+    id = append(b, n, in);
     map_put(g->perm, &g->nodes, h, id);
     return id;
 }
@@ -170,19 +176,19 @@ static bool is_own(Op op) {
     return op == OpPin || op == OpWrite;
 }
 
-static uint32_t add(Graph *g, Op op, const uint32_t *in, uint32_t nin, const Attr *attr,
+static uint32_t add(const Builder *b, Op op, const uint32_t *in, uint32_t nin, const Attr *attr,
                     const Type *type) {
-    Node n = {.op = (uint16_t)op, .nin = (uint8_t)nin, .block = g->block};
+    Node n = {.op = (uint16_t)op, .nin = (uint8_t)nin, .block = b->block};
     bool numbers_samples = op == OpIota && attr->i[0] & 1; // depends on where it runs
     if (op == OpConst || (op == OpIota && !numbers_samples))
         n.block = 0;
-    n.type = graph_type(g, *type);
-    n.attr = graph_attr(g, attr->i, attr->n);
-    return g->raw || is_own(op) ? append(g, n, in) : share(g, n, in);
+    n.type = graph_type(b->g, *type);
+    n.attr = graph_attr(b->g, attr->i, attr->n);
+    return b->raw || is_own(op) ? append(b, n, in) : share(b, n, in);
 }
 
-uint32_t graph_add(Graph *g, Op op, const uint32_t *in, uint32_t nin, const Attr *attr,
-                   const Type *want) {
+uint32_t builder_add(Builder *b, Op op, const uint32_t *in, uint32_t nin, const Attr *attr,
+                     const Type *want) {
     Draft d = {.op = op, .nin = nin}; // copies: the arguments may lie in the arrays that grow
     if (nin > MAX_IN)
         bug("%s of %u operands", op_info[op].text, nin);
@@ -190,20 +196,20 @@ uint32_t graph_add(Graph *g, Op op, const uint32_t *in, uint32_t nin, const Attr
         d.in[k] = in[k];
     if (attr)
         d.attr = *attr;
-    infer_draft(g, &d, want);
-    if (!g->raw && !g->literal && !is_own(op)) {
-        order_operands(g, op, d.in);
-        uint32_t simpler = simplify(g, &d);
+    infer_draft(b->g, &d, want);
+    if (!b->raw && !b->g->literal && !is_own(op)) {
+        order_operands(b->g, op, d.in);
+        uint32_t simpler = simplify(b, &d);
         if (simpler)
             return simpler;
     }
-    return add(g, op, d.in, nin, &d.attr, &d.type);
+    return add(b, op, d.in, nin, &d.attr, &d.type);
 }
 
-uint32_t graph_copy(Graph *g, const Graph *from, uint32_t id, uint32_t *in) {
+uint32_t builder_copy(Builder *b, const Graph *from, uint32_t id, uint32_t *in) {
     const Node *n = graph_node(from, id);
-    order_operands(g, (Op)n->op, in);
-    return add(g, (Op)n->op, in, n->nin, node_attr(from, id), node_type(from, id));
+    order_operands(b->g, (Op)n->op, in);
+    return add(b, (Op)n->op, in, n->nin, node_attr(from, id), node_type(from, id));
 }
 
 // --- spans and walks -----------------------------------------------------------------------------

@@ -98,9 +98,6 @@ typedef struct SpanLink {
 typedef struct Graph {
     Arena *perm;    // everything below lives here
     int64_t batch;  // samples of a per-sample value
-    uint32_t block; // block given to new nodes
-    Span here;      // span given to new nodes
-    bool raw;       // true: no simplification, no sharing (the text reader, tests)
     bool literal;   // true: no simplification: what was written, to compare with (tests)
     VEC(Node) node; // [0] is none
     VEC(uint32_t) edge;
@@ -109,18 +106,23 @@ typedef struct Graph {
     VEC(SpanLink) span;        // [0] is none
     Map types, attrs, nodes;   // interning
     const struct Rules *rules; // lang/rules.def, compiled (rules.c); NULL: not yet
-    const uint8_t *block_open; // [block] blocks whose nodes may be shared here (they dominate);
-                               // NULL: all. borrowed
     uint32_t next_unique;      // for Pin ids and Read versions
     bool simple;               // every node is in simplest form, under the function's tape
-    uint8_t *same; // while made of a simple graph: [its node] copied as it was, over operands that
-                   // were: in simplest form already; else NULL
 } Graph;
 
+// Where and how nodes are added to a graph: an insertion point, as LLVM's IRBuilder has.
+typedef struct Builder {
+    Graph *g;            // borrowed
+    uint32_t block;      // of new nodes
+    const uint8_t *open; // [block] may its nodes be shared here, do they dominate? NULL: all
+    Span span;           // of new nodes
+    bool raw;            // true: no simplification, no sharing (the text reader, tests)
+} Builder;
+
 typedef struct Val {
-    Graph *g;
+    Builder *b; // adds what is computed from it
     uint32_t id;
-} Val; // what builders take and return
+} Val; // what the functions of build.c take and return
 
 // --- op.c: the table -----------------------------------------------------------------------------
 
@@ -178,11 +180,12 @@ uint32_t graph_type(Graph *g, Type t); // interns; zeroes unused extents
 uint32_t graph_attr(Graph *g, const int64_t *ints, uint32_t n);
 // Adds a copy of node `id` of another graph over these operands, which it may reorder: neither
 // typed nor simplified again.
-uint32_t graph_copy(Graph *g, const Graph *from, uint32_t id, uint32_t *in);
+uint32_t builder_copy(Builder *b, const Graph *from, uint32_t id, uint32_t *in);
 // Adds a node: infers its type (`want` only for ops that need it, else NULL), simplifies, shares.
 // bug() when the shape rule refuses: check user input with graph_check first.
-uint32_t graph_add(Graph *g, Op op, const uint32_t *in, uint32_t nin, const Attr *attr,
-                   const Type *want);
+uint32_t builder_add(Builder *b, Op op, const uint32_t *in, uint32_t nin, const Attr *attr,
+                     const Type *want);
+bool builder_sees(const Builder *b, uint32_t id); // is its block open to the builder's?
 // The shape rule alone: false and q->error when the operands do not fit.
 bool graph_check(Infer *q, Op op);
 static inline const Node *graph_node(const Graph *g, uint32_t id) {
@@ -195,7 +198,7 @@ static inline const Type *node_type(const Graph *g, uint32_t id) {
     return &g->type.at[g->node.at[id].type];
 }
 static inline Type val_type(Val x) {
-    return *node_type(x.g, x.id);
+    return *node_type(x.b->g, x.id);
 }
 static inline const Attr *node_attr(const Graph *g, uint32_t id) {
     return &g->attr.at[g->node.at[id].attr];
@@ -254,14 +257,14 @@ Str type_text(Arena *a, const Type *t); // "[B, 3, 64, 64]", "[64, 3, 4, 4]", "[
 #include "ops.def"
 
 Val Num(Val like, double x); // a shared constant in like's graph and dtype
-Val Number(Graph *g, double x);
-Val Filled(Graph *g, double x, Type type); // every element x
-Val CastTo(Val x, Val like);               // x in like's dtype
-Val Iota(Graph *g, uint32_t axes, Type type);
-Val Read(Graph *g, uint32_t slot, uint32_t version, Type type);
+Val Number(Builder *b, double x);
+Val Filled(Builder *b, double x, Type type); // every element x
+Val CastTo(Val x, Val like);                 // x in like's dtype
+Val Iota(Builder *b, uint32_t axes, Type type);
+Val Read(Builder *b, uint32_t slot, uint32_t version, Type type);
 Val Write(uint32_t slot, Val x);
 typedef enum Dist { DistUniform, DistNormal, DistTruncated, DistCategorical } Dist;
-Val Rand(Graph *g, Dist dist, uint32_t site, double classes, Type type);
+Val Rand(Builder *b, Dist dist, uint32_t site, double classes, Type type);
 Val Pin(Val x); // a new identity each call
 Val Grad(Val y, Val x);
 Val Commit(Val made, Val was, uint32_t update); // Func.update[update]

@@ -168,7 +168,7 @@ uint32_t func_gradient(const Func *f, uint32_t node, uint32_t *slot);
 uint32_t func_block(const Func *f, uint32_t block); // the first that this block of the text became
 bool func_reads(const Func *f, uint32_t slot);      // has a node an operand that is this slot?
 // Which blocks have always run before which, [block][block]: row b marks b and the earlier blocks
-// of its own and of enclosing scopes, as Graph.block_open wants it. `past_repeats`: also those of
+// of its own and of enclosing scopes, as Builder.open wants it. `past_repeats`: also those of
 // repeats that have ended, whose last round's values may be used.
 enum { MAX_SCOPES = 32 }; // scopes around a block
 uint8_t **blocks_open(Arena *a, const Func *f, bool past_repeats);

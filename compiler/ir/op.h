@@ -36,10 +36,10 @@ uint8_t infer_product(const Infer *q, uint8_t dtype);
 // --- for gradients -------------------------------------------------------------------------------
 
 static inline Val val_in(Val y, uint32_t k) {
-    return (Val){y.g, node_in(y.g, y.id, k)};
+    return (Val){y.b, node_in(y.b->g, y.id, k)};
 }
 static inline Attr val_attr(Val x) {
-    return *node_attr(x.g, x.id);
+    return *node_attr(x.b->g, x.id);
 }
 
 // --- rules.c, folds.c: rewriting -----------------------------------------------------------------
@@ -56,9 +56,9 @@ typedef struct Draft {
 // A row of lang/rules.def: either a pattern and its replacement or a function.
 typedef struct Rule {
     const char *name;
-    const char *from, *to;                      // RULE rows, else NULL: operands, replacement
-    uint32_t (*fold)(Graph *g, const Draft *d); // FOLD rows: the node instead, 0 no match
-    Op op;                                      // what it is for, OpNone any
+    const char *from, *to;                        // RULE rows, else NULL: operands, replacement
+    uint32_t (*fold)(Builder *b, const Draft *d); // FOLD rows: the node instead, 0 no match
+    Op op;                                        // what it is for, OpNone any
     bool exact;
 } Rule;
 extern const Rule rule_table[];
@@ -74,13 +74,13 @@ typedef struct Binding {
 
 // The node that says the same as `d` in fewer or cheaper words; 0: it is already as simple as it
 // gets.
-uint32_t simplify(Graph *g, const Draft *d);
-// Builds a term of the rule language ("mul(x, 2)"), one graph_add per op; used with raw graphs by
-// tests.
-uint32_t rule_build(Graph *g, const char *term, const Binding *b);
+uint32_t simplify(Builder *b, const Draft *d);
+// Builds a term of the rule language ("mul(x, 2)"), one builder_add per op; used with raw
+// builders by tests.
+uint32_t rule_build(Builder *b, const char *term, const Binding *bound);
 // Op of a node that rewriting may look into here: OpNone when its block is closed to this one, for
 // there it may have been skipped and its value be another than its operands say.
-Op op_seen(const Graph *g, uint32_t id);
-bool const_seen(const Graph *g, uint32_t id, double *out);
+Op op_seen(const Builder *b, uint32_t id);
+bool const_seen(const Builder *b, uint32_t id, double *out);
 
 #endif

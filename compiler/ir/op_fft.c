@@ -91,8 +91,8 @@ static Val weights(Val like, Type t, int64_t n, double inner) {
     t.batched = false;
     for (uint32_t i = 0; i < last; i++)
         t.dim[i] = i == parts ? 2 : 1;
-    Val k = Iota(like.g, 2u << last, t), zero = Num(like, 0);
-    Val ends = Eq(k, zero), real = Eq(Iota(like.g, 2u << parts, t), zero);
+    Val k = Iota(like.b, 2u << last, t), zero = Num(like, 0);
+    Val ends = Eq(k, zero), real = Eq(Iota(like.b, 2u << parts, t), zero);
     if (n % 2 == 0)
         ends = Max(ends, Eq(k, Num(like, (double)(n / 2))));
     return Where(ends, real, Num(like, inner));

@@ -56,7 +56,7 @@ bool infer_Squares(Infer *q) {
 Val grad_Squares(Val y, Val g, uint32_t k) {
     Val x = val_in(y, k);
     Type all = val_type(x), one = val_type(y);
-    double n = (double)type_elements(x.g, &all) / (double)type_elements(x.g, &one);
+    double n = (double)type_elements(x.b->g, &all) / (double)type_elements(x.b->g, &one);
     Val sum = Sum(x, (uint32_t)val_attr(y).i[0]), mean = Mul(sum, Num(sum, 1 / n));
     return Mul(Mul(g, Num(g, 2)), Sub(x, mean));
 }
@@ -70,7 +70,7 @@ bool infer_MaxOf(Infer *q) {
 Val grad_MaxOf(Val y, Val g, uint32_t k) {
     Val x = val_in(y, k);
     uint32_t axes = (uint32_t)val_attr(y).i[0];
-    Val first = Eq(Iota(x.g, axes, val_type(x)), ArgMax(x, axes));
+    Val first = Eq(Iota(x.b, axes, val_type(x)), ArgMax(x, axes));
     return Where(first, g, Num(g, 0));
 }
 

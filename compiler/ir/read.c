@@ -123,7 +123,6 @@ static bool read_func(Reader *r) {
     uint32_t n = r->funcs++;
     r->f = n == 0 ? &r->m->init : n == 1 ? &r->m->step : vec_add(r->w.perm, &r->m->entry);
     graph_init(&r->f->g, r->w.perm, r->m->batch);
-    r->f->g.raw = true;
     r->in_parts = false;
     if (!words_quoted(&r->w, &r->f->name) || words_end(&r->w))
         return r->f->name.ptr;
@@ -207,6 +206,7 @@ static bool read_operands(Reader *r, uint32_t in[MAX_IN], uint32_t *n) {
 static bool add_node(Reader *r, Op op, const uint32_t *in, uint32_t nin, const Attr *attr,
                      const Type *type) {
     Graph *g = &r->f->g;
+    Builder raw = {.g = g, .raw = true}; // a pass rebuilds it and simplifies then
     Infer q = {.g = g, .nin = nin, .in = in, .attr = attr, .out = *type};
     if (!graph_check(&q, op))
         return words_refuse(&r->w, "%s: %s", op_info[op].text, q.error);
@@ -214,7 +214,7 @@ static bool add_node(Reader *r, Op op, const uint32_t *in, uint32_t nin, const A
         return words_refuse(&r->w, "%s makes %s %s", op_info[op].text, dtype_name[q.out.dtype],
                             type_text(r->w.perm, &q.out).ptr);
     }
-    graph_add(g, op, in, nin, attr, type);
+    builder_add(&raw, op, in, nin, attr, type);
     int64_t unique = op == OpPin ? attr->i[0] : op == OpRead ? attr->i[1] : 0;
     if (unique >= g->next_unique && unique < UINT32_MAX)
         g->next_unique = (uint32_t)unique + 1;
@@ -375,7 +375,6 @@ static bool read_lines(Reader *r, Str text) {
 
 static void finish(Func *f) {
     f->blocks = f->blocks ? f->blocks : 1;
-    f->g.raw = false; // later passes rebuild it and simplify then
 }
 
 bool module_read(Arena *perm, Str text, Module *out, Str *error) {

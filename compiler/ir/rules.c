@@ -9,7 +9,7 @@
 
 enum { EXACT = 1, INEXACT = 0 };
 
-#define FOLD(Name, op, accuracy) uint32_t fold_##Name(Graph *g, const Draft *d);
+#define FOLD(Name, op, accuracy) uint32_t fold_##Name(Builder *b, const Draft *d);
 #include "rules.def"
 
 const Rule rule_table[] = {
@@ -21,13 +21,12 @@ const Rule rule_table[] = {
 };
 const uint32_t rule_count = sizeof rule_table / sizeof *rule_table;
 
-Op op_seen(const Graph *g, uint32_t id) {
-    const Node *n = graph_node(g, id);
-    return g->block_open && !g->block_open[n->block] ? OpNone : (Op)n->op;
+Op op_seen(const Builder *b, uint32_t id) {
+    return builder_sees(b, id) ? (Op)graph_node(b->g, id)->op : OpNone;
 }
 
-bool const_seen(const Graph *g, uint32_t id, double *out) {
-    return op_seen(g, id) != OpNone && node_is_const(g, id, out);
+bool const_seen(const Builder *b, uint32_t id, double *out) {
+    return builder_sees(b, id) && node_is_const(b->g, id, out);
 }
 
 // --- reading terms -------------------------------------------------------------------------------
@@ -114,7 +113,7 @@ static const struct Rules *compile(Arena *a) {
 // --- matching ------------------------------------------------------------------------------------
 
 typedef struct Match {
-    const Graph *g;
+    const Builder *b;
     const Term *next;          // the rest of the pattern
     uint32_t *var;             // [26]
     uint32_t swaps, commuting; // bit k: the k-th commuting op met is tried with swapped operands
@@ -134,23 +133,23 @@ static bool match_term(Match *m, uint32_t id) {
     const Term *t = m->next++;
     double x;
     if (t->op != OpNone) {
-        const Node *n = graph_node(m->g, id);
-        return op_seen(m->g, id) == t->op &&
-               match_operands(m, t->op, &m->g->edge.at[n->in], n->nin);
+        const Node *n = graph_node(m->b->g, id);
+        return op_seen(m->b, id) == t->op &&
+               match_operands(m, t->op, &m->b->g->edge.at[n->in], n->nin);
     }
     if (t->var == NUMBER)
-        return const_seen(m->g, id, &x) && x == t->number;
+        return const_seen(m->b, id, &x) && x == t->number;
     uint32_t *bound = &m->var[t->var];
-    if ((*bound && *bound != id) || (t->constant && !const_seen(m->g, id, &x)))
+    if ((*bound && *bound != id) || (t->constant && !const_seen(m->b, id, &x)))
         return false;
     *bound = id;
     return true;
 }
 
 // Tries every order of the operands of the commuting ops that the match meets.
-static bool match(const Graph *g, const Pattern *p, const Draft *d, uint32_t var[26]) {
+static bool match(const Builder *b, const Pattern *p, const Draft *d, uint32_t var[26]) {
     for (uint32_t swaps = 0, orders = 1; swaps < orders; swaps++) {
-        Match m = {.g = g, .next = p->term, .var = var, .swaps = swaps};
+        Match m = {.b = b, .next = p->term, .var = var, .swaps = swaps};
         memset(var, 0, 26 * sizeof *var);
         if (match_operands(&m, d->op, d->in, d->nin))
             return true;
@@ -162,14 +161,14 @@ static bool match(const Graph *g, const Pattern *p, const Draft *d, uint32_t var
 
 // --- building ------------------------------------------------------------------------------------
 
-static uint32_t build_term(Graph *g, const char **p, const Binding *b) {
+static uint32_t build_term(Builder *b, const char **p, const Binding *bound) {
     Str w = word(p);
     if (is_variable(w))
-        return b->var[w.ptr[0] - 'a'];
+        return bound->var[w.ptr[0] - 'a'];
     if (**p != '(') {
         Attr bits = {.n = 1, .i = {double_to_bits(number(w))}};
-        Type want = {.dtype = b->type.dtype};
-        return graph_add(g, OpConst, NULL, 0, &bits, &want);
+        Type want = {.dtype = bound->type.dtype};
+        return builder_add(b, OpConst, NULL, 0, &bits, &want);
     }
     Op op = op_find(w);
     uint32_t in[MAX_IN], n = 0;
@@ -178,33 +177,34 @@ static uint32_t build_term(Graph *g, const char **p, const Binding *b) {
             bug("rules.def: %.*s of too many operands", SARG(w));
         if (**p == '(')
             ++*p;
-        in[n++] = build_term(g, p, b);
+        in[n++] = build_term(b, p, bound);
     }
     ++*p;
-    bool root = op == b->root;
-    return graph_add(g, op, in, n, root ? &b->attr : NULL, root ? &b->type : NULL);
+    bool root = op == bound->root;
+    return builder_add(b, op, in, n, root ? &bound->attr : NULL, root ? &bound->type : NULL);
 }
 
-uint32_t rule_build(Graph *g, const char *term, const Binding *b) {
-    return build_term(g, &term, b);
+uint32_t rule_build(Builder *b, const char *term, const Binding *bound) {
+    return build_term(b, &term, bound);
 }
 
-static uint32_t replacement(Graph *g, const Rule *r, const Draft *d, const uint32_t var[26]) {
-    Binding b = {.root = d->op, .attr = d->attr, .type = d->type};
-    memcpy(b.var, var, sizeof b.var);
-    return rule_build(g, r->to, &b);
+static uint32_t replacement(Builder *b, const Rule *r, const Draft *d, const uint32_t var[26]) {
+    Binding bound = {.root = d->op, .attr = d->attr, .type = d->type};
+    memcpy(bound.var, var, sizeof bound.var);
+    return rule_build(b, r->to, &bound);
 }
 
-uint32_t simplify(Graph *g, const Draft *d) {
+uint32_t simplify(Builder *b, const Draft *d) {
+    Graph *g = b->g;
     if (!g->rules)
         g->rules = compile(g->perm);
     for (uint32_t i = 0; i < g->rules->of[d->op].n; i++) {
         const Pattern *p = &g->rules->of[d->op].at[i];
-        uint32_t var[26], id = p->rule->fold         ? p->rule->fold(g, d)
-                               : match(g, p, d, var) ? replacement(g, p->rule, d, var)
+        uint32_t var[26], id = p->rule->fold         ? p->rule->fold(b, d)
+                               : match(b, p, d, var) ? replacement(b, p->rule, d, var)
                                                      : 0;
         if (id)
-            return Expand((Val){g, id}, d->type).id;
+            return Expand((Val){b, id}, d->type).id;
     }
     return 0;
 }

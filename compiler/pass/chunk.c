@@ -28,7 +28,8 @@ typedef struct Chunker {
     const Share *share;
     const Func *f; // as it was
     const Graph *from;
-    Graph to;
+    Graph made;
+    Builder to; // adds to it
     Partials partial;
     uint32_t chunks; // of this rank
     int64_t samples; // of a chunk
@@ -189,6 +190,11 @@ static bool written_before(const Chunker *c, int64_t slot, uint32_t old, uint32_
     return false;
 }
 
+static uint32_t copy_leaf(Chunker *c, uint32_t id) {
+    return builder_add(&c->to, (Op)graph_node(c->from, id)->op, NULL, 0, node_attr(c->from, id),
+                       node_type(c->from, id));
+}
+
 // Operand `id` as the block being filled sees it. Slots are read where they are needed, as long as
 // they hold what they held when the block began: what crosses blocks costs memory.
 static uint32_t seen(Chunker *c, uint32_t id, uint32_t user, uint32_t chunk) {
@@ -197,9 +203,9 @@ static uint32_t seen(Chunker *c, uint32_t id, uint32_t user, uint32_t chunk) {
     bool slot = n->op == OpRead && n->block == old &&
                 !written_before(c, node_slot(c->from, id), old, c->to.block);
     if (slot || is_leaf(c, id)) {
-        c->to.block_open = slot ? c->own : c->to.block_open;
-        uint32_t made = node_copy(NULL, &c->to, c->from, id, NULL);
-        c->to.block_open = c->open[c->to.block];
+        c->to.open = slot ? c->own : c->to.open;
+        uint32_t made = copy_leaf(c, id);
+        c->to.open = c->open[c->to.block];
         return made;
     }
     bool sum = c->whole[id] && !straddles(c, id); // groups: the table, which each has read back
@@ -210,12 +216,12 @@ static void enter(Chunker *c, uint32_t block) {
     c->own[c->to.block] = 0;
     c->own[block] = 1;
     c->to.block = block;
-    c->to.block_open = c->open[block];
+    c->to.open = c->open[block];
 }
 
 static void add_spans(Chunker *c, uint32_t made, uint32_t id) {
     for (uint32_t at = graph_node(c->from, id)->span; at; at = c->from->span.at[at].next)
-        node_add_span(&c->to, made, c->from->span.at[at].span);
+        node_add_span(&c->made, made, c->from->span.at[at].span);
 }
 
 // A copy of node `id` for a chunk.
@@ -224,11 +230,12 @@ static uint32_t copy_node(Chunker *c, uint32_t id, uint32_t chunk) {
     uint32_t in[MAX_IN];
     for (uint32_t k = 0; k < n->nin; k++)
         in[k] = seen(c, node_in(c->from, id, k), id, chunk);
-    return graph_add(&c->to, (Op)n->op, in, n->nin, node_attr(c->from, id), node_type(c->from, id));
+    return builder_add(&c->to, (Op)n->op, in, n->nin, node_attr(c->from, id),
+                       node_type(c->from, id));
 }
 
 static void fill_node(Chunker *c, uint32_t id, uint32_t chunk) {
-    c->to.here = c->from->span.at[graph_node(c->from, id)->span].span;
+    c->to.span = c->from->span.at[graph_node(c->from, id)->span].span;
     Val made;
     if (straddles(c, id)) {
         Val x = {&c->to, seen(c, node_in(c->from, id, 0), id, chunk)};
@@ -251,24 +258,22 @@ static Val sum_chunks(Chunker *c, uint32_t id, uint32_t lo, uint32_t hi) {
 
 static void fill_sum(Chunker *c, uint32_t id) {
     const SumOf *of = &c->sums.at[c->sum_of[id] - 1];
-    c->to.here = c->from->span.at[graph_node(c->from, id)->span].span;
+    c->to.span = c->from->span.at[graph_node(c->from, id)->span].span;
     Val sum = sum_chunks(c, id, 0, c->chunks);
     if (c->ranks > 1)
         sum = ReduceWait(ReduceStart(sum, of->call, of->part, c->order));
     add_spans(c, sum.id, id);
     bool table = straddles(c, id);
     Type as = *node_type(c->from, id);
-    if (!table && node_type(sum.g, sum.id)->dtype != as.dtype) {
-        as.dtype = node_type(c->from, id)->dtype;
-        sum.id = graph_add(sum.g, OpCast, &sum.id, 1, NULL, &as);
-    }
+    if (!table && val_type(sum).dtype != as.dtype)
+        sum.id = builder_add(&c->to, OpCast, &sum.id, 1, NULL, &as);
     c->whole[id] = sum.id;
 }
 
 // Each chunk reads its samples' groups back.
 static void fill_groups(Chunker *c, uint32_t id, uint32_t chunk) {
     Type t = *node_type(c->from, id);
-    c->to.here = c->from->span.at[graph_node(c->from, id)->span].span;
+    c->to.span = c->from->span.at[graph_node(c->from, id)->span].span;
     Val sums = {&c->to, c->whole[id]};
     Val mine = groups_read(node_attr(c->from, id)->i[0], sums, t);
     add_spans(c, mine.id, id);
@@ -300,8 +305,8 @@ static void fill_row(Chunker *c, uint32_t old) {
 static uint32_t whole_of(Chunker *c, uint32_t id) {
     if (id && is_leaf(c, id)) {
         c->to.block = 0;
-        c->to.block_open = NULL;
-        return node_copy(NULL, &c->to, c->from, id, NULL);
+        c->to.open = NULL;
+        return copy_leaf(c, id);
     }
     return c->whole[id] ? c->whole[id] : c->map[0][id];
 }
@@ -379,8 +384,9 @@ void pass_chunk(Arena *perm, const Module *m, Func *f, const PassOptions *option
     c.whole = arena_array(perm, uint32_t, was.g.node.n);
     for (uint32_t k = 0; k < c.chunks; k++)
         c.map[k] = arena_array(perm, uint32_t, was.g.node.n);
-    graph_init(&c.to, perm, c.samples);
-    c.to.next_unique = was.g.next_unique;
+    graph_init(&c.made, perm, c.samples);
+    c.made.next_unique = was.g.next_unique;
+    c.to.g = &c.made;
     for (uint32_t i = 0; i < was.tape.n; i++)
         if (was.tape.at[i].kind == CtlBlock)
             fill_row(&c, was.tape.at[i].arg);
@@ -388,10 +394,7 @@ void pass_chunk(Arena *perm, const Module *m, Func *f, const PassOptions *option
     renumber(&c, f);
     for (uint32_t i = 0; i < f->next.n; i++)
         f->next.at[i].block = c.row[f->next.at[i].block].first;
-    c.to.block = 0;
-    c.to.block_open = NULL;
-    c.to.here = (Span){0};
-    f->g = c.to;
+    f->g = c.made;
     f->blocks = c.blocks;
     f->block_first = c.first;
     f->block_of = c.of;

@@ -71,7 +71,8 @@ static void mark_places(Arena scratch, const Graph *g, uint8_t *kept) {
 
 // `id` in another precision. Widening and narrowing again changes nothing, so a cast that did the
 // one is looked through.
-static uint32_t cast(Graph *g, uint32_t id, uint8_t dtype) {
+static uint32_t cast(Builder *to, uint32_t id, uint8_t dtype) {
+    const Graph *g = to->g;
     Type want = *node_type(g, id);
     if (want.dtype == dtype)
         return id;
@@ -79,46 +80,48 @@ static uint32_t cast(Graph *g, uint32_t id, uint8_t dtype) {
     if (op == OpCast && node_type(g, node_in(g, id, 0))->dtype == dtype)
         return node_in(g, id, 0);
     if (op == OpExpand) // casts are kept below it
-        return Expand((Val){g, cast(g, node_in(g, id, 0), dtype)}, want).id;
+        return Expand((Val){to, cast(to, node_in(g, id, 0), dtype)}, want).id;
     want.dtype = dtype;
-    return graph_add(g, OpCast, &id, 1, NULL, &want);
+    return builder_add(to, OpCast, &id, 1, NULL, &want);
 }
 
-static uint32_t rounded(Graph *g, uint32_t id, uint8_t dtype) {
-    Type wide = *node_type(g, id);
-    uint32_t half = cast(g, id, dtype);
-    return graph_add(g, OpCast, &half, 1, NULL, &wide);
+static uint32_t rounded(Builder *to, uint32_t id, uint8_t dtype) {
+    Type wide = *node_type(to->g, id);
+    uint32_t half = cast(to, id, dtype);
+    return builder_add(to, OpCast, &half, 1, NULL, &wide);
 }
 
-static uint32_t narrow_product(const Policy *p, Graph *to, const Graph *from, uint32_t id,
-                               const uint32_t *map) {
+static uint32_t narrow_product(const Policy *p, Rewriter *r, uint32_t id) {
+    Builder *to = &r->to;
+    const Graph *from = r->from;
     uint32_t in[2];
     Type want = *node_type(from, id);
     for (uint32_t k = 0; k < 2; k++) {
-        uint32_t operand = map[node_in(from, id, k)];
+        uint32_t operand = rewritten_in(r, id, k).id;
         in[k] = p->wide ? rounded(to, operand, p->half) : cast(to, operand, p->half);
     }
     bool narrow = want.batched || p->half_grads;
     want.dtype = narrow && !p->wide ? p->half : DtF32;
-    uint32_t made = graph_add(to, (Op)graph_node(from, id)->op, in, 2, node_attr(from, id), &want);
+    uint32_t made =
+        builder_add(to, (Op)graph_node(from, id)->op, in, 2, node_attr(from, id), &want);
     return narrow && p->wide ? rounded(to, made, p->half) : cast(to, made, DtF32);
 }
 
-static uint32_t in_precision(void *user, Graph *to, const Graph *from, uint32_t id,
-                             const uint32_t *map) {
-    const Policy *p = user;
+static uint32_t in_precision(Rewriter *r, uint32_t id) {
+    const Policy *p = r->user;
+    const Graph *from = r->from;
     const Node *n = graph_node(from, id);
     if (n->op == OpCast) // of another policy
-        return map[node_in(from, id, 0)];
+        return rewritten_in(r, id, 0).id;
     if (p->half && is_narrow(p, from, id))
-        return narrow_product(p, to, from, id, map);
+        return narrow_product(p, r, id);
     uint32_t in[MAX_IN];
     for (uint32_t k = 0; k < n->nin; k++)
-        in[k] = map[node_in(from, id, k)];
+        in[k] = rewritten_in(r, id, k).id;
     Type want = *node_type(from, id);
     want.dtype = p->real;
-    uint32_t made = graph_add(to, (Op)n->op, in, n->nin, node_attr(from, id), &want);
-    return p->kept[id] ? rounded(to, made, p->half) : made;
+    uint32_t made = builder_add(&r->to, (Op)n->op, in, n->nin, node_attr(from, id), &want);
+    return p->kept[id] ? rounded(&r->to, made, p->half) : made;
 }
 
 // Does every value have the precision already? Models are elaborated in f32.

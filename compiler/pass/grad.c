@@ -28,7 +28,8 @@ typedef struct Visit {    // of a node
 
 typedef struct Sweep {
     Arena *a;
-    Graph *g;        // the new graph
+    Builder *to;
+    const Graph *g;  // the new graph, to which it adds
     uint32_t low, y; // nodes [low, y]: there is no wanted one before
     Visit *visit;    // [y - low + 1]
     VEC(Part) part;  // [0] is none
@@ -52,7 +53,7 @@ static void contribute(Sweep *s, uint32_t to, uint32_t node) {
 static Val sum_parts(const Sweep *s, uint32_t id) {
     Val sum = {0};
     for (uint32_t at = visit_of(s, id)->first; at; at = s->part.at[at].next) {
-        Val part = {s->g, s->part.at[at].node};
+        Val part = {s->to, s->part.at[at].node};
         sum = sum.id ? Add(sum, part) : part;
     }
     return sum;
@@ -60,8 +61,8 @@ static Val sum_parts(const Sweep *s, uint32_t id) {
 
 // A row's answer, in the broadcast type of its result, as a gradient of the operand.
 static Val fit(Val g, Val operand) {
-    Type to = *node_type(g.g, operand.id);
-    if (node_type(g.g, g.id)->dtype != to.dtype)
+    Type to = val_type(operand);
+    if (val_type(g).dtype != to.dtype)
         g = CastTo(g, operand);
     return Expand(SumTo(g, to), to);
 }
@@ -90,10 +91,10 @@ static void sweep_mark(Sweep *s) {
 }
 
 static void sweep_node(Sweep *s, uint32_t id) {
-    Val y = {s->g, id}, g = sum_parts(s, id);
+    Val y = {s->to, id}, g = sum_parts(s, id);
     visit_of(s, id)->result = g.id;
     for (uint32_t k = 0; k < graph_node(s->g, id)->nin; k++) {
-        Val in = {s->g, node_in(s->g, id, k)};
+        Val in = {s->to, node_in(s->g, id, k)};
         if (flows(s, id, k))
             contribute(s, in.id, fit(op_info[graph_node(s->g, id)->op].grad(y, g, k), in).id);
     }
@@ -104,16 +105,17 @@ static Span first_span(const Graph *g, uint32_t id) {
 }
 
 static void sweep_run(Sweep *s) {
+    Span outer = s->to->span;
     sweep_mark(s);
     if (visit_of(s, s->y)->on_path)
-        contribute(s, s->y, Filled(s->g, 1, *node_type(s->g, s->y)).id);
+        contribute(s, s->y, Filled(s->to, 1, *node_type(s->g, s->y)).id);
     for (uint32_t id = s->y; id >= s->low; id--) {
         if (visit_of(s, id)->first) {
-            s->g->here = first_span(s->g, id);
+            s->to->span = first_span(s->g, id);
             sweep_node(s, id);
         }
     }
-    s->g->here = (Span){0};
+    s->to->span = outer;
 }
 
 // --- the pass ------------------------------------------------------------------------------------
@@ -141,13 +143,14 @@ static void list_grads(Sweeps *all, const Graph *g) {
 
 // Serves Grad `id` and every later one of the same y and block, if its x is built: an x that is not
 // comes after y.
-static void sweep(Sweeps *all, Graph *to, const Graph *from, uint32_t id, const uint32_t *map) {
+static void sweep(Sweeps *all, Rewriter *r, uint32_t id) {
     Arena scratch = *all->a;
-    uint32_t y = map[node_in(from, id, 0)], block = graph_node(from, id)->block;
-    Sweep s = {.a = &scratch, .g = to, .low = y, .y = y};
+    const Graph *from = r->from;
+    uint32_t y = rewritten_in(r, id, 0).id, block = graph_node(from, id)->block;
+    Sweep s = {.a = &scratch, .to = &r->to, .g = r->to.g, .low = y, .y = y};
     NodeList grad = {0};
     for (; id; id = all->next[id]) {
-        uint32_t x = map[node_in(from, id, 1)];
+        uint32_t x = rewritten_in(r, id, 1).id;
         if (graph_node(from, id)->block != block)
             continue;
         vec_push(&scratch, &grad, id);
@@ -156,29 +159,29 @@ static void sweep(Sweeps *all, Graph *to, const Graph *from, uint32_t id, const 
     s.visit = arena_array(&scratch, Visit, y - s.low + 1);
     (void)vec_add(&scratch, &s.part);
     for (uint32_t i = 0; i < grad.n; i++) {
-        uint32_t x = map[node_in(from, grad.at[i], 1)];
+        uint32_t x = rewritten_in(r, grad.at[i], 1).id;
         if (x && x <= y)
             visit_of(&s, x)->wanted = true;
     }
-    Range made = {to->node.n, 0};
+    Range made = {s.g->node.n, 0};
     sweep_run(&s);
-    made.end = to->node.n;
+    made.end = s.g->node.n;
     for (uint32_t i = 0; i < grad.n; i++) {
-        uint32_t x = map[node_in(from, grad.at[i], 1)];
+        uint32_t x = rewritten_in(r, grad.at[i], 1).id;
         all->result[grad.at[i]] = x && x <= y ? visit_of(&s, x)->result : 0;
         all->sweep[grad.at[i]] = all->made.n + 1;
     }
     vec_push(all->a, &all->made, made);
 }
 
-static uint32_t expand(void *user, Graph *to, const Graph *from, uint32_t id, const uint32_t *map) {
-    Sweeps *all = user;
-    if (graph_node(from, id)->op != OpGrad)
-        return node_copy(NULL, to, from, id, map);
+static uint32_t expand(Rewriter *r, uint32_t id) {
+    Sweeps *all = r->user;
+    if (graph_node(r->from, id)->op != OpGrad)
+        return node_copy(r, id);
     if (!all->sweep[id])
-        sweep(all, to, from, id, map);
+        sweep(all, r, id);
     return all->result[id] ? all->result[id]
-                           : Filled(to, 0, *node_type(to, map[node_in(from, id, 1)])).id;
+                           : Filled(&r->to, 0, val_type(rewritten_in(r, id, 1))).id;
 }
 
 // --- gradients inside losses ---------------------------------------------------------------------

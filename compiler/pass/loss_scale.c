@@ -98,11 +98,11 @@ typedef struct Scaler {
     uint32_t *scaled; // [old node] of a Grad: the update whose scale it has, + 1; 0 none
     Gate *gate;       // [update]
     const Module *m;
-    const uint8_t *const *open; // [block] Graph.block_open
+    const uint8_t *const *open; // [block] Builder.open
     uint32_t version;           // of reads: the first that is free
 } Scaler;
 
-static Val read_slot(const Scaler *s, Graph *to, uint32_t update, uint32_t which) {
+static Val read_slot(const Scaler *s, Builder *to, uint32_t update, uint32_t which) {
     return Read(to, s->slot[update] + which, to->block, type_make(false, 0, NULL));
 }
 
@@ -126,21 +126,21 @@ static Val is_finite(Val x) {
 }
 
 static Val not_finite(Val g) {
-    Type t = *node_type(g.g, g.id);
+    Type t = val_type(g);
     Val bad = Sum(Sub(Num(g, 1), is_finite(g)), (((uint32_t)1 << t.rank) - 1) << 1);
     return Reshape(bad, 0, NULL);
 }
 
 // Builds the gate in the block of the update, from whichever block of its optimizer comes first.
-static void open_gate(Scaler *s, Graph *to, uint32_t update, const uint32_t *map) {
+static void open_gate(Scaler *s, Rewriter *r, uint32_t update) {
     const Update *u = &s->f->update.at[update];
     Gate *gate = &s->gate[update];
-    uint32_t from_block = to->block;
+    Builder *to = &r->to, outer = *to;
     to->block = u->block;
-    to->block_open = s->open[u->block];
+    to->open = s->open[u->block];
     Val bad = Number(to, 0), scale = read_slot(s, to, update, ScaleOf);
     for (uint32_t i = 0; i < u->grad.n; i++)
-        bad = Add(bad, not_finite((Val){to, map[u->grad.at[i].node]}));
+        bad = Add(bad, not_finite(rewritten(r, u->grad.at[i].node)));
     Val finite = gate->finite = Eq(bad, Num(bad, 0));
     Val good = Add(read_slot(s, to, update, GoodOf), Num(bad, 1)),
         full = Ge(good, Num(bad, Growth));
@@ -152,34 +152,34 @@ static void open_gate(Scaler *s, Graph *to, uint32_t update, const uint32_t *map
     };
     for (uint32_t k = 0; k < SLOTS; k++)
         gate->write[k] = Write(s->slot[update] + k, next[k]).id;
-    to->block = from_block;
-    to->block_open = s->open[from_block];
+    *to = outer;
 }
 
 // The version is a new one: the model reads none of it, and this block writes the slot once.
-static Val write_finite(const Scaler *s, Graph *to, uint32_t slot, Val made) {
-    Val was = Read(to, slot, s->version + to->block, val_type(made));
+static Val write_finite(const Scaler *s, uint32_t slot, Val made) {
+    Val was = Read(made.b, slot, s->version + made.b->block, val_type(made));
     return Write(slot, Where(is_finite(made), made, was));
 }
 
-static uint32_t scale_node(void *user, Graph *to, const Graph *from, uint32_t id,
-                           const uint32_t *map) {
-    Scaler *s = user;
+static uint32_t scale_node(Rewriter *r, uint32_t id) {
+    Scaler *s = r->user;
+    const Graph *from = r->from;
+    Builder *to = &r->to;
     Op op = (Op)graph_node(from, id)->op;
     if (op == OpGrad && s->scaled[id]) {
-        Val y = {to, map[node_in(from, id, 0)]}, x = {to, map[node_in(from, id, 1)]};
+        Val y = rewritten_in(r, id, 0), x = rewritten_in(r, id, 1);
         Val scale = read_slot(s, to, s->scaled[id] - 1, ScaleOf);
         return Mul(Grad(Mul(y, scale), x), Div(Number(to, 1), scale)).id;
     }
     uint32_t slot = op == OpWrite ? node_slot(from, id) : NONE;
     if (slot != NONE && s->m->slot.at[slot].kind == SlotState)
-        return write_finite(s, to, slot, (Val){to, map[node_in(from, id, 0)]}).id;
+        return write_finite(s, slot, rewritten_in(r, id, 0)).id;
     if (op != OpCommit)
-        return node_copy(NULL, to, from, id, map);
+        return node_copy(r, id);
     uint32_t update = (uint32_t)node_attr(from, id)->i[0];
     if (!s->gate[update].finite.id)
-        open_gate(s, to, update, map);
-    Val made = {to, map[node_in(from, id, 0)]}, was = {to, map[node_in(from, id, 1)]};
+        open_gate(s, r, update);
+    Val made = rewritten_in(r, id, 0), was = rewritten_in(r, id, 1);
     return Stop(Where(s->gate[update].finite, made, was)).id;
 }
 
@@ -187,19 +187,20 @@ static uint32_t scale_node(void *user, Graph *to, const Graph *from, uint32_t id
 static void add_effects(Arena *perm, const Module *m, Func *f, const Scaler *s, uint32_t update) {
     static const uint32_t reported[] = {ScaleOf, SkippedOf};
     uint32_t block = f->update.at[update].block;
+    Builder at = {.g = &f->g, .block = block};
     for (uint32_t k = 0; k < SLOTS; k++)
         vec_push(perm, &f->effect, s->gate[update].write[k]);
-    f->g.block = block;
     for (uint32_t k = 0; k < sizeof reported / sizeof *reported; k++)
         vec_push(perm, &f->report,
                  ((Named){m->slot.at[s->slot[update] + reported[k]].name,
-                          read_slot(s, &f->g, update, reported[k]).id, block}));
-    f->g.block = 0;
+                          read_slot(s, &at, update, reported[k]).id, block}));
 }
 
 static void begin_scales(Arena *perm, const Module *m, Func *init) {
-    for (uint32_t slot = first_slot(m); slot < m->slot.n; slot += SLOTS)
-        vec_push(perm, &init->effect, Write(slot, Number(&init->g, Start)).id);
+    for (uint32_t slot = first_slot(m); slot < m->slot.n; slot += SLOTS) {
+        Builder at = {.g = &init->g, .span = m->slot.at[slot].span};
+        vec_push(perm, &init->effect, Write(slot, Number(&at, Start)).id);
+    }
 }
 
 static bool has_commit(const Graph *g) {

@@ -65,29 +65,28 @@ static bool is_activation(const Graph *g, const uint32_t *reads, uint32_t y) {
 }
 
 // The comparison `old` of an activation's input, made with its output y instead.
-static uint32_t compare_output(Graph *to, const Graph *from, uint32_t old, Val y,
-                               const uint32_t *map) {
-    bool above = graph_node(from, old)->op == OpGt;
-    Val zero = {to, map[node_in(from, old, above)]};
+static uint32_t compare_output(Rewriter *r, uint32_t old, Val y) {
+    bool above = graph_node(r->from, old)->op == OpGt;
+    Val zero = rewritten_in(r, old, above);
     return above ? Gt(y, zero).id : Ge(zero, y).id;
 }
 
-static uint32_t read_output(void *user, Graph *to, const Graph *from, uint32_t id,
-                            const uint32_t *map) {
+static uint32_t read_output(Rewriter *r, uint32_t id) {
     const uint32_t *output =
-        user; // [old node] of a comparison of x with 0: the y it selects; else 0
+        r->user; // [old node] of a comparison of x with 0: the y it selects; else 0
+    const Graph *from = r->from;
     const Node *n = graph_node(from, id);
     uint32_t in[MAX_IN];
     bool changes = false;
     for (uint32_t k = 0; k < n->nin; k++) {
         uint32_t old = node_in(from, id, k), y = output[old];
-        bool known = y && y < id && (!to->block_open || to->block_open[graph_node(from, y)->block]);
-        in[k] = known ? compare_output(to, from, old, (Val){to, map[y]}, map) : map[old];
+        bool known = y && y < id && r->to.open[graph_node(from, y)->block];
+        in[k] = known ? compare_output(r, old, rewritten(r, y)) : r->map[old];
         changes |= known;
     }
     if (!changes)
-        return node_copy(NULL, to, from, id, map);
-    return graph_add(to, (Op)n->op, in, n->nin, node_attr(from, id), node_type(from, id));
+        return node_copy(r, id);
+    return builder_add(&r->to, (Op)n->op, in, n->nin, node_attr(from, id), node_type(from, id));
 }
 
 void pass_mask(Arena *perm, const Module *m, Func *f, const PassOptions *o) {

@@ -66,12 +66,11 @@ uint32_t centre_of(const Graph *g, uint32_t id) {
     return same ? s : 0;
 }
 
-static uint32_t rewrite(void *user, Graph *to, const Graph *from, uint32_t id,
-                        const uint32_t *map) {
-    uint32_t sum = fuse_is_short(from, id) ? 0 : centre_of(from, id);
+static uint32_t rewrite(Rewriter *r, uint32_t id) {
+    uint32_t sum = fuse_is_short(r->from, id) ? 0 : centre_of(r->from, id);
     if (!sum)
-        return node_copy(user, to, from, id, map);
-    return Squares((Val){to, map[node_in(from, sum, 0)]}, node_axes(from, id)).id;
+        return node_copy(r, id);
+    return Squares(rewritten_in(r, sum, 0), node_axes(r->from, id)).id;
 }
 
 void pass_moments(Arena *perm, const Module *m, Func *f, const PassOptions *o) {

@@ -101,16 +101,30 @@ typedef struct RegionOrder {
 typedef VEC(RegionOrder) OrderVec;
 void region_orders(Arena *perm, const Plan *p, OrderVec *out);
 
-// Rebuilds a function's graph for `batch` samples: the callback gets every live node in order and
-// returns its replacement (node_copy() keeps it); effects, updates, reports, results and the tape
-// are renumbered.
-typedef uint32_t (*RewriteFn)(void *user, Graph *to, const Graph *from, uint32_t id,
-                              const uint32_t *map);
+// A graph that is built anew from another, node by node.
+typedef struct Rewriter {
+    Builder to;          // in the block and of the line of the node at hand
+    const Graph *from;   // borrowed
+    const uint32_t *map; // [old node] what became of it
+    void *user;          // the pass's own
+    uint8_t *same; // where the old graph is in simplest form: [old node] copied as it was, over
+                   // operands that were, so need not be simplified again; else NULL
+} Rewriter;
+static inline Val rewritten(Rewriter *r, uint32_t id) { // what became of an old node
+    return (Val){&r->to, r->map[id]};
+}
+static inline Val rewritten_in(Rewriter *r, uint32_t id, uint32_t k) { // of its operand k
+    return rewritten(r, node_in(r->from, id, k));
+}
+// What becomes of an old node; all its operands have been asked for.
+typedef uint32_t (*RewriteFn)(Rewriter *r, uint32_t id);
 // Replaces the nodes that effects, updates, reports, results and the tape name by map[old].
 void func_renumber(Func *f, const uint32_t *map);
-void func_rewrite(Arena *perm, Func *f, int64_t batch, RewriteFn map, void *user);
+// Rebuilds a function's graph for `batch` samples: every live node in order, and renumbers what
+// names nodes.
+void func_rewrite(Arena *perm, Func *f, int64_t batch, RewriteFn rewrite, void *user);
 // The identity rewrite; others call it for the nodes they keep.
-uint32_t node_copy(void *user, Graph *to, const Graph *from, uint32_t id, const uint32_t *map);
+uint32_t node_copy(Rewriter *r, uint32_t id);
 
 // What rematerialization (pass/remat.c) did to fit a plan into a memory limit.
 typedef struct Remade {

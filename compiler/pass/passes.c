@@ -11,7 +11,7 @@ typedef struct Pass {
 #define REMOVES(Name) ((uint64_t)1 << Op##Name)
 static_assert(OpCount <= 64, "a bit for each operation");
 
-// Simplification and sharing are no pass: every graph_add does them (lang/rules.def).
+// Simplification and sharing are no pass: every builder_add does them (lang/rules.def).
 static const Pass passes[] = {
     // needs an elaborated graph and loss_scale_slots, else does nothing
     {"loss_scale", pass_loss_scale, 0},

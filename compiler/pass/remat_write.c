@@ -12,7 +12,7 @@ typedef struct Writing {
     Arena *perm;
     const Plan *base;
     const Runs *runs;
-    Graph *to;
+    Builder to;
     uint32_t **made;  // [run][out] its new node
     uint32_t *local;  // [node] new node in the run at hand
     uint32_t *stamp;  // [node] 1 + the run of local[]
@@ -30,12 +30,12 @@ static uint32_t out_of(const Writing *w, uint32_t node) {
 static uint32_t copy_node(Writing *w, uint32_t id, const uint32_t *in) {
     const Graph *from = &w->base->func->g;
     const Node *n = graph_node(from, id);
-    w->to->block = n->block;
-    w->to->here = from->span.at[n->span].span;
+    w->to.block = n->block;
+    w->to.span = from->span.at[n->span].span;
     uint32_t made =
-        graph_add(w->to, (Op)n->op, in, n->nin, node_attr(from, id), node_type(from, id));
+        builder_add(&w->to, (Op)n->op, in, n->nin, node_attr(from, id), node_type(from, id));
     for (uint32_t at = n->span; at; at = from->span.at[at].next)
-        node_add_span(w->to, made, from->span.at[at].span);
+        node_add_span(w->to.g, made, from->span.at[at].span);
     return made;
 }
 
@@ -196,8 +196,7 @@ void runs_plan(Arena *perm, const PassOptions *o, const Plan *base, const Lives 
     copy_func(perm, base->func, func);
     graph_init(&func->g, perm, g->batch);
     func->g.next_unique = g->next_unique;
-    func->g.raw = true;
-    Writing w = {.perm = perm, .base = base, .runs = runs, .to = &func->g};
+    Writing w = {.perm = perm, .base = base, .runs = runs, .to = {.g = &func->g, .raw = true}};
     w.made = arena_array(perm, uint32_t *, runs->run.n);
     w.local = arena_array(perm, uint32_t, g->node.n);
     w.stamp = arena_array(perm, uint32_t, g->node.n);
@@ -207,9 +206,6 @@ void runs_plan(Arena *perm, const PassOptions *o, const Plan *base, const Lives 
     memset(w.number, 0xff, runs->run.n * sizeof *w.number);
     write_graph(&w, lives);
     func_renumber(func, w.first);
-    func->g.raw = false;
-    func->g.block = 0;
-    func->g.here = (Span){0};
     *out = (Plan){.module = base->module, .func = func, .real = base->real};
     if (!fuse_restore(perm, o, w.stored, w.regions, out, &wrong))
         bug("remat: region %u: %.*s", wrong.region, SARG(wrong.why));

@@ -27,19 +27,19 @@ void func_renumber(Func *f, const uint32_t *map) {
         f->result.at[i].node = map[f->result.at[i].node];
 }
 
-uint32_t node_copy(void *user, Graph *to, const Graph *from, uint32_t id, const uint32_t *map) {
-    (void)user;
+uint32_t node_copy(Rewriter *r, uint32_t id) {
+    const Graph *from = r->from;
     const Node *n = graph_node(from, id);
-    uint32_t in[MAX_IN], before = to->node.n;
-    bool same = to->same != NULL;
+    uint32_t in[MAX_IN], before = r->to.g->node.n;
+    bool same = r->same != NULL;
     for (uint32_t k = 0; k < n->nin; k++) {
-        in[k] = map[node_in(from, id, k)];
-        same = same && to->same[node_in(from, id, k)];
+        in[k] = r->map[node_in(from, id, k)];
+        same = same && r->same[node_in(from, id, k)];
     }
     if (!same)
-        return graph_add(to, (Op)n->op, in, n->nin, node_attr(from, id), node_type(from, id));
-    uint32_t made = graph_copy(to, from, id, in);
-    to->same[id] = made == before; // another that became equal to it may bring more rules about
+        return builder_add(&r->to, (Op)n->op, in, n->nin, node_attr(from, id), node_type(from, id));
+    uint32_t made = builder_copy(&r->to, from, id, in);
+    r->same[id] = made == before; // another that became equal to it may bring more rules about
     return made;
 }
 
@@ -52,27 +52,24 @@ void func_rewrite(Arena *perm, Func *f, int64_t batch, RewriteFn rewrite, void *
     graph_init(&to, perm, batch);
     to.next_unique = from->next_unique;
     to.literal = from->literal;
+    Rewriter r = {.to.g = &to, .from = from, .map = map, .user = user};
     if (from->simple && !from->literal && batch == from->batch)
-        to.same = arena_array(perm, uint8_t, from->node.n);
+        r.same = arena_array(perm, uint8_t, from->node.n);
     for (uint32_t id = 1; id < from->node.n; id++) {
         if (!live[id])
             continue;
-        to.block = graph_node(from, id)->block;
-        to.block_open = open[to.block];
-        to.here = from->span.at[graph_node(from, id)->span]
-                      .span; // all that one node becomes names its line
+        r.to.block = graph_node(from, id)->block;
+        r.to.open = open[r.to.block];
+        r.to.span = from->span.at[graph_node(from, id)->span]
+                        .span; // all that one node becomes names its line
         uint32_t before = to.node.n;
-        map[id] = rewrite(user, &to, from, id, map);
-        if (to.same && to.node.n != before + 1) // more was made of it
-            to.same[id] = 0;
+        map[id] = rewrite(&r, id);
+        if (r.same && to.node.n != before + 1) // more was made of it
+            r.same[id] = 0;
         for (uint32_t at = graph_node(from, id)->span; at; at = from->span.at[at].next)
             node_add_span(&to, map[id], from->span.at[at].span);
     }
     func_renumber(f, map);
-    to.block = 0;
-    to.block_open = NULL;
-    to.here = (Span){0};
-    to.same = NULL;
     to.simple = true;
     f->g = to;
 }

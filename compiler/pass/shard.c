@@ -51,22 +51,22 @@ Type groups_table(const Share *s, int64_t group, const Type *t) {
 
 // The group each sample is in.
 static Val group_numbers(int64_t group, Val like) {
-    Type number = {.dtype = node_type(like.g, like.id)->dtype, .batched = true};
-    Val at = Iota(like.g, 1, number);
+    Type number = {.dtype = val_type(like).dtype, .batched = true};
+    Val at = Iota(like.b, 1, number);
     return Floor(Div(at, Num(at, (double)group)));
 }
 
 Val groups_add(const Share *s, int64_t group, Val x) {
-    Type t = *node_type(x.g, x.id), table = groups_table(s, group, &t);
+    Type t = val_type(x), table = groups_table(s, group, &t);
     Val rows = t.rank == MAX_RANK ? Reshape(x, 1, &table.dim[1]) : x;
     return Scatter(rows, group_numbers(group, x), table);
 }
 
 static Val in_dtype(Val x, uint8_t dtype) {
-    Type want = *node_type(x.g, x.id);
+    Type want = val_type(x);
     bool same = want.dtype == dtype;
     want.dtype = dtype;
-    return same ? x : (Val){x.g, graph_add(x.g, OpCast, &x.id, 1, NULL, &want)};
+    return same ? x : (Val){x.b, builder_add(x.b, OpCast, &x.id, 1, NULL, &want)};
 }
 
 Val groups_read(int64_t group, Val sums, Type t) {
@@ -140,7 +140,7 @@ static Val centre_sum(const Shard *s, const Graph *from, uint32_t id, Val partia
 static Val squares_sum(const Shard *s, const Graph *from, uint32_t id, Val x) {
     uint32_t centre = s->about[id].centre, apart = node_in(from, node_in(from, id, 0), 0);
     Type shape = *node_type(from, node_in(from, apart, 1));
-    Val own = {x.g, s->about[centre].own}, whole = {x.g, s->about[centre].whole};
+    Val own = {x.b, s->about[centre].own}, whole = {x.b, s->about[centre].whole};
     Val off = Sub(x, Reshape(own, shape.rank, shape.dim)), wide = in_dtype(own, DtF64);
     Val squares = in_dtype(Sum(Mul(off, off), (uint32_t)node_attr(from, id)->i[0]), DtF64);
     Val about = Mul(Mul(wide, wide), Num(wide, own_terms(s, from, id)));
@@ -149,23 +149,23 @@ static Val squares_sum(const Shard *s, const Graph *from, uint32_t id, Val x) {
     return Max(Sub(sums, taken), Num(sums, 0));
 }
 
-static uint32_t localize(void *user, Graph *to, const Graph *from, uint32_t id,
-                         const uint32_t *map) {
-    const Shard *s = user;
+static uint32_t localize(Rewriter *r, uint32_t id) {
+    const Shard *s = r->user;
+    const Graph *from = r->from;
     if (!s->sum[id])
-        return node_copy(NULL, to, from, id, map);
+        return node_copy(r, id);
     if (group_straddles(s, from, id)) {
-        Val x = {to, map[node_in(from, id, 0)]};
+        Val x = rewritten_in(r, id, 0);
         int64_t group = node_attr(from, id)->i[0];
         Val sums = add_up(s, id, groups_add(s->share, group, x));
         return groups_read(group, sums, *node_type(from, id)).id;
     }
     uint8_t dtype = node_type(from, id)->dtype;
     if (s->about[id].centre) {
-        Val x = {to, map[node_in(from, node_in(from, node_in(from, id, 0), 0), 0)]};
+        Val x = rewritten_in(r, node_in(from, node_in(from, id, 0), 0), 0);
         return in_dtype(squares_sum(s, from, id, x), dtype).id;
     }
-    Val partial = {to, node_copy(NULL, to, from, id, map)};
+    Val partial = {&r->to, node_copy(r, id)};
     if (s->about[id].is_centre)
         return in_dtype(centre_sum(s, from, id, partial), dtype).id;
     return in_dtype(add_up(s, id, partial), dtype).id;

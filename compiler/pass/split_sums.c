@@ -60,21 +60,21 @@ static uint32_t earliest(const Early *e, uint32_t id, uint32_t mask, uint32_t mo
 
 typedef struct Spread { // a sum that is split
     const Early *e;
-    Graph *to;
-    const uint32_t *map;
+    Rewriter *r;
     Type type; // of its operand
     uint32_t mask;
 } Spread;
 
-// The sum of `id`, broadcast to the type, in graph `to`: split as far as that removes dependences.
+// The sum of `id`, broadcast to the type, in the new graph: split as far as that removes
+// dependences.
 static Val spread(const Spread *s, uint32_t id, uint32_t most) {
     const Graph *g = s->e->g;
     Op op = (Op)graph_node(g, id)->op;
     uint32_t factor = factor_of(g, id, s->mask);
     if (earliest(s->e, id, s->mask, most) == s->e->depth[id] || !node_type(g, id)->batched)
-        return Sum(Expand((Val){s->to, s->map[id]}, s->type), s->mask);
+        return Sum(Expand(rewritten(s->r, id), s->type), s->mask);
     if (factor) {
-        Val rest = spread(s, other_than(g, id, factor), most - 1), by = {s->to, s->map[factor]};
+        Val rest = spread(s, other_than(g, id, factor), most - 1), by = rewritten(s->r, factor);
         return op == OpMul ? Mul(rest, by) : Div(rest, by);
     }
     Val a = spread(s, node_in(g, id, 0), most - 1);
@@ -103,13 +103,12 @@ static void keep_gradients(Early *e, const Func *f) {
     }
 }
 
-static uint32_t split_one(void *user, Graph *to, const Graph *from, uint32_t id,
-                          const uint32_t *map) {
-    const Early *e = user;
+static uint32_t split_one(Rewriter *r, uint32_t id) {
+    const Early *e = r->user;
     if (!e->parts[id])
-        return node_copy(NULL, to, from, id, map);
-    uint32_t x = node_in(from, id, 0);
-    Spread s = {e, to, map, *node_type(from, x), node_axes(from, id)};
+        return node_copy(r, id);
+    uint32_t x = node_in(e->g, id, 0);
+    Spread s = {e, r, *node_type(e->g, x), node_axes(e->g, id)};
     return spread(&s, x, SpreadDepth).id;
 }
 

@@ -5,10 +5,10 @@
 // shared. Gradients that no live value depends on are dropped, unless keep_grads is set.
 #include "pass.h"
 
-static uint32_t unpin(void *user, Graph *to, const Graph *from, uint32_t id, const uint32_t *map) {
-    Op op = (Op)graph_node(from, id)->op;
-    return op == OpPin || op == OpStop || op == OpCommit ? map[node_in(from, id, 0)]
-                                                         : node_copy(user, to, from, id, map);
+static uint32_t unpin(Rewriter *r, uint32_t id) {
+    Op op = (Op)graph_node(r->from, id)->op;
+    return op == OpPin || op == OpStop || op == OpCommit ? rewritten_in(r, id, 0).id
+                                                         : node_copy(r, id);
 }
 
 void grads_drop_unread(Arena *perm, Func *f) {

@@ -53,7 +53,8 @@ void input_values(const Inputs *in, const Module *m, uint32_t slot, uint64_t see
     }
     Graph g;
     graph_init(&g, &scratch, (int64_t)n);
-    Val v = Rand(&g, site->dist, s->site, 0, site->type);
+    Builder b = {.g = &g};
+    Val v = Rand(&b, site->dist, s->site, 0, site->type);
     Counters c = {.seed = seed, .sample0 = (int64_t)first};
     eval_node(&g, v.id, NULL, out, false, &c, scratch);
 }

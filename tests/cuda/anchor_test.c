@@ -29,7 +29,7 @@ static Case *begin(int64_t batch, Dtype real, const char *format, ...) {
     Func *f = &c->m.step;
     f->name = STR("step");
     graph_init(&f->g, &arena, batch);
-    f->g.raw = true;
+    c->at = (Builder){.g = &f->g, .raw = true};
     f->blocks = 1;
     vec_push(&arena, &f->tape, ((Ctl){.kind = CtlBlock}));
     return c;
@@ -39,7 +39,7 @@ static Val input(Case *c, Type t, Dtype real) {
     t.dtype = (uint8_t)real;
     Slot s = {.kind = SlotState, .name = STR("s"), .net = NONE, .type = t};
     vec_push(&arena, &c->m.slot, s);
-    return Read(&c->m.step.g, c->m.slot.n - 1, 0, t);
+    return Read(&c->at, c->m.slot.n - 1, 0, t);
 }
 
 static void finish(Case *c, Val result, Dtype real) {
@@ -90,7 +90,7 @@ static void conv_cases(Dtype real) {
         xt.dtype = wt.dtype = (uint8_t)real;
         Case *c = begin(k->batch, real, "conv %zu %s", i, dtype_name[real]);
         Val y = Conv(input(c, xt, real), input(c, wt, real), &k->geom);
-        Type yt = *node_type(y.g, y.id);
+        Type yt = val_type(y);
         finish(c, y, real);
         c = begin(k->batch, real, "conv_dx %zu %s", i, dtype_name[real]);
         finish(c, ConvDx(input(c, yt, real), input(c, wt, real), &k->geom, xt), real);

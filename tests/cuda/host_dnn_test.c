@@ -205,8 +205,8 @@ static void cudnn_operations_equal_their_nodes(void **state) {
 
 // --- products of every shape ---------------------------------------------------------------------
 
-static Val leaf(Graph *g, bool batched, uint32_t rank, const int64_t *dim) {
-    return Read(g, g->node.n, 0, type_make(batched, rank, dim));
+static Val leaf(Builder *b, bool batched, uint32_t rank, const int64_t *dim) {
+    return Read(b, b->g->node.n, 0, type_make(batched, rank, dim));
 }
 
 // a [4, 5], b with the inner axis first or last, the result either way round, of batches
@@ -215,12 +215,13 @@ static Seen check_orders(Arena a, bool batch_a, bool batch_b) {
     Graph g;
     Seen seen = {0};
     graph_init(&g, &a, 3);
+    Builder b = {.g = &g};
     const uint8_t ik[] = {1, 2}, ki[] = {2, 1}, kj[] = {2, 3}, jk[] = {3, 2}, ij[] = {1, 3},
                   ji[] = {3, 1};
     const int64_t d45[] = {4, 5}, d54[] = {5, 4}, d56[] = {5, 6}, d65[] = {6, 5};
     for (int way = 0; way < 8; way++) {
-        Val x = leaf(&g, batch_a, 2, way & 1 ? d54 : d45);
-        Val y = leaf(&g, batch_b, 2, way & 2 ? d65 : d56);
+        Val x = leaf(&b, batch_a, 2, way & 1 ? d54 : d45);
+        Val y = leaf(&b, batch_b, 2, way & 2 ? d65 : d56);
         Val z = Dot(x, way & 1 ? ki : ik, y, way & 2 ? jk : kj, way & 4 ? ji : ij, 2,
                     batch_a || batch_b);
         check_node(a, &g, z.id, &seen);

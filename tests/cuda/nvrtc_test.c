@@ -207,10 +207,11 @@ static const KernelVec *kernels_of_large_values(Arena *a) {
     Type t = type_make(true, 3, (int64_t[]){3, 128, 128});
     *m = (Module){.name = STR("large"), .batch = 70000};
     graph_init(&f->g, a, m->batch);
+    Builder b = {.g = &f->g};
     f->blocks = 1;
     vec_push(a, &f->tape, ((Ctl){.kind = CtlBlock}));
     vec_push(a, &m->slot, ((Slot){.kind = SlotState, .net = NONE, .type = t}));
-    Val x = Read(&f->g, 0, 0, t), y = Mul(x, x);
+    Val x = Read(&b, 0, 0, t), y = Mul(x, x);
     const Val results[] = {Add(y, Sum(x, 4 | 8)), Sum(y, 1 | 4 | 8), MaxOf(y, 2), ArgMax(x, 2 | 4),
                            Sum(y, 15)};
     for (size_t i = 0; i < sizeof results / sizeof *results; i++)

@@ -20,14 +20,10 @@ static Case *begin(Cases *all, int64_t batch, double tolerance, const char *form
     Func *f = &c->m.step;
     f->name = STR("step");
     graph_init(&f->g, all->arena, batch);
-    f->g.raw = true; // no simplification of the cases
+    c->at = (Builder){.g = &f->g, .raw = true}; // no simplification of the cases
     f->blocks = 1;
     vec_push(all->arena, &f->tape, ((Ctl){.kind = CtlBlock}));
     return c;
-}
-
-static Graph *graph_of(Case *c) {
-    return &c->m.step.g;
 }
 
 static Type shape(bool batched, uint32_t rank, ...) {
@@ -43,7 +39,7 @@ static Type shape(bool batched, uint32_t rank, ...) {
 static Val input(Case *c, Type t) {
     Slot s = {.kind = SlotState, .name = STR("s"), .net = NONE, .type = t};
     vec_push(c->all->arena, &c->m.slot, s);
-    return Read(graph_of(c), c->m.slot.n - 1, 0, t);
+    return Read(&c->at, c->m.slot.n - 1, 0, t);
 }
 
 static void result(Case *c, Val v) {
@@ -102,8 +98,8 @@ static void elementwise_cases(Cases *all) {
                 Val x = domain(input(c, t[k]), (Domain)op_info[op].domain, k);
                 in[k] = (variant == 4 ? with_nans(x) : x).id;
             }
-            Graph *g = graph_of(c);
-            result(c, (Val){g, graph_add(g, (Op)op, in, op_info[op].least, NULL, NULL)});
+            result(c,
+                   (Val){&c->at, builder_add(&c->at, (Op)op, in, op_info[op].least, NULL, NULL)});
             finish(c);
         }
     }
@@ -112,7 +108,7 @@ static void elementwise_cases(Cases *all) {
 static Val narrow(Val x, Dtype half) {
     Type t = val_type(x);
     t.dtype = (uint8_t)half;
-    return (Val){x.g, graph_add(x.g, OpCast, &x.id, 1, NULL, &t)};
+    return (Val){x.b, builder_add(x.b, OpCast, &x.id, 1, NULL, &t)};
 }
 
 // The rounding error of a cast to 16 bits, for a stored value, one that is not, and in a sum.
@@ -144,7 +140,7 @@ static void far_cases(Cases *all) {
             Case *c = begin(all, 64, 2e-5, "%s squares over axes %u", odd ? "odd" : "far", axes[i]);
             c->rounds = true; // only the terms: their rounding is not the sum's error
             Val x = input(c, shape(true, 3, 16, 24, 24)), from = Num(x, 600);
-            Val first = Eq(Iota(x.g, axes[i], val_type(x)), Num(x, 0));
+            Val first = Eq(Iota(x.b, axes[i], val_type(x)), Num(x, 0));
             Val y = odd ? Add(x, Mul(first, from)) : Add(x, from);
             result(c, Squares(y, axes[i]));
             result(c, Sum(y, axes[i]));
@@ -215,7 +211,7 @@ static void reduction_cases(Cases *all) {
 
 // A border of two elements, reflected.
 static Val mirror(Val x, uint32_t axis) {
-    Type t = *node_type(x.g, x.id);
+    Type t = val_type(x);
     int64_t first[3] = {0}, last[3] = {0}, n[3] = {t.dim[0], t.dim[1], t.dim[2]};
     first[axis] = 1;
     last[axis] = n[axis] - 3;
@@ -279,7 +275,7 @@ static void move_cases(Cases *all) {
         result(c, m);         // stored as it is,
         result(c, Mul(m, m)); // read through by arithmetic,
         result(c, Sum(m, 1)); // and by reductions
-        result(c, Sum(m, (2u << node_type(m.g, m.id)->rank) - 1));
+        result(c, Sum(m, (2u << val_type(m).rank) - 1));
         finish(c);
     }
 }
@@ -411,14 +407,14 @@ static void other_cases(Cases *all) {
 
     c = begin(all, 4, 1e-6, "indices");
     Val x = input(c, shape(true, 2, 3, 5));
-    result(c, Add(x, Iota(graph_of(c), 2 | 4, shape(false, 2, 3, 5))));
-    result(c, Eq(Iota(graph_of(c), 1 | 2, shape(true, 2, 3, 1)), Num(x, 4)));
+    result(c, Add(x, Iota(&c->at, 2 | 4, shape(false, 2, 3, 5))));
+    result(c, Eq(Iota(&c->at, 1 | 2, shape(true, 2, 3, 1)), Num(x, 4)));
     finish(c);
 
     for (Dist d = DistUniform; d <= DistCategorical; d++) {
         c = begin(all, 3, 2e-6, "draws %d", (int)d);
-        result(c, Rand(graph_of(c), d, 7, 10, shape(true, 3, 3, 4, 5)));
-        result(c, Rand(graph_of(c), d, 8, 10, shape(false, 2, 33, 3)));
+        result(c, Rand(&c->at, d, 7, 10, shape(true, 3, 3, 4, 5)));
+        result(c, Rand(&c->at, d, 8, 10, shape(false, 2, 33, 3)));
         finish(c);
     }
 

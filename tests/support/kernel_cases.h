@@ -13,6 +13,7 @@ typedef struct Case {
     double tolerance; // relative to the largest element
     bool rounds;      // the reference rounds to 16 bits too; else it computes in f64 throughout
     Module m;         // slots, and `step`: results and written slots
+    Builder at;       // adds to `step`
     Plan plan;        // regions in order, with kernels; neither scheduled nor placed in memory
 } Case;
 

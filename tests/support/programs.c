@@ -10,7 +10,7 @@ enum { BATCH = 4, SLOTS = 9, OPERATIONS = 40, REPORTS = 4 };
 typedef struct Maker {
     Arena *a;
     Module *m;
-    Graph *g;
+    Builder at; // adds to its step
     uint64_t state;
     VEC(Val) open; // values of blocks that later ones may use
 } Maker;
@@ -21,7 +21,7 @@ static uint32_t below(Maker *k, uint32_t n) {
 }
 
 static const Type *type_of(Val v) {
-    return node_type(v.g, v.id);
+    return node_type(v.b->g, v.id);
 }
 
 static Val any(Maker *k) {
@@ -231,7 +231,7 @@ static Val weight(Maker *k, uint32_t rank, const int64_t *dim) {
     uint32_t all = 0;
     for (uint32_t i = 0; i < rank; i++)
         all |= 2u << i;
-    Val number = Iota(k->g, all, t);
+    Val number = Iota(&k->at, all, t);
     return Mul(Sin(Mul(number, Num(number, 0.7))), Expand(v, t));
 }
 
@@ -309,14 +309,14 @@ static Val make_draw(Maker *k) {
     static const Dist dist[] = {DistUniform, DistNormal, DistTruncated};
     Dist d = dist[below(k, 3)];
     Type t = type_make(below(k, 2), 1, (int64_t[]){3 + below(k, 4)});
-    vec_push(k->a, &k->m->site, ((Site){d, t, 1, k->g->block, {0}, 0}));
-    return tame(Rand(k->g, d, k->m->site.n - 1, 0, t));
+    vec_push(k->a, &k->m->site, ((Site){d, t, 1, k->at.block, {0}, 0}));
+    return tame(Rand(&k->at, d, k->m->site.n - 1, 0, t));
 }
 
 static Val make_table(Maker *k) {
     Type index = type_make(true, 0, NULL);
-    vec_push(k->a, &k->m->site, ((Site){DistCategorical, index, 1, k->g->block, {0}, 5}));
-    Val i = Rand(k->g, DistCategorical, k->m->site.n - 1, 5, index);
+    vec_push(k->a, &k->m->site, ((Site){DistCategorical, index, 1, k->at.block, {0}, 5}));
+    Val i = Rand(&k->at, DistCategorical, k->m->site.n - 1, 5, index);
     Val rows = Gather(weight(k, 2, (int64_t[]){5, 3}), i);
     return below(k, 2) ? rows : tame(Scatter(rows, i, type_make(false, 2, (int64_t[]){5, 3})));
 }
@@ -374,7 +374,7 @@ static void make_slots(Maker *k) {
 
 // A value of the slot's shape that depends on `v`: the slot's value plus v's scaled sum.
 static Val next_value(Maker *k, uint32_t slot, uint32_t version, Val v) {
-    Val old = Read(k->g, slot, version, k->m->slot.at[slot].type);
+    Val old = Read(&k->at, slot, version, k->m->slot.at[slot].type);
     uint32_t axes = 0;
     for (uint32_t i = 0; i < type_of(v)->rank; i++)
         axes |= 2u << i;
@@ -386,7 +386,7 @@ static Val next_value(Maker *k, uint32_t slot, uint32_t version, Val v) {
         return Mul(Add(old, v), Num(old, 0.9));
     case 1: { // another slot of the same shape: swaps, shifts
         uint32_t other = slot == 2 ? 3 : slot == 3 ? 2 : slot == 4 ? 5 : slot == 5 ? 4 : slot;
-        return Add(Read(k->g, other, version, k->m->slot.at[other].type), v);
+        return Add(Read(&k->at, other, version, k->m->slot.at[other].type), v);
     }
     default: { // each element from another one: no update in place
         Val turned = type_of(old)->rank ? Flip(old, 2) : old;
@@ -397,10 +397,10 @@ static Val next_value(Maker *k, uint32_t slot, uint32_t version, Val v) {
 
 static void make_block(Maker *k, uint32_t block, uint32_t operations) {
     Func *f = &k->m->step;
-    k->g->block = block;
+    k->at.block = block;
     for (uint32_t i = 0; i < SLOTS; i++)
         if (block == 0 || below(k, 2))
-            vec_push(k->a, &k->open, Read(k->g, i, block, k->m->slot.at[i].type));
+            vec_push(k->a, &k->open, Read(&k->at, i, block, k->m->slot.at[i].type));
     for (uint32_t i = 0; i < operations; i++) {
         Val v = make_one(k);
         if (v.id && type_sample(type_of(v)) <= 4096)
@@ -415,9 +415,9 @@ static void make_block(Maker *k, uint32_t block, uint32_t operations) {
 
 void program_random(Arena *a, uint64_t seed, Module *out) {
     *out = (Module){.name = STR("random"), .batch = BATCH};
-    Maker k = {.a = a, .m = out, .g = &out->step.g, .state = seed * 2654435761u + 1};
+    Maker k = {.a = a, .m = out, .at.g = &out->step.g, .state = seed * 2654435761u + 1};
     out->step.name = STR("step");
-    graph_init(k.g, a, BATCH);
+    graph_init(&out->step.g, a, BATCH);
     make_slots(&k);
     Func *f = &out->step;
     f->blocks = below(&k, 3) ? 1 : 3;

@@ -16,11 +16,11 @@ static Func *step_begin(Arena *a, int64_t batch, Module *out) {
     return f;
 }
 
-static Val slot_value(Arena *a, Module *m, const char *name, Type t) {
+static Val slot_value(Builder *at, Module *m, const char *name, Type t) {
     Slot s = {
         .kind = t.batched ? SlotData : SlotState, .name = str_c(name), .net = NONE, .type = t};
-    vec_push(a, &m->slot, s);
-    return Read(&m->step.g, m->slot.n - 1, 0, t);
+    vec_push(at->g->perm, &m->slot, s);
+    return Read(at, m->slot.n - 1, 0, t);
 }
 
 static int64_t conv_makes(const ConvCase *k, uint32_t i) {
@@ -31,6 +31,7 @@ static int64_t conv_makes(const ConvCase *k, uint32_t i) {
 
 void program_conv(Arena *a, const ConvCase *k, Module *out) {
     Func *f = step_begin(a, k->batch ? k->batch : 1, out);
+    Builder at = {.g = &f->g};
     const ConvGeom *geom = &k->geom;
     int64_t xd[4] = {k->c}, wd[5] = {k->o, k->c / geom->groups}, yd[4] = {k->o};
     for (uint32_t i = 0; i < geom->n; i++) {
@@ -39,9 +40,9 @@ void program_conv(Arena *a, const ConvCase *k, Module *out) {
         yd[1 + i] = conv_makes(k, i);
     }
     Type image = type_make(k->batch > 0, geom->n + 1, xd);
-    Val x = slot_value(a, out, "x", image),
-        gy = slot_value(a, out, "gy", type_make(k->batch > 0, geom->n + 1, yd)),
-        w = slot_value(a, out, "w", type_make(false, geom->n + 2, wd));
+    Val x = slot_value(&at, out, "x", image),
+        gy = slot_value(&at, out, "gy", type_make(k->batch > 0, geom->n + 1, yd)),
+        w = slot_value(&at, out, "w", type_make(false, geom->n + 2, wd));
     vec_push(a, &f->effect, Write(0, ConvDx(gy, w, geom, image)).id);
     vec_push(a, &f->effect, Write(1, Conv(x, w, geom)).id);
     vec_push(a, &f->effect, Write(2, ConvDw(x, gy, geom, val_type(w))).id);
@@ -135,9 +136,10 @@ void program_random_dot(Arena *a, uint64_t seed, Module *out) {
     enum { BatchA, BatchB, BatchEach, BatchSummed } batch = below(&r, 4);
     const bool batched[Sides] = {batch != BatchB, batch != BatchA, batch != BatchSummed};
     Func *f = step_begin(a, 1 + below(&r, 5), out);
+    Builder at = {.g = &f->g};
     Val x[Sides];
     for (int s = SideA; s < Sides; s++)
-        x[s] = slot_value(a, out, "x", type_make(batched[s], t[s].rank, t[s].dim));
+        x[s] = slot_value(&at, out, "x", type_make(batched[s], t[s].rank, t[s].dim));
     Val y = Dot(x[SideA], label[SideA], x[SideB], label[SideB], label[SideOut], t[SideOut].rank,
                 batched[SideOut]);
     vec_push(a, &f->effect, Write(SideOut, y).id);

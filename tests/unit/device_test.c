@@ -317,6 +317,7 @@ static void program_products(Arena *a, Module *out) {
     const uint8_t left[] = {1, 2}, right[] = {3, 2}, result[] = {1, 3};
     *out = (Module){.name = STR("products"), .batch = 1};
     graph_init(&f->g, a, 1);
+    Builder at = {.g = &f->g};
     f->name = STR("step");
     f->blocks = 1;
     vec_push(a, &out->net, ((Net){.name = STR("N"), .copy_of = NONE}));
@@ -327,7 +328,7 @@ static void program_products(Arena *a, Module *out) {
              r = {.kind = SlotParam, .name = str_format(a, "y%u", i), .type = to};
         vec_push(a, &out->slot, s);
         vec_push(a, &out->slot, r);
-        Val x = Read(&f->g, 2 * i, 0, from);
+        Val x = Read(&at, 2 * i, 0, from);
         Val y = Dot(x, left, x, right, result, 2, false);
         vec_push(a, &f->effect, Write(2 * i + 1, y).id);
     }
@@ -421,12 +422,13 @@ static void program_draws(Arena *a, Module *out) {
     Type t = type_make(false, 2, (int64_t[]){1024, 1500});
     *out = (Module){.name = STR("draws"), .batch = 1};
     graph_init(&f->g, a, 1);
+    Builder at = {.g = &f->g};
     f->name = STR("step");
     f->blocks = 1;
     vec_push(a, &out->net, ((Net){.name = STR("N"), .copy_of = NONE}));
     vec_push(a, &out->slot, ((Slot){.kind = SlotParam, .name = STR("w"), .type = t}));
     vec_push(a, &out->site, ((Site){DistNormal, t, 1, 0, {0}, 0}));
-    vec_push(a, &f->effect, Write(0, Rand(&f->g, DistNormal, 0, 0, t)).id);
+    vec_push(a, &f->effect, Write(0, Rand(&at, DistNormal, 0, 0, t)).id);
     vec_push(a, &f->tape, ((Ctl){CtlBlock, 0, 0}));
 }
 

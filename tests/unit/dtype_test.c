@@ -16,8 +16,8 @@ static void expect(bool ok, const char *what, double got, double want) {
 static Module critic(Arena *a) {
     Module m = {.batch = 4};
     m.step.blocks = 1;
-    Graph *g = &m.step.g;
-    graph_init(g, a, m.batch);
+    graph_init(&m.step.g, a, m.batch);
+    Builder at = {.g = &m.step.g};
     ConvGeom c = {.n = 2,
                   .stride = {2, 2},
                   .before = {1, 1},
@@ -30,7 +30,7 @@ static Module critic(Arena *a) {
     Val in[4];
     for (uint32_t i = 0; i < 4; i++) {
         vec_push(a, &m.slot, ((Slot){.kind = SlotParam, .net = NONE, .type = types[i]}));
-        in[i] = Read(g, i, 0, types[i]);
+        in[i] = Read(&at, i, 0, types[i]);
     }
     Val h = Conv(in[0], in[1], &c);
     h = Tanh(h);
@@ -155,23 +155,24 @@ static void indices(Arena *a) {
     m.step.blocks = 1;
     Graph *g = &m.step.g;
     graph_init(g, a, m.batch);
+    Builder b = {.g = g};
     ConvGeom c = {.n = 2, .stride = {1, 1}, .dilation = {1, 1}, .groups = 1};
     Type x = type_make(true, 3, (int64_t[]){3, 8, 8}),
          w = type_make(false, 4, (int64_t[]){8, 3, 4, 4});
-    Val at = Read(g, 0, 0, x);
+    Val at = Read(&b, 0, 0, x);
     at = Floor(Mul(Add(at, Num(at, 1)), Num(at, Rows / 2 - 1)));
     Val line = Reshape(at, 1, (int64_t[]){Many});
-    Val table = Iota(g, 2, type_make(false, 1, (int64_t[]){Rows}));
+    Val table = Iota(&b, 2, type_make(false, 1, (int64_t[]){Rows}));
     Val rows = Gather(table, Add(line, Num(line, 1)));
     vec_push(a, &m.step.result, ((Named){STR("rows"), rows.id, 0}));
-    vec_push(a, &m.step.result, ((Named){STR("maps"), Conv(at, Read(g, 1, 0, w), &c).id, 0}));
+    vec_push(a, &m.step.result, ((Named){STR("maps"), Conv(at, Read(&b, 1, 0, w), &c).id, 0}));
     Type tall = type_make(true, 3, (int64_t[]){Lines, 32, 32}),
          lines = type_make(true, 2, (int64_t[]){Lines, Length});
-    Val by = Read(g, 2, 0, tall), shuffled = Read(g, 3, 0, lines);
+    Val by = Read(&b, 2, 0, tall), shuffled = Read(&b, 3, 0, lines);
     by = Floor(Mul(Add(by, Num(by, 1)), Num(by, Length / 2 - 1)));
     Val arranged = Arrange(shuffled, Reshape(by, 2, lines.dim), false);
     vec_push(a, &m.step.result, ((Named){STR("arranged"), arranged.id, 0}));
-    vec_push(a, &m.step.result, ((Named){STR("maps"), Conv(by, Read(g, 4, 0, w), &c).id, 0}));
+    vec_push(a, &m.step.result, ((Named){STR("maps"), Conv(by, Read(&b, 4, 0, w), &c).id, 0}));
     Interp want = run(a, g, true);
     const uint32_t meant[] = {rows.id, 0, arranged.id};
     pass_dtype(a, &m, &m.step, &(PassOptions){.real = DtBF16});

@@ -13,10 +13,12 @@ enum { Batch = 4 };
 
 static Arena arena; // one for the program; every test makes its own graph
 static Graph graph;
+static Builder at; // adds to it
 
 static int graph_open(void **state) {
     (void)state;
     graph_init(&graph, &arena, Batch);
+    at = (Builder){.g = &graph};
     return 0;
 }
 
@@ -28,11 +30,11 @@ static int graph_open(void **state) {
 #define SHARED(...) type_make(false, DIMS(__VA_ARGS__))
 
 static Val leaf(uint32_t slot, Type t) {
-    return Read(&graph, slot, 0, t);
+    return Read(&at, slot, 0, t);
 }
 
 static Op op_of(Val x) {
-    return (Op)graph_node(x.g, x.id)->op;
+    return (Op)graph_node(&graph, x.id)->op;
 }
 
 #define assert_type(x, text)                                                                       \
@@ -111,7 +113,7 @@ static void equal_nodes_are_one_node(void **state) {
     assert_int_equal(Mul(x, y).id, Mul(y, x).id);
     assert_int_not_equal(Sub(x, y).id, Sub(y, x).id);
     assert_int_equal(leaf(0, SAMPLE(3)).id, x.id);
-    assert_int_not_equal(Read(&graph, 0, 1, SAMPLE(3)).id, x.id);
+    assert_int_not_equal(Read(&at, 0, 1, SAMPLE(3)).id, x.id);
     assert_int_equal(Num(x, 0.0).id, Num(x, -0.0).id);
     uint32_t n = graph.node.n;
     (void)Tanh(Mul(x, y));
@@ -126,9 +128,9 @@ static void pins_and_writes_are_never_shared(void **state) {
     assert_int_not_equal(Tanh(Pin(x)).id, Tanh(x).id);
 }
 
-static void a_raw_graph_keeps_what_it_is_given(void **state) {
+static void a_raw_builder_keeps_what_it_is_given(void **state) {
     (void)state;
-    graph.raw = true;
+    at.raw = true;
     Val x = leaf(0, SHARED(3));
     assert_int_not_equal(leaf(0, SHARED(3)).id, x.id);
     assert_int_equal(op_of(Add(x, Num(x, 0))), OpAdd);
@@ -138,12 +140,12 @@ static void a_raw_graph_keeps_what_it_is_given(void **state) {
 static void nodes_are_shared_only_where_their_block_is_open(void **state) {
     (void)state;
     uint8_t open[3] = {1, 1, 0};
-    graph.block_open = open;
+    at.open = open;
     Val x = leaf(0, SAMPLE(3));
-    graph.block = 1;
+    at.block = 1;
     Val a = Tanh(x), n = Neg(x), five = Num(x, 5);
     assert_int_equal(Tanh(x).id, a.id);
-    graph.block = 2;
+    at.block = 2;
     open[1] = 0, open[2] = 1;
     Val b = Tanh(x);
     assert_int_not_equal(b.id, a.id);
@@ -159,9 +161,9 @@ static void nodes_are_shared_only_where_their_block_is_open(void **state) {
 static void a_shared_node_keeps_all_source_spans(void **state) {
     (void)state;
     Val x = leaf(0, SAMPLE(3));
-    graph.here = (Span){1, 10, 20};
+    at.span = (Span){1, 10, 20};
     uint32_t id = Exp(x).id;
-    graph.here = (Span){1, 30, 40};
+    at.span = (Span){1, 30, 40};
     assert_int_equal(Exp(x).id, id);
     (void)Exp(x);
     uint32_t first = graph_node(&graph, id)->span, second = graph.span.at[first].next;
@@ -171,7 +173,7 @@ static void a_shared_node_keeps_all_source_spans(void **state) {
     for (uint32_t i = 0; i < 100; i++)
         node_add_span(&graph, id, (Span){2, i, i + 1});
     uint32_t count = 0;
-    for (uint32_t at = first; at; at = graph.span.at[at].next)
+    for (uint32_t link = first; link; link = graph.span.at[link].next)
         count++;
     assert_int_equal(count, 16);
 }
@@ -321,7 +323,7 @@ static uint32_t examples(Val *y) {
 // The gradient to every operand has that operand's type, and so have the gradients of the gradient.
 static void check_gradients(Val y, uint32_t order) {
     const OpInfo *info = &op_info[op_of(y)];
-    Val g = Read(&graph, 100 + order, 0, val_type(y));
+    Val g = Read(&at, 100 + order, 0, val_type(y));
     for (uint32_t k = 0; k < graph_node(&graph, y.id)->nin; k++) {
         Val d = info->grad(y, g, k);
         assert_int_equal(d.id != 0, op_has_gradient(op_of(y), k));
@@ -344,7 +346,7 @@ static void gradients_of_structural_ops_have_their_operands_types(void **state) 
         [OpRand] = 1,        [OpGrad] = 1,       [OpArgMax] = 1, [OpArgSort] = 1,
         [OpReduceStart] = 1, [OpReduceWait] = 1, [OpCommit] = 1};
     for (int raw = 0; raw < 2; raw++) {
-        graph.raw = raw;
+        at.raw = raw;
         uint32_t n = examples(y);
         for (uint32_t i = 0; i < n; i++) {
             covered[op_of(y[i])] = 1;
@@ -374,7 +376,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(sizes_saturate_and_are_refused, graph_open),
         cmocka_unit_test_setup(equal_nodes_are_one_node, graph_open),
         cmocka_unit_test_setup(pins_and_writes_are_never_shared, graph_open),
-        cmocka_unit_test_setup(a_raw_graph_keeps_what_it_is_given, graph_open),
+        cmocka_unit_test_setup(a_raw_builder_keeps_what_it_is_given, graph_open),
         cmocka_unit_test_setup(nodes_are_shared_only_where_their_block_is_open, graph_open),
         cmocka_unit_test_setup(a_shared_node_keeps_all_source_spans, graph_open),
         cmocka_unit_test_setup(reachability_follows_operands, graph_open),

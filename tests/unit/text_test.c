@@ -61,12 +61,11 @@ static Module small_module(Arena *a, const char *name, uint32_t file, bool dead)
     Type t = type_make(false, 2, (int64_t[]){2, 3});
     vec_push(a, &m.slot, ((Slot){.kind = SlotParam, .name = str_c(name), .net = NONE, .type = t}));
     vec_push(a, &m.site, ((Site){.dist = DistNormal, .type = t}));
-    Graph *g = &m.step.g;
-    g->here = (Span){file, file ? 3 : 0, file ? 9 : 0};
+    Builder at = {.g = &m.step.g, .span = {file, file ? 3 : 0, file ? 9 : 0}};
     if (dead)
-        Exp(Pin(Number(g, 7)));
-    Val w = Read(g, 0, dead ? 9 : 0, t), p = Pin(w);
-    Val x = Add(Mul(p, Rand(g, DistNormal, 0, 0, t)), Num(w, 0.1));
+        Exp(Pin(Number(&at, 7)));
+    Val w = Read(&at, 0, dead ? 9 : 0, t), p = Pin(w);
+    Val x = Add(Mul(p, Rand(&at, DistNormal, 0, 0, t)), Num(w, 0.1));
     Val out = Write(0, x);
     vec_push(a, &m.step.effect, out.id);
     return m;
