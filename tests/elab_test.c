@@ -442,6 +442,19 @@ static const struct {
      "0 if 1 else 2 if 3 else 4 end 5 end 6"},
 };
 
+// 2^31 numbers: 1024 times as many would be too many, but a weight has no batch.
+static void a_weight_is_counted_without_the_batch(void **state) {
+    (void)state;
+    Case *c = elaborate_text(
+        "m.gan",
+        STR("model m\ndata x : float(4)\n"
+            "net D(x: [4]) -> [] = x |> dense(65536) |> dense(32768) |> dense(1) |> squeeze\n"
+            "step { update D minimize mean(D(x)^2) using sgd(1e-3) }\n"),
+        1024, NULL, false);
+    if (!c->fine)
+        fail_msg("%s", show(messages(c)));
+}
+
 static void control_flow_splits_the_step_into_blocks(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof tapes / sizeof *tapes; i++) {
@@ -879,6 +892,7 @@ static void golden_cases(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(models_have_their_weights, set_up),
+        cmocka_unit_test_setup(a_weight_is_counted_without_the_batch, set_up),
         cmocka_unit_test_setup(a_yaml_twin_gives_the_same_graph, set_up),
         cmocka_unit_test_setup(fed_draws_are_slots_in_order, set_up),
         cmocka_unit_test_setup(yaml_and_gan_texts_give_the_same_graph, set_up),

@@ -9,10 +9,11 @@
 // --- draws ---------------------------------------------------------------------------------------
 
 static bool want_per(Elab *e, Value v, bool *batched) {
-    *batched = true;
+    bool samples = e->to != &e->init; // initial values have no batch
+    *batched = samples;
     if (v.kind == KindAbsent)
         return true;
-    *batched = v.kind == KindAxes && v.axes == AxSample;
+    *batched = samples && v.kind == KindAxes && v.axes == AxSample;
     if (v.kind == KindAxes && (v.axes == AxBatch || v.axes == AxSample))
         return true;
     diag(e->f, DiagE0305, here(e), "per (batch or sample)", value_what(v));
@@ -40,7 +41,8 @@ static void fill_rest(Value *at, uint32_t n, int64_t all) {
 
 // Extents given one by one, as a list, or mixed. `help`: what was meant where one of them is below
 // 1. `all`: the number of elements, from which a -1 is computed; 0 where none may be.
-static bool want_dims(Elab *e, Value v, const char *who, const char *help, int64_t all, Type *out) {
+static bool want_dims(Elab *e, Value v, const char *who, const char *help, int64_t all,
+                      bool batched, Type *out) {
     VEC(Value) flat = {0};
     for (uint32_t i = 0; i < v.list.n; i++) {
         Value item = v.list.at[i];
@@ -52,7 +54,7 @@ static bool want_dims(Elab *e, Value v, const char *who, const char *help, int64
     }
     if (all)
         fill_rest(flat.at, flat.n, all);
-    if (want_extents(e, value_list(flat.at, flat.n), who, out))
+    if (want_extents(e, value_list(flat.at, flat.n), who, batched, out))
         return true;
     for (uint32_t i = 0; i < flat.n; i++)
         if (flat.at[i].kind == KindNum && flat.at[i].num < (flat.n > 1 ? 1 : 0)) {
@@ -65,11 +67,11 @@ static bool want_dims(Elab *e, Value v, const char *who, const char *help, int64
 static Value draw(Elab *e, const Value *in, Dist dist, const char *who) {
     Type t;
     bool batched;
-    if (!want_dims(e, in[0], who,
-                   "extents are given: normal(64); a range is a + (b - a)*uniform(64)", 0, &t) ||
-        !want_per(e, in[1], &batched))
+    if (!want_per(e, in[1], &batched) ||
+        !want_dims(e, in[0], who,
+                   "extents are given: normal(64); a range is a + (b - a)*uniform(64)", 0, batched,
+                   &t))
         return POISON;
-    t.batched = batched;
     return make_draw(e, dist, 0, t);
 }
 
@@ -126,9 +128,9 @@ Value builtin_expand(Elab *e, const Value *in, uint32_t n) {
     Type to;
     (void)n;
     if (!want_tensor(e, in[0], &x) ||
-        !want_dims(e, in[1], "expand", "every extent is said: expand(x, 64, 4, 4)", 0, &to))
+        !want_dims(e, in[1], "expand", "every extent is said: expand(x, 64, 4, 4)", 0,
+                   val_type(x).batched, &to))
         return POISON;
-    to.batched = val_type(x).batched;
     return op_fits(e, OpExpand, &x, 1, NULL, &to) ? value_tensor(Expand(x, to)) : POISON;
 }
 
@@ -146,7 +148,7 @@ Value builtin_arange(Elab *e, const Value *in, uint32_t n) {
         in_library(e);
         return POISON;
     }
-    if (!want_extents(e, value_num((double)(to - from)), "arange", &t))
+    if (!want_extents(e, value_num((double)(to - from)), "arange", false, &t))
         return POISON;
     if (!op_fits(e, OpIota, NULL, 0, &(Attr){.n = 1, .i = {2}}, &t))
         return POISON;
@@ -168,7 +170,7 @@ Value builtin_reshape(Elab *e, const Value *in, uint32_t n) {
     Type t = val_type(x);
     if (!want_dims(e, in[1], "reshape",
                    "an extent is 1 or more; one may be -1, what the others leave", type_sample(&t),
-                   &to))
+                   t.batched, &to))
         return POISON;
     return reshaped(e, x, &to);
 }
@@ -454,7 +456,8 @@ static bool rule_fits(Elab *e, const Str *part, const Val *x) {
 // The product of two factors; its letters are the third part. id 0 after a diagnostic.
 static Val product(Elab *e, const Str *part, const Val *x) {
     uint8_t label[3][MAX_RANK];
-    Type made = {.rank = (uint8_t)part[2].len};
+    bool batched = val_type(x[0]).batched || val_type(x[1]).batched;
+    Type made = {.rank = (uint8_t)part[2].len, .batched = batched};
     for (uint32_t p = 0; p < 3; p++)
         for (size_t i = 0; i < part[p].len && i < MAX_RANK; i++)
             label[p][i] = (uint8_t)(part[p].ptr[i] - 'a' + 1);
@@ -465,7 +468,6 @@ static Val product(Elab *e, const Str *part, const Val *x) {
     }
     if (!size_fits(e, &made))
         return (Val){0};
-    bool batched = val_type(x[0]).batched || val_type(x[1]).batched;
     return Dot(x[0], label[0], x[1], label[1], label[2], made.rank, batched);
 }
 

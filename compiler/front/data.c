@@ -72,7 +72,7 @@ static bool set_type(Elab *e, const Ast *a, const Word *w, const double *x, uint
     Value extents[MAX_RANK];
     for (uint32_t i = 0; i < n; i++)
         extents[i] = value_num(x[i]);
-    if (!want_extents(e, value_list(extents, n), w->name, &t))
+    if (!want_extents(e, value_list(extents, n), w->name, true, &t))
         return false;
     out->kind = (FieldKind)w->what;
     out->span = a->span;

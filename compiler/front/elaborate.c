@@ -239,7 +239,7 @@ static bool input_type(Elab *e, Env *env, const Ast *p, Type *t, int64_t *classe
         diag_help(e->f, "write [%.*s]", SARG(number));
         return false;
     }
-    return want_extents(e, shape, "an input of a sample", t);
+    return want_extents(e, shape, "an input of a sample", true, t);
 }
 
 // An entry point's own inputs are fed by whoever runs it; their sites say what they are, and so

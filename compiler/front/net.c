@@ -139,8 +139,9 @@ static uint32_t model_init(Elab *e, Env *env, const Ast *a, Slot s) {
 uint32_t declare_slot(Elab *e, Env *env, const Ast *a) {
     bool weight = a->kind == AstParam;
     Type type = {.dtype = DtF32};
-    if (a->a && !want_extents(e, eval(e, env, a->a),
-                              weight ? "the shape of a weight" : "the shape of a state", &type))
+    if (a->a &&
+        !want_extents(e, eval(e, env, a->a),
+                      weight ? "the shape of a weight" : "the shape of a state", false, &type))
         return NONE;
     if (weight && (e->owner->net == NONE || e->tuning)) {
         diag(e->f, DiagE0501, here(e), SARG(a->text));

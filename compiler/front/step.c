@@ -283,8 +283,6 @@ Value make_draw(Elab *e, Dist dist, int64_t classes, Type type) {
         in_library(e);
         return POISON;
     }
-    if (b->index == 0)
-        type.batched = false; // initial values have no batch
     if (!op_fits(e, OpRand, NULL, 0, &(Attr){.n = 3, .i = {dist}}, &type))
         return POISON;
     if (b->aside)

@@ -10,7 +10,7 @@
 
 enum { LONG_TEXT = 100 }; // a list or string longer than that is cut off in messages
 
-static const double max_elements = 1099511627776.0; // 2^40, as the graph allows; with the batch
+static const double max_elements = 1099511627776.0; // 2^40, as the graph allows
 
 Value value_num(double x) {
     return (Value){.kind = KindNum, .num = x};
@@ -258,19 +258,20 @@ bool want_bool(Elab *e, Value v, const char *who, bool *out) {
 }
 
 bool size_fits(Elab *e, const Type *t) {
-    double elements = (double)e->o->batch;
+    double elements = t->batched ? (double)e->o->batch : 1;
     for (uint32_t i = 0; i < t->rank; i++)
         elements *= (double)t->dim[i];
     if (elements <= max_elements)
         return true;
-    diag(e->f, DiagE0419, here(e), SARG(type_text(e->perm, t)));
+    diag(e->f, DiagE0419, here(e), SARG(type_text(e->perm, t)),
+         t->batched ? " with the batch" : "");
     in_library(e);
     return false;
 }
 
-bool want_extents(Elab *e, Value v, const char *who, Type *out) {
+bool want_extents(Elab *e, Value v, const char *who, bool batched, Type *out) {
     List l = v.kind == KindList ? v.list : (List){.at = &v, .n = 1};
-    *out = (Type){.dtype = DtF32};
+    *out = (Type){.dtype = DtF32, .batched = batched};
     if (l.n > MAX_RANK)
         return expected(e, "at most 6 extents", who, v);
     for (uint32_t i = 0; i < l.n; i++) {

@@ -187,8 +187,8 @@ bool value_equal(Value a, Value b);        // compile-time equality; different k
 bool want_num(Elab *e, Value v, const char *who, double *out);
 bool want_int(Elab *e, Value v, const char *who, int64_t *out);
 bool want_bool(Elab *e, Value v, const char *who, bool *out);
-// A list of whole numbers above 0, or one such number.
-bool want_extents(Elab *e, Value v, const char *who, Type *out);
+// A list of whole numbers above 0, or one such number: the extents of a tensor that fits.
+bool want_extents(Elab *e, Value v, const char *who, bool batched, Type *out);
 bool size_fits(Elab *e, const Type *t);       // not more numbers than a graph takes; reported
 bool want_tensor(Elab *e, Value v, Val *out); // in the graph of e->to; numbers become constants
 Value extents_value(Elab *e, const int64_t *dim, uint32_t n);
