@@ -332,7 +332,7 @@ static Val applied(Op op, Val a, Val b) {
 
 static bool is_tried(Op op) {
     uint8_t cls = op_info[op].cls;
-    return op != OpPin && op != OpCast && op != OpGather && op != OpScatter && op != OpPow &&
+    return op != OpPin && op != OpCast && !op_is(op, TraitIndexed) && op != OpPow &&
            (cls == ClassEW || cls == ClassREDUCE || cls == ClassMOVE);
 }
 

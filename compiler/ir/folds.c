@@ -50,8 +50,7 @@ uint32_t fold_narrow_operands(Builder *b, const Draft *d) {
 
 uint32_t fold_moved_constant(Builder *b, const Draft *d) {
     double first, x;
-    if (op_info[d->op].cls != ClassMOVE || d->op == OpExpand || d->op == OpPad ||
-        d->op == OpScatter)
+    if (op_info[d->op].cls != ClassMOVE || d->op == OpExpand || d->op == OpPad)
         return 0;
     if (!const_seen(b, d->in[0], &first) || (d->op == OpReshape && op_seen(b, d->in[0]) == OpConst))
         return 0;

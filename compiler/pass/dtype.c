@@ -53,13 +53,14 @@ static void mark_kept(const Policy *p, const Graph *g) {
     }
 }
 
-// Rule 4: indices, and what they are computed from by elementwise operations and moves.
+// Rule 4: indices, and what they are computed from by elementwise operations and moves, of which
+// those by an index are of other classes, too.
 static void mark_places(Arena scratch, const Graph *g, uint8_t *kept) {
     uint8_t *place = arena_array(&scratch, uint8_t, g->node.n);
     for (uint32_t id = g->node.n; id-- > 1;) { // users come first
         const Node *n = graph_node(g, id);
         OpClass cls = (OpClass)op_info[n->op].cls;
-        bool moves = cls == ClassEW || cls == ClassMOVE;
+        bool moves = cls == ClassEW || cls == ClassMOVE || op_is((Op)n->op, TraitIndexed);
         for (uint32_t k = 0; k < n->nin && place[id] && moves; k++)
             place[node_in(g, id, k)] = 1;
         if (op_is((Op)n->op, TraitIndexed))

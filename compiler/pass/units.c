@@ -30,8 +30,7 @@ bool fuse_is_short(const Graph *g, uint32_t id) {
 }
 
 bool fuse_ends_loop(const Graph *g, uint32_t id) {
-    return (node_class(g, id) == ClassREDUCE && !fuse_is_short(g, id)) ||
-           g->node.at[id].op == OpScatter;
+    return node_class(g, id) == ClassREDUCE && !fuse_is_short(g, id);
 }
 
 const Type *fuse_space(const Graph *g, uint32_t id) {
@@ -42,7 +41,9 @@ const Type *fuse_space(const Graph *g, uint32_t id) {
 bool unit_joins(const Graph *g, uint32_t id) {
     Op op = (Op)g->node.at[id].op;
     OpClass c = node_class(g, id);
-    return c != ClassANCHOR && c != ClassCOMM && op != OpScatter && op != OpRead;
+    bool scatters =
+        c == ClassREDUCE && op_is(op, TraitIndexed); // it loops over a table's rows, too
+    return c != ClassANCHOR && c != ClassCOMM && !scatters && op != OpRead;
 }
 
 // The axes of a loop over its operand that a reduction does not keep.
@@ -183,9 +184,9 @@ static void store_long_chains(Fuse *z) {
     const Graph *g = z->g;
     Chain *chain = arena_array(z->arena, Chain, g->node.n); // [node] the longest to it
     for (uint32_t id = 1; id < g->node.n; id++) {
-        bool view = fuse_is_view(g, id), looks = view || node_class(g, id) == ClassEW ||
-                                                 fuse_is_short(g, id) ||
-                                                 g->node.at[id].op == OpGather;
+        OpClass cls = node_class(g, id);
+        bool view = fuse_is_view(g, id),
+             looks = cls == ClassMOVE || cls == ClassEW || fuse_is_short(g, id);
         if (!z->live[id] || !looks || z->fixed[id])
             continue;
         Chain *c = &chain[id];
@@ -223,11 +224,11 @@ static void find_units(Fuse *z) {
             for (uint32_t k = 0; k < g->node.at[id].nin; k++)
                 fix_storage(z, node_in(g, id, k));
         }
-        if (g->node.at[id].op == OpGather)
+        if (op_is((Op)g->node.at[id].op, TraitIndexed)) { // a table is read anywhere
             fix_storage(z, node_in(g, id, 0));
-        // A walk for each row of the table: what it adds up is made once, not as often.
-        for (uint32_t k = 0; k < 2 && g->node.at[id].op == OpScatter; k++)
-            fix_storage(z, node_in(g, id, k));
+            if (c == ClassREDUCE) // what is added up is read again for each row of the table
+                fix_storage(z, node_in(g, id, 1));
+        }
         if (fuse_ends_loop(g, id) || g->node.at[id].op == OpWrite)
             fix(z, id);
     }
@@ -353,7 +354,7 @@ static void find_reads(Fuse *z, uint32_t unit, Loop *loops, Arena *scratch) {
         return;
     }
     r.loose = fuse_is_short(g, unit) && reduced_terms(g, unit) > 1;
-    r.loose |= g->node.at[unit].op == OpGather || g->node.at[unit].op == OpScatter;
+    r.loose |= op_is((Op)g->node.at[unit].op, TraitIndexed);
     r.times = fuse_is_short(g, unit) ? (uint32_t)reduced_terms(g, unit) : 1;
     for (uint32_t k = 0; k < g->node.at[unit].nin; k++) {
         Coords from;

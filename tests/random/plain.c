@@ -90,7 +90,7 @@ static bool is_exact(const Graph *g, uint32_t id) {
     case OpRand:
         return node_attr(g, id)->i[0] == DistCategorical;
     default:
-        return op_info[n->op].cls == ClassMOVE && n->op != OpScatter;
+        return op_info[n->op].cls == ClassMOVE;
     }
 }
 
@@ -99,7 +99,7 @@ static bool is_exact(const Graph *g, uint32_t id) {
 static bool is_sum(const Graph *g, uint32_t id) {
     const Node *n = graph_node(g, id);
     OpClass cls = (OpClass)op_info[n->op].cls;
-    return n->op == OpScatter || n->op == OpAdd || n->op == OpSub ||
+    return n->op == OpAdd || n->op == OpSub ||
            ((cls == ClassANCHOR || cls == ClassREDUCE) && !is_exact(g, id));
 }
 
