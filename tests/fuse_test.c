@@ -188,8 +188,7 @@ static void mean_and_variance_are_one_pass(void **state) {
         result(c, off);
         pass_moments(&arena, &c->m, &c->m.step, &o);
         const Func *f = &c->m.step;
-        Val first = {&c->at, f->result.at[0].node},
-            squares = {&c->at, f->result.at[1].node};
+        Val first = {&c->at, f->result.at[0].node}, squares = {&c->at, f->result.at[1].node};
         bool found = graph_node(&f->g, squares.id)->op == OpSquares;
         assert_int_equal(found, cases[i].found);
         fuse_case(c);
@@ -639,50 +638,6 @@ static void what_follows_a_convolution_is_an_epilogue_or_not(void **state) {
     }
 }
 
-// --- invariants ----------------------------------------------------------------------------------
-
-static void check_region(const Plan *p, uint32_t index, bool no_fuse) {
-    const Graph *g = &p->func->g;
-    const Region *r = &p->region.at[index];
-    for (uint32_t i = 0; r->kind == RegionLoop && i < r->node.n; i++) {
-        uint32_t id = r->node.at[i];
-        assert_true(i == 0 || r->node.at[i - 1] < id);
-        for (uint32_t k = 0; k < graph_node(g, id)->nin; k++) {
-            uint32_t from = node_in(g, id, k);
-            assert_true(has(r->node.at, r->node.n, from) || has(r->in.at, r->in.n, from) ||
-                        (no_fuse && graph_node(g, from)->op == OpConst));
-        }
-    }
-    for (uint32_t i = 0; i < r->in.n; i++) {
-        uint32_t id = r->in.at[i], from = p->region_of[id];
-        assert_int_equal(p->place[id].owner, id);
-        assert_true(from == NONE ? graph_node(g, id)->op == OpRead
-                                 : has(p->region.at[from].out.at, p->region.at[from].out.n, id));
-    }
-    for (uint32_t i = 0; i < r->out.n; i++)
-        assert_int_equal(p->region_of[r->out.at[i]], index);
-}
-
-static void regions_are_complete_and_ordered(void **state) {
-    (void)state;
-    for (uint64_t seed = 0; seed < 60; seed++) {
-        Module m;
-        program_random(&arena, seed, &m);
-        for (int no_fuse = 0; no_fuse < 2; no_fuse++) {
-            PassOptions o = {.real = DtF32, .no_fuse = no_fuse};
-            Plan p = {.module = &m, .func = &m.step, .real = DtF32};
-            OrderVec order;
-            passes_run(&arena, &m, &m.step, &o, NULL);
-            fuse(&arena, &o, &p);
-            for (uint32_t i = 0; i < p.region.n; i++)
-                check_region(&p, i, no_fuse);
-            region_orders(&arena, &p, &order);
-            for (uint32_t i = 0; i < order.n; i++)
-                assert_true(order.at[i].before < order.at[i].after);
-        }
-    }
-}
-
 // --- rewriting -----------------------------------------------------------------------------------
 
 static uint32_t without_tanh(Rewriter *r, uint32_t id) {
@@ -809,7 +764,6 @@ int main(int argc, char **argv) {
         TEST(a_value_of_another_block_is_stored),
         TEST(a_reported_constant_is_no_input_of_kernels),
         TEST(what_follows_a_convolution_is_an_epilogue_or_not),
-        TEST(regions_are_complete_and_ordered),
         TEST(copies_are_as_if_they_were_simplified_again),
         TEST(golden_cases),
     };

@@ -1,11 +1,17 @@
-// passes_test.c - the passes over every model, with the graph verified after each of them: its
-// structure, and that the operations a pass removes do not come back. They change nothing of the
-// module but the function at hand.
+// passes_test.c - the passes and stages over every model, with the graph verified after each pass,
+// its structure, and that the operations a pass removes do not come back, and the plan after each
+// stage. They change nothing of the module but the function at hand.
 #include "driver.h"
 
 #include <setjmp.h>
 #include <cmocka.h>
 #include "cases.h"
+
+static void check_func(Arena *a, const Module *m, Func *f, const PassOptions *o) {
+    Plan p;
+    passes_run(a, m, f, o, NULL);
+    plan_make(a, m, f, o, &p);
+}
 
 static void check_model(Arena *a, Str name, const PassOptions *o) {
     Front f;
@@ -24,10 +30,10 @@ static void check_model(Arena *a, Str name, const PassOptions *o) {
     memcpy(slots, m.slot.at, m.slot.n * sizeof *slots);
     if (m.site.n)
         memcpy(sites, m.site.at, m.site.n * sizeof *sites);
-    passes_run(a, &m, &m.init, o, NULL);
-    passes_run(a, &m, &m.step, o, NULL);
+    check_func(a, &m, &m.init, o);
+    check_func(a, &m, &m.step, o);
     for (uint32_t i = 0; i < m.entry.n; i++)
-        passes_run(a, &m, &m.entry.at[i], o, NULL);
+        check_func(a, &m, &m.entry.at[i], o);
     assert_memory_equal(slots, m.slot.at, m.slot.n * sizeof *slots);
     assert_memory_equal(sites, m.site.at, m.site.n * sizeof *sites);
 }
@@ -47,26 +53,26 @@ static void check_models(PassOptions o) {
     arena_release(&a);
 }
 
-static void each_pass_leaves_a_valid_graph(void **state) {
+static void each_pass_leaves_what_is_valid(void **state) {
     (void)state;
     check_models((PassOptions){.real = DtF32, .few_launches = true});
 }
 
-static void each_pass_leaves_a_valid_graph_of_f16_on_two_ranks(void **state) {
+static void each_pass_leaves_what_is_valid_of_f16_on_two_ranks(void **state) {
     (void)state;
-    check_models((PassOptions){.real = DtF16, .parallel = {.ranks = 2}});
+    check_models((PassOptions){.real = DtF16, .parallel = {.ranks = 2, .tail = true}});
 }
 
-static void each_pass_leaves_a_valid_graph_of_f64_in_chunks(void **state) {
+static void each_pass_leaves_what_is_valid_of_f64_in_chunks(void **state) {
     (void)state;
     check_models((PassOptions){.real = DtF64, .parallel = {.rank = 1, .ranks = 2, .chunks = 4}});
 }
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_pass_leaves_a_valid_graph),
-        cmocka_unit_test(each_pass_leaves_a_valid_graph_of_f16_on_two_ranks),
-        cmocka_unit_test(each_pass_leaves_a_valid_graph_of_f64_in_chunks),
+        cmocka_unit_test(each_pass_leaves_what_is_valid),
+        cmocka_unit_test(each_pass_leaves_what_is_valid_of_f16_on_two_ranks),
+        cmocka_unit_test(each_pass_leaves_what_is_valid_of_f64_in_chunks),
     };
     if (CASES_LISTED(tests))
         return 0;

@@ -30,8 +30,8 @@ static void every_reader_finds_its_value(void **state) {
     for (uint64_t seed = 0; seed < PROGRAMS; seed++) {
         Arena a;
         assert_int_equal(arena_init(&a, 0), GAN_OK);
-        check_plan(&a, seed, &(PassOptions){.real = DtF32});
-        check_plan(&a, seed, &(PassOptions){.real = DtF32, .no_fuse = true});
+        check_plan(&a, seed, &(PassOptions){.real = DtF32, .verify_each = true});
+        check_plan(&a, seed, &(PassOptions){.real = DtF32, .verify_each = true, .no_fuse = true});
         arena_release(&a);
     }
 }

@@ -2,7 +2,7 @@
 // copy each.
 //
 // In: a function whose graph passes are done. Out: Plan.region, region_of, place (owner, space),
-// copied, why.
+// copied, why, collective.
 // 1. Units and what they read, through views (units.c). What a library call, a result or another
 //    block needs is stored.
 // 2. Vertical fusion: producers join consumers that visit the same elements in the same order, most
@@ -410,4 +410,5 @@ void fuse(Arena *perm, const PassOptions *o, Plan *p) {
     regions_build(&z, perm, p);
     regions_explain(&z, perm, p);
     arena_release(&scratch);
+    collectives_find(perm, p);
 }

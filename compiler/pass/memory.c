@@ -26,9 +26,9 @@ typedef struct TailTime { // a tail where a block runs it
 
 typedef struct Memory {
     Arena *a; // scratch
-    Plan *p;
+    const Plan *p;
     const PassOptions *o;
-    bool placed;           // offsets are given (memory_restore)
+    bool placed;           // offsets are given
     VEC(Buffer) buffer;    // [0] is none
     uint32_t *of;          // [node] its buffer, 0 none
     size_t *within;        // [node] bytes from the start of its buffer
@@ -467,8 +467,7 @@ static void memory_init(Memory *m) {
     vec_push(m->a, &m->buffer, (Buffer){0});
 }
 
-static void fill_places(Memory *m) {
-    Plan *p = m->p;
+static void fill_places(const Memory *m, Plan *p) {
     p->bytes_moved = traffic(p);
     for (uint32_t id = 1; id < p->func->g.node.n; id++)
         p->place[id] = place_of(m, id);
@@ -492,7 +491,7 @@ void memory_plan(const PassOptions *o, Plan *p) {
     share_buffers(&m);
     p->work_bound = buffers_bound(scratch, m.buffer.at, m.buffer.n, m.launches);
     p->work_bytes = buffers_pack(scratch, m.buffer.at, m.buffer.n, p->work_bound);
-    fill_places(&m);
+    fill_places(&m, p);
     arena_release(&scratch);
 }
 
@@ -542,35 +541,57 @@ static const char *parts_wrong(const Memory *m, uint32_t *a, uint32_t *b) {
     return NULL;
 }
 
+// Live ranges, and buffers at the offsets that places say; false where that is no plan.
+static bool place_buffers(Memory *m, Arena *perm, Refusal *wrong) {
+    uint32_t a = 0, b = 0;
+    number_launches(m);
+    find_lifetimes(m);
+    for (uint32_t i = 0; i < m->p->collective.n; i++)
+        bundle(m, &m->p->collective.at[i]);
+    for (uint32_t i = 1; i < m->buffer.n; i++)
+        m->buffer.at[i].offset = m->p->place[m->buffer.at[i].owner].offset;
+    if (!m->o->no_fuse)
+        reuse_all(m);
+    const char *why = parts_wrong(m, &a, &b);
+    why = why ? why : buffers_wrong(m, &a, &b);
+    if (why)
+        *wrong = (Refusal){str_format(perm, "%%%u %s (%%%u)", a, why, b), m->p->region_of[a]};
+    return !why;
+}
+
+static size_t buffers_end(const Memory *m) {
+    size_t all = 0;
+    for (uint32_t i = 1; i < m->buffer.n; i++) {
+        const Buffer *x = &m->buffer.at[i];
+        size_t end = x->bytes ? x->offset + x->bytes : 0;
+        all = end > all ? end : all;
+    }
+    return all;
+}
+
 bool memory_restore(Arena *perm, const PassOptions *o, Plan *p, Refusal *wrong) {
     Arena scratch;
     arena_need(&scratch);
     scratch.oom = perm->oom;
     Memory m = {.a = &scratch, .p = p, .o = o, .placed = true};
     memory_init(&m);
-    uint32_t a = 0, b = 0;
-    number_launches(&m);
-    find_lifetimes(&m);
-    for (uint32_t i = 0; i < p->collective.n; i++)
-        bundle(&m, &p->collective.at[i]);
-    for (uint32_t i = 1; i < m.buffer.n; i++)
-        m.buffer.at[i].offset = p->place[m.buffer.at[i].owner].offset;
-    if (!o->no_fuse)
-        reuse_all(&m);
-    const char *why = parts_wrong(&m, &a, &b);
-    why = why ? why : buffers_wrong(&m, &a, &b);
-    if (why) {
-        *wrong = (Refusal){str_format(perm, "%%%u %s (%%%u)", a, why, b), p->region_of[a]};
-    } else {
+    bool ok = place_buffers(&m, perm, wrong);
+    if (ok) {
         p->work_bound = buffers_bound(scratch, m.buffer.at, m.buffer.n, m.launches);
-        p->work_bytes = 0;
-        for (uint32_t i = 1; i < m.buffer.n; i++) {
-            const Buffer *x = &m.buffer.at[i];
-            size_t end = x->bytes ? x->offset + x->bytes : 0;
-            p->work_bytes = end > p->work_bytes ? end : p->work_bytes;
-        }
-        fill_places(&m);
+        p->work_bytes = buffers_end(&m);
+        fill_places(&m, p);
     }
     arena_release(&scratch);
-    return !why;
+    return ok;
+}
+
+bool memory_verify(Arena *a, const PassOptions *o, const Plan *p, Refusal *wrong) {
+    Memory m = {.a = a, .p = p, .o = o, .placed = true};
+    memory_init(&m);
+    if (!place_buffers(&m, a, wrong))
+        return false;
+    if (p->work_bytes >= buffers_end(&m))
+        return true;
+    *wrong = (Refusal){STR("values lie beyond the work memory"), NONE};
+    return false;
 }

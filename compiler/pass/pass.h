@@ -23,7 +23,8 @@ static inline bool parallel_chunked(const Parallel *o) {
 typedef struct PassOptions {
     Dtype real;         // F64, F32, BF16, F16
     bool keep_grads;    // verify: gradients of updates stay readable until their block ends
-    bool verify_each;   // check the graph after every pass (debug builds)
+    bool verify_each;   // check the graph after every pass, and the plan after every stage (debug
+                        // builds)
     bool no_fuse;       // every node its own region: what `ref` runs
     bool half_grads;    // bf16, f16: weight gradients leave their product in halves, the only type
                         // cuDNN's ready-made engines make them in

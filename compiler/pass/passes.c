@@ -69,9 +69,11 @@ void passes_run(Arena *perm, const Module *m, Func *f, const PassOptions *o,
 void plan_make(Arena *perm, const Module *m, const Func *f, const PassOptions *o, Plan *out) {
     *out = (Plan){.module = m, .func = f, .real = o->real, .unfused = o->no_fuse};
     fuse(perm, o, out);
-    collectives_find(perm, out);
+    plan_check(o, out, "fusion", regions_verify);
     schedule(perm, o, out);
+    plan_check(o, out, "scheduling", schedule_verify);
     memory_plan(o, out);
+    plan_check(o, out, "memory planning", memory_verify);
     collectives_place(perm, out);
     out->gflop = func_gflop(f);
     out->gflop_model = out->gflop + func_gflop_again(f);

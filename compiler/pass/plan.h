@@ -6,14 +6,15 @@
 
 #include "pass.h"
 
-// fuse.c. Fills region[] (node, in, out, kind, block), region_of[], why[], copied[], and of
+// fuse.c. Fills region[] (node, in, out, kind, block), region_of[], why[], copied[], collective[],
+// and of
 // place[]: `space` SpaceInline for values that kernels compute where they use them (constants,
 // iota), and `owner` of every node: itself, or for a view (a move that leaves the bytes in place)
 // the owner of its source. Region.in and .out hold owners.
 void fuse(Arena *perm, const PassOptions *o, Plan *p);
 
-// collective.c. Fills collective[] from the regions, except offset and launches, and Region.call.
-// fuse_restore does it for regions from a text.
+// collective.c. Fills collective[] from the regions, except offset and launches, and Region.call:
+// the end of fuse() and of fuse_restore().
 void collectives_find(Arena *perm, Plan *p);
 // Offset and launches, once memory and schedule are decided.
 void collectives_place(Arena *perm, Plan *p);
@@ -38,6 +39,9 @@ typedef struct TailWays {
 // For a tail of these regions of one block; in `a`. False: the next block is not known statically.
 bool tail_place(Arena *a, const Plan *p, const uint32_t *tail, uint32_t n, TailWays *out);
 
+// The regions launched in a section; their number.
+uint32_t section_regions(const Plan *p, const Section *s, uint32_t **out);
+
 // arena.c. Bytes that a slot takes of the slot memory: Module.batch samples where it has samples.
 size_t slot_place_bytes(const Module *m, uint32_t slot);
 
@@ -60,20 +64,29 @@ void memory_lives(Arena *a, const PassOptions *o, Plan *p, Lives *out);
 size_t region_bytes(const Plan *p, const Region *r);
 double region_seconds(const Plan *p, const Region *r);
 
-// --- restore.c: the same stages from the decisions of an untrusted text --------------------------
+// --- verify_plan.c: the rules that plans keep
+// -----------------------------------------------------
 
 typedef struct Refusal {
-    Str why;         // what is wrong with the decisions; in the perm arena
+    Str why;         // what is wrong with a plan; in the arena that is given
     uint32_t region; // the region it is about, NONE
 } Refusal;
+typedef bool PlanVerifier(Arena *a, const PassOptions *o, const Plan *p, Refusal *wrong);
+PlanVerifier regions_verify;  // what fuse() fills
+PlanVerifier schedule_verify; // what schedule() fills
+PlanVerifier memory_verify;   // what memory_plan() fills (memory.c)
+// With o->verify_each: bug() where a plan is wrong behind a stage.
+void plan_check(const PassOptions *o, const Plan *p, const char *stage, PlanVerifier *verify);
+
+// --- restore.c: the same stages from the decisions of an untrusted text --------------------------
+
 typedef VEC(uint32_t) NodeList;
 // The nodes that each region stores determine a fusion. Fills what fuse() fills except why[], and
 // collective[] as collectives_find() does. False when these regions are not valid.
 bool fuse_restore(Arena *perm, const PassOptions *o, const NodeList *stored, uint32_t regions,
                   Plan *p, Refusal *wrong);
-// Given launch[], merge[], section[], and the block and section of tail[]: checks that every region
-// runs once, after its dependences, and that tails hold only what may be deferred. Fills
-// Region.merged and the rest of tail[].
+// Given launch[], merge[], section[], and the block and section of tail[]: fills Region.merged and
+// the rest of tail[], if that is a schedule.
 bool schedule_restore(Arena *perm, const PassOptions *o, Plan *p, Refusal *wrong);
 // place[].offset of stored values in work memory is given: no two that live at once may overlap
 // (memory.c). Fills what memory_plan() fills.

@@ -213,6 +213,7 @@ void runs_plan(Arena *perm, const PassOptions *o, const Plan *base, const Lives 
     if (!schedule_restore(perm, o, out, &wrong))
         bug("remat: region %u: %.*s", wrong.region, SARG(wrong.why));
     memory_plan(o, out);
+    plan_check(o, out, "rematerialization", memory_verify);
     collectives_place(perm, out);
     out->gflop = func_gflop(func);
     out->gflop_model = base->gflop_model;

@@ -141,35 +141,6 @@ static bool check_clusters(Restore *r, uint32_t regions) {
     return true;
 }
 
-// Every region behind those it needs, and no slot read after it was written.
-static bool check_order(Restore *r) {
-    const Plan *p = r->p;
-    const Func *f = p->func;
-    OrderVec order;
-    region_orders(r->z.arena, p, &order);
-    for (uint32_t i = 0; i < order.n; i++) {
-        if (order.at[i].before > order.at[i].after) {
-            return refuse(r, order.at[i].after, "it comes before region %u, which it needs",
-                          order.at[i].before);
-        }
-    }
-    for (uint32_t i = 0; i < p->region.n; i++) {
-        const Region *region = &p->region.at[i];
-        for (uint32_t k = 0; k < region->in.n; k++) {
-            uint32_t read = region->in.at[k];
-            const NodeVec *writes = slot_changes(&r->z, read);
-            for (uint32_t e = 0; writes && e < writes->n; e++) {
-                if (slot_late(f, f->g.node.at[read].block, region->block,
-                              f->g.node.at[writes->at[e]].block)) {
-                    return refuse(r, i, "it reads slot %lld after it was written",
-                                  (long long)slot_of(&r->z, read));
-                }
-            }
-        }
-    }
-    return true;
-}
-
 // What a region that runs twice (remat.c) stores is read of one run here and of the other there: a
 // value of it may have no reader, a move none that it must lie in memory for.
 static void note_stored(Restore *r, const NodeList *stored, uint32_t regions) {
@@ -190,7 +161,7 @@ static bool restore_regions(Restore *r, const NodeList *stored, uint32_t regions
         return false;
     regions_build(&r->z, r->perm, r->p);
     collectives_find(r->perm, r->p);
-    return check_order(r);
+    return regions_verify(r->z.arena, r->z.o, r->p, r->wrong);
 }
 
 bool fuse_restore(Arena *perm, const PassOptions *o, const NodeList *stored, uint32_t regions,
@@ -205,105 +176,41 @@ bool fuse_restore(Arena *perm, const PassOptions *o, const NodeList *stored, uin
         .wrong = wrong,
     };
     bool ok = restore_regions(&r, stored, regions);
+    if (!ok)
+        wrong->why = str_copy(perm, wrong->why);
     arena_release(&scratch);
     return ok;
 }
 
 // --- launches ------------------------------------------------------------------------------------
 
-// Numbers of the launches that regions are in; false when one is missing, twice or elsewhere.
-static bool find_launches(Restore *r, uint32_t *of) {
-    Plan *p = r->p;
-    memset(of, 0xff, p->region.n * sizeof *of);
-    for (uint32_t s = 0; s < p->section.n; s++) {
-        Section section = p->section.at[s];
-        for (uint32_t i = section.first; i < section.first + section.n; i++) {
-            Launch l = p->launch.at[i];
-            for (uint32_t k = 0; k < l.instances; k++) {
-                uint32_t region = p->merge.at[l.first + k];
-                bool known = region < p->region.n && of[region] == NONE;
-                if (!known || p->region.at[region].block != section.block) {
-                    return refuse(r, region < p->region.n ? region : NONE,
-                                  "launch %u: region %u is launched already, or not of block %u", i,
-                                  region, section.block);
-                }
-                if (l.instances > 1 && p->region.at[region].kind != RegionLoop)
-                    return refuse(r, region, "it is not a loop and is launched alone");
-                of[region] = i;
+// What a text leaves to be derived. Its numbers may be of no region.
+static void derive_launches(Plan *p) {
+    for (uint32_t i = 0; i < p->launch.n; i++) {
+        Launch l = p->launch.at[i];
+        for (uint32_t k = 0; k < l.instances; k++) {
+            uint32_t region = p->merge.at[l.first + k];
+            if (region < p->region.n)
                 p->region.at[region].merged = k ? l.region : NONE;
-            }
         }
     }
-    for (uint32_t i = 0; i < p->region.n; i++)
-        if (of[i] == NONE)
-            return refuse(r, i, "it is never launched");
-    return true;
 }
 
-// The regions launched in a section; their number.
-static uint32_t section_regions(const Plan *p, const Section *s, uint32_t **out) {
-    if (!s->n)
-        return 0;
-    Launch first = p->launch.at[s->first], last = p->launch.at[s->first + s->n - 1];
-    *out = &p->merge.at[first.first];
-    return last.first + last.instances - first.first;
-}
-
-// Every block that must run the tail does, once, and nothing that must not come before it there
-// does.
-static bool check_ways(Restore *r, uint32_t tail, const TailWays *ways) {
-    const Plan *p = r->p;
-    for (uint32_t b = 0; b < p->func->blocks; b++) {
-        uint32_t runs = 0;
-        for (uint32_t s = 0; s < p->section.n; s++) {
-            const Section *section = &p->section.at[s];
-            uint32_t *region, n;
-            if (section->block != b || section->kind == SectionTail)
-                continue;
-            runs += section->kind == SectionRest && section->tail == tail;
-            n = runs || !ways->within[b] ? 0 : section_regions(p, section, &region);
-            for (uint32_t i = 0; i < n; i++)
-                if (ways->meets[region[i]])
-                    return refuse(r, region[i], "it must not come before tail %u", tail);
-        }
-        if (runs != ways->within[b])
-            return refuse(r, NONE, "tail %u must run in other blocks", tail);
-    }
-    return true;
-}
-
-// A tail holds what its block may leave.
-static bool check_tail(Restore *r, const uint8_t *may, uint32_t tail) {
-    Tail *t = &r->p->tail.at[tail];
+static void derive_tail(Arena *perm, Plan *p, Tail *t) {
     TailWays ways;
-    uint32_t *region, n = section_regions(r->p, &r->p->section.at[t->section], &region);
+    uint32_t *region, n = section_regions(p, &p->section.at[t->section], &region);
+    bool known = n > 0;
     for (uint32_t i = 0; i < n; i++)
-        if (!may[region[i]])
-            return refuse(r, region[i], "it cannot be left to what follows");
-    if (!n || !tail_place(r->perm, r->p, region, n, &ways))
-        return refuse(r, NONE, "tail %u is of nothing, or it is open what runs it", tail);
+        known &= region[i] < p->region.n;
+    if (!known || !tail_place(perm, p, region, n, &ways))
+        return;
     t->loop = ways.loop;
     t->wraps = ways.wraps;
-    return check_ways(r, tail, &ways);
 }
 
 bool schedule_restore(Arena *perm, const PassOptions *o, Plan *p, Refusal *wrong) {
-    Restore r = {.perm = perm, .p = p, .wrong = wrong};
-    OrderVec order;
-    uint32_t *of = arena_array(perm, uint32_t, p->region.n + 1);
-    uint8_t *may = arena_array(perm, uint8_t, p->region.n + 1);
-    region_orders(perm, p, &order);
-    tail_find(o, p, &order, plan_outliving(perm, o, p), may);
-    if (!find_launches(&r, of))
-        return false;
+    derive_launches(p);
     for (uint32_t t = 0; t < p->tail.n; t++)
-        if (!check_tail(&r, may, t))
-            return false;
-    for (uint32_t i = 0; i < order.n; i++) {
-        if (of[order.at[i].before] >= of[order.at[i].after]) {
-            return refuse(&r, order.at[i].after, "it is launched before region %u, which it needs",
-                          order.at[i].before);
-        }
-    }
-    return true;
+        derive_tail(perm, p, &p->tail.at[t]);
+    return schedule_verify(perm, o, p, wrong);
 }

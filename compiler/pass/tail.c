@@ -180,6 +180,14 @@ static bool walk(Walk *w, uint32_t pc, uint32_t block) {
     }
 }
 
+uint32_t section_regions(const Plan *p, const Section *s, uint32_t **out) {
+    if (!s->n)
+        return 0;
+    Launch first = p->launch.at[s->first], last = p->launch.at[s->first + s->n - 1];
+    *out = &p->merge.at[first.first];
+    return last.first + last.instances - first.first;
+}
+
 bool tail_place(Arena *a, const Plan *p, const uint32_t *tail, uint32_t n, TailWays *out) {
     const Func *f = p->func;
     uint32_t block = p->region.at[tail[0]].block, pc = 0;

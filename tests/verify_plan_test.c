@@ -1,0 +1,244 @@
+// verify_plan_test.c - errors planted in valid plans, each of which the verifier of its stage must
+// find. That it finds none in plans as they are is for passes_test.c and plan_test.c.
+#include "driver.h"
+#include "plan.h"
+#include "programs.h"
+
+#include <setjmp.h>
+#include <cmocka.h>
+#include "cases.h"
+#include <string.h>
+
+enum { PROGRAMS = 100 };
+
+// Each changes a valid plan, at a place that `at` says, so that it is valid no longer; false where
+// there is nothing to change.
+typedef bool Plant(Arena *a, Plan *p, uint32_t at);
+
+static Region *region_with(const Plan *p, uint32_t at, RegionKind kind) {
+    for (uint32_t i = 0; i < p->region.n; i++) {
+        Region *r = &p->region.at[(at + i) % p->region.n];
+        if (r->kind == kind && r->in.n)
+            return r;
+    }
+    return NULL;
+}
+
+static bool lose_an_input(Arena *a, Plan *p, uint32_t at) {
+    Region *r = region_with(p, at, at % 2 ? RegionLoop : RegionCall);
+    (void)a;
+    if (r)
+        r->in.n--;
+    return r;
+}
+
+static bool read_what_nobody_stores(Arena *a, Plan *p, uint32_t at) {
+    Region *r = region_with(p, at, RegionLoop), *from = r;
+    (void)a;
+    for (uint32_t i = 0; r && i < r->in.n; i++)
+        if (p->region_of[r->in.at[i]] != NONE)
+            from = &p->region.at[p->region_of[r->in.at[i]]];
+    if (from != r)
+        from->out.at[0] = from->out.at[--from->out.n];
+    return from != r;
+}
+
+static bool store_twice(Arena *a, Plan *p, uint32_t at) {
+    vec_push(a, &p->region.at[at % p->region.n].out,
+             p->region.at[(at + 1) % p->region.n].out.at[0]);
+    return p->region.n > 1;
+}
+
+static bool forget_a_write(Arena *a, Plan *p, uint32_t at) {
+    (void)a;
+    if (!p->func->effect.n)
+        return false;
+    uint32_t write = p->func->effect.at[at % p->func->effect.n];
+    Region *r = &p->region.at[p->region_of[write]];
+    for (uint32_t i = 0; i < r->out.n; i++)
+        if (r->out.at[i] == write)
+            r->out.at[i] = r->out.at[--r->out.n];
+    return r->out.n;
+}
+
+static bool exchange_regions(Arena *a, Plan *p, uint32_t at) {
+    OrderVec order;
+    region_orders(a, p, &order);
+    if (!order.n)
+        return false;
+    uint32_t x = order.at[at % order.n].before, y = order.at[at % order.n].after;
+    Region keep = p->region.at[x];
+    p->region.at[x] = p->region.at[y];
+    p->region.at[y] = keep;
+    for (uint32_t i = 0; i < p->func->g.node.n; i++)
+        p->region_of[i] = p->region_of[i] == x ? y : p->region_of[i] == y ? x : p->region_of[i];
+    return true;
+}
+
+// The launch of a region and that of one that depends on it.
+static bool exchange_launches(Arena *a, Plan *p, uint32_t at) {
+    OrderVec order;
+    region_orders(a, p, &order);
+    if (!order.n)
+        return false;
+    RegionOrder o = order.at[at % order.n];
+    uint32_t x = NONE, y = NONE;
+    for (uint32_t l = 0; l < p->launch.n; l++) {
+        x = p->launch.at[l].region == o.before && p->launch.at[l].instances == 1 ? l : x;
+        y = p->launch.at[l].region == o.after && p->launch.at[l].instances == 1 ? l : y;
+    }
+    if (x == NONE || y == NONE)
+        return false;
+    Launch keep = p->launch.at[x];
+    p->launch.at[x] = p->launch.at[y];
+    p->launch.at[y] = keep;
+    return true;
+}
+
+static bool launch_twice(Arena *a, Plan *p, uint32_t at) {
+    uint32_t l = 1 + at % p->launch.n;
+    (void)a;
+    if (l == p->launch.n)
+        return false;
+    p->launch.at[l] = p->launch.at[l - 1];
+    return true;
+}
+
+static bool launch_never(Arena *a, Plan *p, uint32_t at) {
+    Section *s = &p->section.at[at % p->section.n];
+    (void)a;
+    if (s->n)
+        s->n--;
+    return s->n;
+}
+
+// Two values in work memory that one region reads.
+static bool overlap(Arena *a, Plan *p, uint32_t at) {
+    uint32_t in[2], n = 0;
+    (void)a;
+    for (uint32_t r = 0; n < 2 && r < p->region.n; r++) {
+        const Region *region = &p->region.at[(at + r) % p->region.n];
+        n = 0;
+        for (uint32_t i = 0; i < region->in.n && n < 2; i++)
+            if (p->place[region->in.at[i]].space == SpaceWork)
+                in[n++] = region->in.at[i];
+    }
+    if (n == 2)
+        p->place[in[0]].offset = p->place[in[1]].offset;
+    return n == 2;
+}
+
+static uint32_t work_value(const Plan *p, uint32_t at) {
+    for (uint32_t i = 0; i < p->func->g.node.n; i++) {
+        uint32_t id = (at + i) % p->func->g.node.n;
+        if (p->place[id].space == SpaceWork && p->place[id].owner == id)
+            return id;
+    }
+    return 0;
+}
+
+static bool lie_askew(Arena *a, Plan *p, uint32_t at) {
+    uint32_t id = work_value(p, at);
+    (void)a;
+    p->place[id].offset += 4;
+    return id;
+}
+
+static bool lie_beyond(Arena *a, Plan *p, uint32_t at) {
+    (void)a, (void)at;
+    bool some = p->work_bytes > 0;
+    p->work_bytes -= some;
+    return some;
+}
+
+// Calls start in the order of their numbers.
+static bool exchange_calls(Arena *a, Plan *p, uint32_t at) {
+    (void)a;
+    if (p->collective.n < 2)
+        return false;
+    uint32_t k = at % (p->collective.n - 1);
+    Collective keep = p->collective.at[k];
+    p->collective.at[k] = p->collective.at[k + 1];
+    p->collective.at[k + 1] = keep;
+    return true;
+}
+
+typedef struct Planted {
+    const char *name;
+    Plant *plant;
+    PlanVerifier *finds;
+} Planted;
+static const Planted planted[] = {
+    {"a lost input", lose_an_input, regions_verify},
+    {"an input that nobody stores", read_what_nobody_stores, regions_verify},
+    {"a value that is stored twice", store_twice, regions_verify},
+    {"a write that no region stores", forget_a_write, regions_verify},
+    {"regions in another order", exchange_regions, regions_verify},
+    {"launches in another order", exchange_launches, schedule_verify},
+    {"a launch twice", launch_twice, schedule_verify},
+    {"a region that is never launched", launch_never, schedule_verify},
+    {"two live values in one place", overlap, memory_verify},
+    {"a value at an odd place", lie_askew, memory_verify},
+    {"values beyond the work memory", lie_beyond, memory_verify},
+};
+enum { PLANTED = sizeof planted / sizeof *planted };
+
+static void planted_errors_are_found(void **state) {
+    (void)state;
+    uint32_t found[PLANTED] = {0};
+    const PassOptions o = {.real = DtF32};
+    for (uint64_t seed = 0; seed < PROGRAMS; seed++) {
+        for (uint32_t i = 0; i < PLANTED; i++) {
+            Arena a;
+            Module m;
+            Plan p;
+            Refusal wrong = {0};
+            assert_int_equal(arena_init(&a, 0), GAN_OK);
+            program_random(&a, seed, &m);
+            slots_place(&m, DtF32);
+            plan_make(&a, &m, &m.step, &o, &p);
+            if (planted[i].plant(&a, &p, (uint32_t)seed)) {
+                if (planted[i].finds(&a, &o, &p, &wrong))
+                    fail_msg("program %llu: %s is not found", (unsigned long long)seed,
+                             planted[i].name);
+                assert_true(wrong.why.len > 0);
+                found[i]++;
+            }
+            arena_release(&a);
+        }
+    }
+    for (uint32_t i = 0; i < PLANTED; i++)
+        if (found[i] < 10)
+            fail_msg("%s: planted in %u programs only", planted[i].name, found[i]);
+}
+
+static void collectives_in_another_order_are_found(void **state) {
+    (void)state;
+    Arena a;
+    Front f;
+    Compiled c = {0};
+    Refusal wrong = {0};
+    const CompileOptions o = {.path = STR(ROOT_DIR "/models/wgan_gp.gan"),
+                              .batch = 8,
+                              .real = DtF32,
+                              .parallel = {.ranks = 2}};
+    const PassOptions pass = {.real = DtF32, .parallel = o.parallel};
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    front_init(&f, &a);
+    assert_int_equal(compile_file(&f, &o, &c), GAN_OK);
+    assert_true(regions_verify(&a, &pass, &c.step, &wrong));
+    assert_true(exchange_calls(&a, &c.step, 0));
+    assert_false(regions_verify(&a, &pass, &c.step, &wrong));
+    assert_non_null(strstr(str_z(&a, wrong.why), "collective"));
+    arena_release(&a);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(planted_errors_are_found),
+        cmocka_unit_test(collectives_in_another_order_are_found),
+    };
+    if (CASES_LISTED(tests))
+        return 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
