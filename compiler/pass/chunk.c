@@ -12,6 +12,7 @@
 // fuses across them, so a chunk's kernels are the same on whichever rank, and what crosses them is
 // stored, that is rounded, wherever it was computed. A block knows where its samples begin
 // (Func.block_first): random draws, data and sample numbers follow.
+#include "plan.h"
 #include "shard.h"
 
 #include <string.h>
@@ -21,6 +22,7 @@ enum { PhaseShared, PhaseChunk, PhaseSum, Phases };
 typedef struct Row { // the blocks that one block becomes
     uint32_t first;  // block of phase 0
     uint32_t phases; // how many there are
+    NodeList *node;  // [phase] old nodes of which it computes something, in order
 } Row;
 
 typedef struct Chunker {
@@ -101,6 +103,23 @@ static void find_phases(Chunker *c) {
         Row *row = &c->row[graph_node(g, id)->block];
         uint32_t end = known_from(c, id) + 1;
         row->phases = end > row->phases ? end : row->phases;
+    }
+}
+
+static void list_nodes(Chunker *c) {
+    const Graph *g = c->from;
+    for (uint32_t b = 0; b < c->f->blocks; b++)
+        c->row[b].node = arena_array(c->perm, NodeList, c->row[b].phases);
+    for (uint32_t id = 1; id < g->node.n; id++) {
+        NodeList *node = c->row[graph_node(g, id)->block].node;
+        uint32_t phase = c->phase[id];
+        if (!c->partial.live[id] || is_leaf(c, id))
+            continue;
+        vec_push(c->perm, &node[phase], id);
+        if (summed(c, id))
+            vec_push(c->perm, &node[phase + 1], id);
+        if (straddles(c, id))
+            vec_push(c->perm, &node[phase + Phases], id);
     }
 }
 
@@ -281,15 +300,15 @@ static void fill_groups(Chunker *c, uint32_t id, uint32_t chunk) {
 }
 
 static void fill_phase(Chunker *c, uint32_t old, uint32_t phase, uint32_t chunk) {
+    const NodeList *node = &c->row[old].node[phase];
     enter(c, block_at(c, old, phase, chunk));
-    for (uint32_t id = 1; id < c->from->node.n; id++) {
-        if (!c->partial.live[id] || is_leaf(c, id) || graph_node(c->from, id)->block != old)
-            continue;
-        if (phase % Phases == PhaseSum && summed(c, id) && c->phase[id] + 1 == phase)
+    for (uint32_t i = 0; i < node->n; i++) {
+        uint32_t id = node->at[i];
+        if (phase % Phases == PhaseSum)
             fill_sum(c, id);
-        else if (phase % Phases != PhaseSum && c->phase[id] == phase)
+        else if (c->phase[id] == phase)
             fill_node(c, id, chunk);
-        else if (straddles(c, id) && known_from(c, id) == phase)
+        else
             fill_groups(c, id, chunk);
     }
 }
@@ -377,6 +396,7 @@ void pass_chunk(Arena *perm, const Module *m, Func *f, const PassOptions *option
     c.samples = m->share.samples / c.chunks;
     partials_find(perm, &was, NULL, &c.partial);
     find_phases(&c);
+    list_nodes(&c);
     number_blocks(&c);
     open_blocks(&c);
     find_sums(&c, o);
