@@ -10,6 +10,8 @@ typedef struct Verify {
     uint8_t **open;  // [block][block] whose values a block may use
     uint32_t *at;    // [block] tape entry
     uint32_t blocks; // on the tape so far
+    uint32_t *write; // [slot] 1 + its last write in Func.effect, 0 none
+    uint32_t *older; // [effect] the same of the write of the slot before it
     char error[512];
 } Verify;
 
@@ -176,17 +178,20 @@ static bool verify_slot(Verify *v, uint32_t id) {
 static bool verify_effects(Verify *v) {
     const Graph *g = &v->f->g;
     uint8_t *listed = arena_array(v->scratch, uint8_t, g->node.n);
+    v->write = arena_array(v->scratch, uint32_t, v->m->slot.n);
+    v->older = arena_array(v->scratch, uint32_t, v->f->effect.n);
     for (uint32_t i = 0; i < v->f->effect.n; i++) {
         uint32_t id = v->f->effect.at[i];
         if (!is_node(v, id) || graph_node(g, id)->op != OpWrite || listed[id]++)
             return wrong(v, "effect %u: node %u is not a write, or is listed twice", i, id);
-        for (uint32_t k = 0; k < i; k++) {
-            const Node *a = graph_node(g, id), *b = graph_node(g, v->f->effect.at[k]);
-            if (a->attr == b->attr && a->block == b->block) {
-                return wrong(v, "nodes %u and %u write one slot in one block", v->f->effect.at[k],
-                             id);
-            }
+        uint32_t *last = &v->write[node_attr(g, id)->i[0]];
+        for (uint32_t k = *last; k; k = v->older[k - 1]) {
+            uint32_t other = v->f->effect.at[k - 1];
+            if (graph_node(g, other)->block == graph_node(g, id)->block)
+                return wrong(v, "nodes %u and %u write one slot in one block", other, id);
         }
+        v->older[i] = *last;
+        *last = i + 1;
     }
     for (uint32_t id = 1; id < g->node.n; id++)
         if (graph_node(g, id)->op == OpWrite && !listed[id])
@@ -205,15 +210,15 @@ static bool verify_versions(Verify *v) {
             continue;
         uint32_t one = first[n->attr];
         first[n->attr] = id;
-        for (uint32_t i = 0; one && i < v->f->effect.n; i++) {
-            const Node *w = graph_node(g, v->f->effect.at[i]);
-            uint32_t from = v->at[graph_node(g, one)->block], to = v->at[n->block],
-                     at = v->at[w->block];
-            if (node_attr(g, id)->i[0] == g->attr.at[w->attr].i[0] && from <= at && at < to) {
+        int64_t slot = node_attr(g, id)->i[0];
+        for (uint32_t i = one ? v->write[slot] : 0; i; i = v->older[i - 1]) {
+            uint32_t write = v->f->effect.at[i - 1], from = v->at[graph_node(g, one)->block],
+                     to = v->at[n->block], at = v->at[graph_node(g, write)->block];
+            if (from <= at && at < to) {
                 return wrong(
                     v,
                     "nodes %u and %u read one version of slot %lld, but node %u writes it between",
-                    one, id, (long long)node_attr(g, id)->i[0], v->f->effect.at[i]);
+                    one, id, (long long)slot, write);
             }
         }
     }

@@ -3,15 +3,13 @@
 //
 // In: a function with Grad and Commit nodes, and a module with slots for scales (loss_scale_slots);
 // without them nothing changes. Out: the same function without Commits, where
-//   grad(y, x)            becomes grad(y * scale, x) / scale, the quotient in f32. A gradient
-//   inside
-//                         a loss (a penalty's) uses the scale of the first update that needs it.
-//   commit(made, was)     becomes `made` where all gradients of the update are finite, else `was`:
-//                         the update is skipped, and its optimizer's state does not change.
-//   write(slot, x)        of state that is not an optimizer's (running statistics, a moving
-//   average)
-//                         keeps the old element where x is not finite: the forward pass, or an
-//                         inner gradient while the scale is too large, may overflow.
+//   grad(y, x)        becomes grad(y * scale, x) / scale, the quotient in f32. A gradient inside a
+//                     loss (a penalty's) uses the scale of the first update that needs it.
+//   commit(made, was) becomes `made` where all gradients of the update are finite, else `was`: the
+//                     update is skipped, and its optimizer's state does not change.
+//   write(slot, x)    of state that is not an optimizer's (running statistics, a moving average)
+//                     keeps the old element where x is not finite: the forward pass, or an inner
+//                     gradient while the scale is too large, may overflow.
 // A scale is state of the step: a skipped update halves it, and Growth updates in a row that were
 // not skipped double it. It is a power of two, so scaling does not round. Finiteness is tested on
 // the gradients that the optimizer reads, which are equal on all ranks, so ranks agree without
@@ -114,11 +112,19 @@ static void mark_gradient(Scaler *s, const Graph *g, uint32_t id, uint32_t updat
         mark_gradient(s, g, node_in(g, id, k), update);
 }
 
-static void mark_inner(Scaler *s, Arena scratch, const Graph *g, uint32_t update) {
-    const uint8_t *needed = graph_reach(g, &scratch, &s->f->update.at[update].loss, 1);
-    for (uint32_t id = 1; id < g->node.n; id++)
-        if (needed[id] && graph_node(g, id)->op == OpGrad && !s->scaled[id])
-            s->scaled[id] = update + 1;
+// The other Grad nodes are of the first update whose loss needs them.
+static void mark_inner(Scaler *s, Arena scratch, const Graph *g) {
+    uint32_t *first = arena_array(&scratch, uint32_t, g->node.n); // [node] the update + 1, 0 none
+    for (uint32_t i = s->f->update.n; i-- > 0;)
+        first[s->f->update.at[i].loss] = i + 1;
+    for (uint32_t id = g->node.n; id-- > 1;) { // users come first
+        for (uint32_t k = 0; first[id] && k < graph_node(g, id)->nin; k++) {
+            uint32_t *in = &first[node_in(g, id, k)];
+            *in = *in && *in < first[id] ? *in : first[id];
+        }
+        if (first[id] && graph_node(g, id)->op == OpGrad && !s->scaled[id])
+            s->scaled[id] = first[id];
+    }
 }
 
 static Val is_finite(Val x) {
@@ -240,8 +246,7 @@ void pass_loss_scale(Arena *perm, const Module *m, Func *f, const PassOptions *o
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t k = 0; k < f->update.at[i].grad.n; k++)
             mark_gradient(&s, &f->g, f->update.at[i].grad.at[k].node, i);
-    for (uint32_t i = 0; i < n; i++)
-        mark_inner(&s, *perm, &f->g, i);
+    mark_inner(&s, *perm, &f->g);
     func_rewrite(perm, f, f->g.batch, scale_node, &s);
     for (uint32_t i = 0; i < n; i++)
         if (s.gate[i].finite.id)
