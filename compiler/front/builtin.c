@@ -542,23 +542,18 @@ Value builtin_total(Elab *e, const Value *in, uint32_t n) {
     return eval_total(e, in[0]);
 }
 
-static Value gradients(Elab *e, Value y, List x) {
-    Value *g = arena_array(e->perm, Value, x.n);
-    for (uint32_t i = 0; i < x.n; i++)
-        g[i] = builtin_grad(e, (Value[]){y, x.at[i]}, 2);
-    return value_list(g, x.n);
-}
-
-Value builtin_grad(Elab *e, const Value *in, uint32_t n) {
-    Val y, x;
-    (void)n;
-    if (in[1].kind == KindList)
-        return gradients(e, in[0], in[1].list);
-    if (!want_tensor(e, in[0], &y) || !want_tensor(e, in[1], &x))
+// `reached`: grad_reach of y.
+static Value gradient(Elab *e, Val y, const uint8_t *reached, Value of) {
+    Val x, g = {0};
+    if (of.kind == KindList) {
+        Value *each = arena_array(e->perm, Value, of.list.n);
+        for (uint32_t i = 0; i < of.list.n; i++)
+            each[i] = gradient(e, y, reached, of.list.at[i]);
+        return value_list(each, of.list.n);
+    }
+    if (!want_tensor(e, of, &x))
         return POISON;
-    const uint8_t *reached = grad_reach(y.b->g, e->perm, y.id);
-    Val g = {0};
-    uint32_t slot = weight_of(e, &in[1]);
+    uint32_t slot = weight_of(e, &of);
     if (slot != NONE)
         g = slot_gradient(e, slot, y, reached);
     else if (x.id <= y.id && reached[x.id])
@@ -572,4 +567,16 @@ Value builtin_grad(Elab *e, const Value *in, uint32_t n) {
         diag_help(e->f, "take a weight of a net it was computed with; it does not depend on `%.*s`",
                   SARG(e->m->slot.at[slot].name));
     return POISON;
+}
+
+Value builtin_grad(Elab *e, const Value *in, uint32_t n) {
+    Val y;
+    Arena scratch;
+    (void)n;
+    if (!want_tensor(e, in[0], &y))
+        return POISON;
+    arena_need(&scratch);
+    Value g = gradient(e, y, grad_reach(y.b->g, &scratch, y.id), in[1]);
+    arena_release(&scratch);
+    return g;
 }

@@ -447,9 +447,12 @@ void eval_update(Elab *e, Env *env, const Ast *a) {
             diag(e->f, DiagE0526, a->b->span, SARG(callee_text(e, opt)));
         return;
     }
-    const uint8_t *reached = grad_reach(loss.b->g, e->perm, loss.id);
+    Arena scratch;
+    arena_need(&scratch);
+    const uint8_t *reached = grad_reach(loss.b->g, &scratch, loss.id);
     for (uint32_t i = 0; i < nets.n; i++)
         net_gradients(e, a, nets.at[i], loss, reached, &weights);
+    arena_release(&scratch);
     Update u = {
         .block = loss.b->block, .loss = loss.id, .rate = learning_rate(e, opt, 0), .span = a->span};
     for (uint32_t i = 0; i < nets.n; i++)
