@@ -17,37 +17,41 @@ bool emit_adds(const Reduce *r) {
     return r->kind == ReduceSum || r->kind == ReduceSquares;
 }
 
-// Updates the maximum ('s') or its index ('x') in an accumulator.
-static void put_best(Emit *e, uint32_t i, char acc) {
+// "s0 = better0 ? v1 : s0;", or the same of its index.
+static void put_better(Emit *e, uint32_t i, char acc) {
+    emit_line(e);
     e->acc(e, acc, i);
-    text_put(e->t, STR(" = g ? "));
+    text_fmt(e->t, " = better%u ? ", i);
     if (acc == 'x')
-        text_char(e->t, 'x');
+        text_fmt(e->t, "at%u", i);
     else
         emit_ref(e, e->n->reduce.at[i].value);
     text_put(e->t, STR(" : "));
     e->acc(e, acc, i);
-    text_put(e->t, STR("; "));
+    text_put(e->t, STR(";\n"));
 }
 
 // The accumulator becomes the current value where that is greater, or equal and of a lower index.
 static void put_argmax(Emit *e, uint32_t i) {
     const Reduce *r = &e->n->reduce.at[i];
-    text_fmt(e->t, "{ const %s x = ", e->index);
+    text_fmt(e->t, "const %s at%u = ", e->index, i);
     emit_ix(e, r->index);
-    text_put(e->t,
-             r->in_order ? STR("; const int g = gan_exceeds(") : STR("; const int g = gan_beats("));
+    text_put(e->t, STR(";\n"));
+    emit_line(e);
+    text_fmt(e->t, "const %s better%u = %s(", e->d->test, i,
+             r->in_order ? "gan_exceeds" : "gan_beats");
     emit_ref(e, r->value);
-    text_put(e->t, r->in_order ? STR(", ") : STR(", x, "));
+    if (!r->in_order)
+        text_fmt(e->t, ", at%u", i);
+    text_put(e->t, STR(", "));
     e->acc(e, 's', i);
     if (!r->in_order) {
         text_put(e->t, STR(", "));
         e->acc(e, 'x', i);
     }
-    text_put(e->t, STR("); "));
-    put_best(e, i, 's');
-    put_best(e, i, 'x');
-    text_put(e->t, STR("}\n"));
+    text_put(e->t, STR(");\n"));
+    put_better(e, i, 's');
+    put_better(e, i, 'x');
 }
 
 static void put_update(Emit *e, uint32_t i, char acc) {
@@ -119,7 +123,7 @@ static void put_squares(Emit *e, uint32_t i) {
     }
     text_put(e->t, STR(", "));
     e->acc(e, 's', r->sum);
-    text_fmt(e->t, ", %.*s)", SARG(emit_num(e, RoleSums, r->terms)));
+    text_fmt(e->t, ", %.*s)", SARG(emit_num(e, RoleTerms, r->terms)));
 }
 
 // Stores accumulator `acc` of a reduction.
@@ -128,13 +132,13 @@ static void put_result(Emit *e, uint32_t i, uint32_t arg, char acc) {
     if (r->copies > 1) {
         emit_line(e);
         text_fmt(e->t, "for (%s k = 0; k < %.*s; k++)\n    ", e->index,
-                 SARG(emit_num(e, RoleIndex, r->copies)));
+                 SARG(emit_num(e, RoleBound, r->copies)));
     }
     emit_line(e);
     text_fmt(e->t, "a%u[", arg);
     emit_ix(e, r->at);
     if (r->copies > 1)
-        text_fmt(e->t, " + k*%.*s", SARG(emit_num(e, RoleIndex, r->copy_step)));
+        text_fmt(e->t, " + k*%.*s", SARG(emit_num(e, RoleStride, r->copy_step)));
     text_put(e->t, STR("] = "));
     const char *end = emit_call(e, e->d->words->store[nest_dtype(e->n, arg)]);
     if (acc == 'x')

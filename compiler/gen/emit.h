@@ -12,6 +12,11 @@ typedef struct IndexNames IndexNames;
 // Teams: what is written of a step. Of steps that go several at a time, the loads come first.
 typedef enum StepPart { StepWhole, StepLoads, StepRest } StepPart;
 
+typedef struct NumberUse {
+    uint8_t role; // Role
+    bool written; // in the function at hand
+} NumberUse;
+
 struct Emit {
     Text *t;
     const Nest *n;
@@ -28,7 +33,7 @@ struct Emit {
     const bool *inverses; // [n->value.n] the divisors that have an inverse (emit_inverses)
     IndexNames *index_names; // of parts of indices; NULL: none has a name
     Numbers *numbers;        // borrowed
-    VEC(uint8_t) role;       // of each number
+    VEC(NumberUse) use;      // of each number
     Dtype real;              // the widest type of a computation, and the type of real arguments
     const char *index;       // the type of an index
     bool counters;           // has the text read a counter (seed, step, sample0, ...)?
@@ -39,15 +44,18 @@ struct Emit {
 // What a number is for. Numbers for different things are different arguments even where they happen
 // to be equal, or equal structures would get different texts.
 typedef enum Role {
-    RoleIndex,
+    RoleStride,
+    RoleBound,
     RoleTile,
     RoleSums,
+    RoleTerms,
+    RoleSteps,
+    RoleShare,
     RoleScratch,
     RoleSite, // this and the following are always arguments: regions that differ in nothing else
     RoleReal, // share a kernel
     RoleTiles,
     RoleUnits,
-    RoleCount,
     RolePieces,
     RoleExtent,                          // and one more for each loop after the first
     RoleInverse = RoleExtent + MAX_VARS, // of that loop's extent, likewise
@@ -58,6 +66,7 @@ typedef enum Role {
 
 // A number as text: written out when small, else an argument.
 Str emit_num(Emit *e, uint32_t role, int64_t x);
+void emit_end_number(Emit *e, uint32_t number); // ends its declaration, and says what it is
 // The word that gan_divide divides by x with (kernel_cuda.h). 1 < x < 2^31.
 int64_t emit_inverse(int64_t x);
 uint32_t emit_position(const Nest *n, uint32_t var); // of a variable among the loops: what names it
@@ -79,6 +88,7 @@ void emit_close(Emit *e);
 // Opens a call of `function`; returns what closes it. "": no call, its argument as it is.
 const char *emit_call(Emit *e, const char *function);
 void emit_real(Emit *e, uint32_t number, Str word);
+bool emit_is_loaded(const Emit *e, uint32_t arg);
 void emit_ref(Emit *e, uint32_t value); // a value by name
 // Which values have a name: copies do not, nor comparisons that are only tested.
 bool *emit_named(const Emit *e);

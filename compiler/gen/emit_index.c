@@ -18,13 +18,48 @@ Str emit_num(Emit *e, uint32_t role, int64_t x) {
     if (x < e->d->written_out && !always)
         return str_format(e->t->arena, "%" PRId64, x);
     uint32_t k = 0;
-    while (k < e->numbers->n && (e->numbers->at[k] != x || e->role.at[k] != role))
+    while (k < e->numbers->n && (e->numbers->at[k] != x || e->use.at[k].role != role))
         k++;
     if (k == e->numbers->n) {
         vec_push(e->t->arena, e->numbers, x);
-        vec_push(e->t->arena, &e->role, (uint8_t)role);
+        vec_push(e->t->arena, &e->use, ((NumberUse){.role = (uint8_t)role}));
     }
+    e->use.at[k].written = true;
     return str_format(e->t->arena, "n%u", k);
+}
+
+// The number of this role.
+static uint32_t number_of(const Emit *e, uint32_t role) {
+    uint32_t k = 0;
+    while (e->use.at[k].role != role)
+        k++;
+    return k;
+}
+
+void emit_end_number(Emit *e, uint32_t number) {
+    static const char *const meaning[RoleExtent] = {
+        [RoleStride] = "stride",
+        [RoleBound] = "bound or offset of an index",
+        [RoleTile] = "size of a tile",
+        [RoleSums] = "accumulators of a unit",
+        [RoleTerms] = "terms of a sum",
+        [RoleSteps] = "steps of a unit",
+        [RoleShare] = "steps of a piece",
+        [RoleScratch] = "bytes",
+        [RoleSite] = "site of the draw",
+        [RoleTiles] = "tiles",
+        [RoleUnits] = "units",
+        [RolePieces] = "pieces of a unit",
+    };
+    uint32_t role = e->use.at[number].role;
+    if (role == RoleInversePieces)
+        text_fmt(e->t, "; // 1 / n%u\n", number_of(e, RolePieces));
+    else if (role >= RoleInverse)
+        text_fmt(e->t, "; // 1 / n%u\n", number_of(e, RoleExtent + role - RoleInverse));
+    else if (role >= RoleExtent)
+        text_fmt(e->t, "; // extent of i%u\n", role - RoleExtent);
+    else
+        text_fmt(e->t, meaning[role] ? "; // %s\n" : ";\n", meaning[role]);
 }
 
 // The low half is 2^(32 + s) / x, rounded up, where 2^s < x <= 2^(s + 1); the high half is s. Its
@@ -251,7 +286,7 @@ static void put_definition(Emit *e, const Atom *a, const char *suffix) {
         return;
     }
     emit_ix(e, a->of);
-    text_fmt(e->t, " < %.*s ? ", SARG(emit_num(e, RoleIndex, a->by)));
+    text_fmt(e->t, " < %.*s ? ", SARG(emit_num(e, RoleBound, a->by)));
     emit_ix(e, a->yes);
     text_put(e->t, STR(" : "));
     emit_ix(e, a->no);
@@ -292,12 +327,12 @@ static void put_sum(Emit *e, Ix x) {
         text_fmt(e->t, "%s", first ? (coef < 0 ? "-" : "") : coef < 0 ? " - " : " + ");
         put_atom(e, s->term[best].atom, coef != 1);
         if (coef * coef != 1)
-            text_fmt(e->t, "*%.*s", SARG(emit_num(e, RoleIndex, coef < 0 ? -coef : coef)));
+            text_fmt(e->t, "*%.*s", SARG(emit_num(e, RoleStride, coef < 0 ? -coef : coef)));
         first = false;
     }
     if (first || off) {
         text_fmt(e->t, first ? (off < 0 ? "-" : "") : off < 0 ? " - " : " + ");
-        text_put(e->t, emit_num(e, RoleIndex, off < 0 ? -off : off));
+        text_put(e->t, emit_num(e, RoleBound, off < 0 ? -off : off));
     }
 }
 
@@ -330,7 +365,7 @@ void emit_test(Emit *e, const Bound *b, bool upper) {
              upper            ? " < %.*s"
              : is_point(e, b) ? " == %.*s"
                               : " >= %.*s",
-             SARG(emit_num(e, RoleIndex, upper ? b->hi : b->lo)));
+             SARG(emit_num(e, RoleBound, upper ? b->hi : b->lo)));
 }
 
 // --- declarations --------------------------------------------------------------------------------

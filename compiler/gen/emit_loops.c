@@ -25,7 +25,8 @@ static void put_acc_index(Emit *e) {
         if (v->reduced)
             continue;
         stride /= v->tile ? v->tile : v->n;
-        text_fmt(e->t, v->tile ? "%s(i%u - from)" : "%si%u", first ? "" : " + ", i);
+        const char *text = !v->tile ? "%si%u" : stride > 1 ? "%s(i%u - from)" : "%si%u - from";
+        text_fmt(e->t, text, first ? "" : " + ", i);
         if (stride > 1)
             text_fmt(e->t, "*%.*s", SARG(emit_num(e, RoleSums, stride)));
         first = false;
@@ -147,18 +148,21 @@ static void put_lanes_end(Emit *e) {
         if (r->kind == ReduceArgMax)
             continue;
         emit_line(e);
-        text_fmt(e->t, "{ const %s m = gan_%s_lanes%s(l%u, %d); ", emit_acc_type(e, r),
-                 emit_adds(r) ? "sum" : "max", r->dtype == DtF64 ? "" : "f", i, lanes_of(e));
-        put_acc(e, 's', i);
+        const char *f = r->dtype == DtF64 ? "" : "f";
         if (emit_adds(r)) {
-            text_put(e->t, STR(" += m; }\n"));
-        } else {
-            text_put(e->t, STR(" = gan_greater(m, "));
             put_acc(e, 's', i);
-            text_put(e->t, STR(") ? m : "));
-            put_acc(e, 's', i);
-            text_put(e->t, STR("; }\n"));
+            text_fmt(e->t, " += gan_sum_lanes%s(l%u, %d);\n", f, i, lanes_of(e));
+            continue;
         }
+        text_fmt(e->t, "const %s m%u = gan_max_lanes%s(l%u, %d);\n", emit_acc_type(e, r), i, f, i,
+                 lanes_of(e));
+        emit_line(e);
+        put_acc(e, 's', i);
+        text_fmt(e->t, " = gan_greater(m%u, ", i);
+        put_acc(e, 's', i);
+        text_fmt(e->t, ") ? m%u : ", i);
+        put_acc(e, 's', i);
+        text_put(e->t, STR(";\n"));
     }
 }
 
@@ -175,10 +179,18 @@ static void put_lane_body(Emit *e, uint32_t k, uint32_t level, Str count) {
     emit_close(e);
 }
 
-// The innermost loop over a reduced variable, LANES elements at a time, and the remainder.
+// The innermost loop over a reduced variable, LANES elements at a time, and the remainder; a short
+// one all at once.
 static void put_lane_loop(Emit *e, uint32_t k, uint32_t level) {
     const Var *v = &e->n->var[e->n->order[k]];
+    Arena *a = e->t->arena;
     Str lo, hi;
+    if (lanes_of(e) < LANES && !v->tile) {
+        emit_line(e);
+        text_put(e->t, STR("const int64_t j = 0;\n"));
+        put_lane_body(e, k, level, str_format(a, "%d", lanes_of(e)));
+        return;
+    }
     put_limits(e, k, &lo, &hi);
     emit_line(e);
     text_fmt(e->t, "int64_t j = %.*s;\n", SARG(lo));
@@ -186,15 +198,11 @@ static void put_lane_loop(Emit *e, uint32_t k, uint32_t level) {
         emit_line(e);
         text_fmt(e->t, "for (; j + %d <= %.*s; j += %d)", LANES, SARG(hi), LANES);
         emit_open(e);
-        put_lane_body(e, k, level, str_format(e->t->arena, "%d", LANES));
+        put_lane_body(e, k, level, str_format(a, "%d", LANES));
         emit_close(e);
     }
-    if (v->n % LANES) {
-        bool fixed = lanes_of(e) < LANES && !v->tile;
-        put_lane_body(e, k, level,
-                      fixed ? str_format(e->t->arena, "%d", lanes_of(e))
-                            : str_format(e->t->arena, "%.*s - j", SARG(hi)));
-    }
+    if (v->n % LANES)
+        put_lane_body(e, k, level, str_format(a, "%.*s - j", SARG(hi)));
 }
 
 // Instead of the innermost loop, k: the one row of a table that is indexed, if it is in this tile.
@@ -244,7 +252,7 @@ static void put_innermost(Emit *e, uint32_t k) {
     emit_close(e);
 }
 
-// "if (g1 & !g2 & ...)" over the invariant bounds that the innermost loop tests; false when there
+// "if (g1 && !g2 && ...)" over the invariant bounds that the innermost loop tests; false when there
 // are none.
 static bool put_unswitch_test(Emit *e, uint32_t level) {
     const Nest *n = e->n;
@@ -257,7 +265,7 @@ static bool put_unswitch_test(Emit *e, uint32_t level) {
     for (uint32_t i = 1; i < n->bounds.n; i++) {
         if (tested[i]) {
             any ? (void)0 : emit_line(e);
-            text_fmt(e->t, "%s%sg%u", any ? " & " : "if (", nest_is_likely(n, i) ? "" : "!", i);
+            text_fmt(e->t, "%s%sg%u", any ? " && " : "if (", nest_is_likely(n, i) ? "" : "!", i);
             any = true;
         }
     }
@@ -358,21 +366,38 @@ static void put_results(Emit *e) {
 
 // --- functions -----------------------------------------------------------------------------------
 
-static void put_args(Emit *e, bool inputs) {
+// Does the function, the last part of the work or the rest, read or write the argument?
+static bool uses(const Emit *e, uint32_t arg, bool finish) {
+    bool stored = false;
+    if (arg < e->n->region->in.n)
+        return !finish && emit_is_loaded(e, arg);
+    for (uint32_t i = 0; i < e->n->store.n; i++)
+        stored |= e->n->store.at[i].arg == arg;
+    return finish ? !stored : stored || !nest_partial(e->n);
+}
+
+static void put_args(Emit *e, bool finish) {
     const Region *r = e->n->region;
-    for (uint32_t i = inputs ? 0 : r->in.n; i < r->in.n + r->out.n; i++) {
+    for (uint32_t i = 0; i < r->in.n + r->out.n; i++) {
+        if (!uses(e, i, finish))
+            continue;
         const char *type = e->d->words->storage[nest_dtype(e->n, i)],
                    *in = i < r->in.n ? "const " : "";
         emit_line(e);
         text_fmt(e->t, "%s%s *a%u = (%s%s *)p[%u];\n", in, type, i, in, type, i);
     }
+    uint32_t scratch = r->in.n + r->out.n;
     size_t off = 0;
     for (uint32_t i = 0; nest_partial(e->n) && i < e->n->reduce.n; i++) {
         const Reduce *x = &e->n->reduce.at[i];
         emit_line(e);
-        text_fmt(e->t, "%s *q%u = (%s *)((char *)p[%u] + %.*s);\n", emit_acc_type(e, x), i,
-                 emit_acc_type(e, x), r->in.n + r->out.n,
-                 SARG(emit_num(e, RoleScratch, (int64_t)off)));
+        const char *type = emit_acc_type(e, x);
+        text_fmt(e->t, "%s *q%u = (%s *)", type, i, type);
+        if (off)
+            text_fmt(e->t, "((char *)p[%u] + %.*s);\n", scratch,
+                     SARG(emit_num(e, RoleScratch, (int64_t)off)));
+        else
+            text_fmt(e->t, "p[%u];\n", scratch);
         off += nest_unit_bytes(e->n, x);
     }
 }
@@ -471,26 +496,38 @@ static void put_finish(Emit *e) {
     emit_close(e);
 }
 
+// Those that the function writes, from argument `arg`.
+static void put_numbers(Emit *e, uint32_t arg) {
+    bool any = false;
+    for (uint32_t i = 0; i < e->numbers->n; i++) {
+        if (!e->use.at[i].written)
+            continue;
+        if (!any)
+            text_fmt(e->t, "    const int64_t *n = (const int64_t *)p[%u];\n", arg);
+        any = true;
+        text_put(e->t, STR("    "));
+        if (e->use.at[i].role == RoleReal) {
+            emit_real(e, i, str_format(e->t->arena, "n[%u]", i));
+            continue;
+        }
+        text_fmt(e->t, "const int64_t n%u = n[%u]", i, i);
+        emit_end_number(e, i);
+    }
+}
+
 // A function around `body`: its arguments are known when that is written.
-static void put_function(Emit *e, const char *head, void (*body)(Emit *e), bool inputs) {
+static void put_function(Emit *e, const char *head, void (*body)(Emit *e), bool finish) {
     const Region *r = e->n->region;
     Text *out = e->t, inside = {.arena = out->arena};
     e->t = &inside;
     e->depth = 1;
-    put_args(e, inputs);
+    for (uint32_t i = 0; i < e->use.n; i++)
+        e->use.at[i].written = false;
+    put_args(e, finish);
     body(e);
     e->t = out;
     text_fmt(out, head, SARG(e->name));
-    if (e->numbers->n)
-        text_fmt(out, "    const int64_t *n = (const int64_t *)p[%u];\n", r->in.n + r->out.n + 1);
-    for (uint32_t i = 0; i < e->numbers->n; i++) {
-        if (e->role.at[i] == RoleReal) {
-            text_put(out, STR("    "));
-            emit_real(e, i, str_format(out->arena, "n[%u]", i));
-        } else {
-            text_fmt(out, "    const int64_t n%u = n[%u];\n", i, i);
-        }
-    }
+    put_numbers(e, r->in.n + r->out.n + 1);
     text_put(out, text_str(&inside));
     text_put(out, STR("}\n"));
 }
@@ -499,7 +536,7 @@ void emit_loops(Emit *e) {
     const Nest *n = e->n;
     e->lanes = n->reduce.n && n->prefix < n->orders && n->var[n->order[n->orders - 1]].reduced;
     e->acc = put_acc;
-    put_function(e, e->d->signature, put_units, true);
+    put_function(e, e->d->signature, put_units, false);
     if (nest_partial(n))
-        put_function(e, e->d->finish, put_finish, false);
+        put_function(e, e->d->finish, put_finish, true);
 }

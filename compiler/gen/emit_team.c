@@ -116,6 +116,10 @@ static void put_quotient(Emit *e, const char *name, Str number, uint32_t role, i
              SARG(number), SARG(emit_num(e, role, emit_inverse(of))));
 }
 
+static bool is_name(Str text) {
+    return str_find(text, ' ') == text.len;
+}
+
 // Variables order[first..last) from the number called `from`, the last one fastest: the unit's "u",
 // or "r", the step's, which is of an index's type already.
 static void put_decode(Emit *e, const char *from, uint32_t first, uint32_t last) {
@@ -147,9 +151,9 @@ static void put_decode(Emit *e, const char *from, uint32_t first, uint32_t last)
         emit_line(e);
         text_fmt(e->t, "%sconst %s i%u = ", emit_unused(e), e->index, i);
         if (typed)
-            text_fmt(e->t, at.len > 1 && pack > 1 ? "(%.*s)" : "%.*s", SARG(at));
+            text_fmt(e->t, pack > 1 && !is_name(at) ? "(%.*s)" : "%.*s", SARG(at));
         else
-            text_fmt(e->t, at.len > 1 ? "(%s)(%.*s)" : "(%s)%.*s", e->index, SARG(at));
+            text_fmt(e->t, is_name(at) ? "(%s)%.*s" : "(%s)(%.*s)", e->index, SARG(at));
         if (pack > 1)
             text_fmt(e->t, " * %u", pack);
         text_put(e->t, STR(";\n"));
@@ -178,13 +182,13 @@ static const char *join_op(const Reduce *r) {
 }
 
 static void put_identity(Emit *e, const Reduce *r) {
-    Str one = one_type(e, r), start = str_c(emit_identity(r));
-    if (r->kind == ReduceSquares)
-        start = str_format(e->t->arena, "%.*s{}", SARG(one));
-    if (packed(e))
-        text_fmt(e->t, "gan_all<%.*s, %u>(%.*s)", SARG(one), team(e)->pack, SARG(start));
+    if (emit_adds(r) && (packed(e) || r->kind == ReduceSquares))
+        text_put(e->t, STR("{}"));
+    else if (packed(e))
+        text_fmt(e->t, "gan_all<%.*s, %u>(%s)", SARG(one_type(e, r)), team(e)->pack,
+                 emit_identity(r));
     else
-        text_put(e->t, start);
+        text_put(e->t, str_c(emit_identity(r)));
 }
 
 // Declares accumulators with their identities, or resets them.
@@ -270,7 +274,7 @@ static void put_results(Emit *e) {
 static void put_elements(Emit *e) {
     const char *type = unit_type(e), *wide = team(e)->wide ? "(uint64_t)" : "";
     Str first = str_format(e->t->arena, "%sblockIdx.x * %u + threadIdx.x", wide, team(e)->units),
-        count = emit_num(e, RoleCount, e->n->units);
+        count = emit_num(e, RoleUnits, e->n->units);
     bool one = !e->n->orders; // one element: only its own thread may read what it overwrites
     if (!one)
         emit_level(e, 0);
@@ -296,7 +300,7 @@ static void put_elements(Emit *e) {
 // that of the largest or smaller, so there the loop over blocks is grid-stride.
 static void open_blocks(Emit *e) {
     uint32_t units = team(e)->units;
-    Str count = emit_num(e, RoleCount, e->n->units), pieces = {0}; // the first numbers in any form
+    Str count = emit_num(e, RoleUnits, e->n->units), pieces = {0}; // the first numbers in any form
     if (cut(e))
         pieces = emit_num(e, RolePieces, team(e)->pieces);
     if (!many(e))
@@ -335,7 +339,7 @@ static void put_unit(Emit *e) {
     text_fmt(e->t, "const %s unit = %s%s * %u + team::unit();\n", type,
              team(e)->wide ? "(uint64_t)" : "", cut(e) ? "group" : block, team(e)->units);
     emit_line(e);
-    text_fmt(e->t, "const bool active = unit < %.*s;\n", SARG(emit_num(e, RoleCount, e->n->units)));
+    text_fmt(e->t, "const bool active = unit < %.*s;\n", SARG(emit_num(e, RoleUnits, e->n->units)));
     if (e->n->prefix || leaves_parts(e) || e->n->indexed) {
         emit_line(e);
         text_fmt(e->t, "const %s u = active ? unit : 0;\n", type);
@@ -389,9 +393,9 @@ static void put_steps(Emit *e) {
     const Nest *n = e->n;
     const char *type = e->index, *begin = "";
     bool parts = team(e)->ahead;
-    Str end = emit_num(e, RoleSums, team(e)->steps);
+    Str end = emit_num(e, RoleSteps, team(e)->steps);
     if (cut(e)) {
-        Str share = emit_num(e, RoleTile, team(e)->share);
+        Str share = emit_num(e, RoleShare, team(e)->share);
         emit_line(e);
         text_fmt(e->t, "const %s begin = piece * %.*s;\n", type, SARG(share));
         emit_line(e);
@@ -461,7 +465,7 @@ static void put_partials(Emit *e, Str units, Str pieces) {
 // takes longest to compile, is in the text once.
 static void put_pieces(Emit *e) {
     const Nest *n = e->n;
-    Str units = emit_num(e, RoleCount, n->units), pieces = emit_num(e, RolePieces, team(e)->pieces);
+    Str units = emit_num(e, RoleUnits, n->units), pieces = emit_num(e, RolePieces, team(e)->pieces);
     emit_line(e);
     text_put(e->t, STR("// split reduction: the last block reduces the partial results of all\n"));
     emit_line(e);
@@ -496,7 +500,7 @@ static void put_tile(Emit *e) {
     const char *type = e->index;
     Str tile = emit_num(e, RoleTile, n->var[n->rows].tile),
         tiles = emit_num(e, RoleTiles, nest_tiles(n)),
-        rows = emit_num(e, RoleIndex, n->var[n->rows].n);
+        rows = emit_num(e, RoleBound, n->var[n->rows].n);
     emit_line(e);
     text_fmt(e->t, "const %s from = (%s)(u %% %.*s) * %.*s;\n", type, type, SARG(tiles),
              SARG(tile));
@@ -537,7 +541,7 @@ static void put_term(Emit *e) {
 // those without a unit, load the first term and add nothing.
 static void put_terms(Emit *e) {
     const Nest *n = e->n;
-    Str end = emit_num(e, RoleSums, team(e)->steps);
+    Str end = emit_num(e, RoleSteps, team(e)->steps);
     emit_line(e);
     text_fmt(e->t, "for (%s step = 0; step < %.*s; step += %u)", e->index, SARG(end),
              team(e)->size);
@@ -628,14 +632,6 @@ static void put_pointer(Emit *e, Str type, const char *name, uint32_t at, Str mo
         text_fmt(e->t, more.len ? "(%.*s *)(%.*s);\n" : "(%.*s *)%.*s;\n", SARG(type), SARG(word));
 }
 
-// A region may list inputs that no load reads: a slice selected other operands of a concatenation.
-static bool is_loaded(const Emit *e, uint32_t arg) {
-    for (uint32_t i = 0; i < e->n->value.n; i++)
-        if (e->named[i] && e->n->value.at[i].kind == ValueLoad && e->n->value.at[i].arg == arg)
-            return true;
-    return false;
-}
-
 static void put_args(Emit *e) {
     const Region *r = e->n->region;
     Arena *a = e->t->arena;
@@ -644,7 +640,7 @@ static void put_args(Emit *e) {
     size_t off = 0;
     for (uint32_t i = 0; i < words; i++) {
         const char *type = e->d->words->storage[nest_dtype(e->n, i)];
-        if (i >= r->in.n || is_loaded(e, i))
+        if (i >= r->in.n || emit_is_loaded(e, i))
             put_pointer(e, str_format(a, i < r->in.n ? "const %s" : "%s", type),
                         str_format(a, "a%u", i).ptr, i, none);
     }
@@ -662,17 +658,19 @@ static void put_args(Emit *e) {
 // Strides and steps are signed; counts, which are divided by, are not.
 static void put_numbers(Emit *e, uint32_t first) {
     for (uint32_t i = 0; i < e->numbers->n; i++) {
-        uint32_t role = e->role.at[i];
-        bool index = role == RoleIndex || role == RoleSums || role == RoleTile;
+        uint32_t role = e->use.at[i].role;
         emit_line(e);
         if (role == RoleReal) {
             emit_real(e, i, str_format(e->t->arena, "w.at[%u]", first + i));
-        } else if (role >= RoleInverse) {
-            text_fmt(e->t, "const uint64_t n%u = w.at[%u];\n", i, first + i);
-        } else {
-            const char *type = index ? e->index : unit_type(e);
-            text_fmt(e->t, "const %s n%u = (%s)w.at[%u];\n", type, i, type, first + i);
+            continue;
         }
+        if (role >= RoleInverse) {
+            text_fmt(e->t, "const uint64_t n%u = w.at[%u]", i, first + i);
+        } else {
+            const char *type = role < RoleScratch ? e->index : unit_type(e);
+            text_fmt(e->t, "const %s n%u = (%s)w.at[%u]", type, i, type, first + i);
+        }
+        emit_end_number(e, i);
     }
 }
 

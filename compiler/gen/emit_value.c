@@ -48,15 +48,24 @@ static int64_t real_bits(const Emit *e, double x) {
 // The declaration of real argument `number`, whose bits are `word`.
 void emit_real(Emit *e, uint32_t number, Str word) {
     text_fmt(e->t,
-             e->real == DtF64 ? "const double r%u = gan_f64_bits((uint64_t)%.*s);\n"
-                              : "const float r%u = gan_f32_bits((uint32_t)%.*s);\n",
+             e->real == DtF64 ? "const double r%u = gan_f64_bits((uint64_t)%.*s)"
+                              : "const float r%u = gan_f32_bits((uint32_t)%.*s)",
              number, SARG(word));
+    emit_end_number(e, number);
+}
+
+// Is the text an expression up to an operator?
+static bool ends_in_operator(const Text *t) {
+    size_t n = t->n;
+    while (n && t->at[n - 1] == ' ')
+        n--;
+    return n && strchr("+-*/", t->at[n - 1]);
 }
 
 static void put_number(Emit *e, Dtype t, double x) {
     const char *f = t == DtF64 ? "" : "f";
     if (written_out(x)) {
-        text_fmt(e->t, signbit(x) ? "(%.1f%s)" : "%.1f%s", x, f);
+        text_fmt(e->t, signbit(x) && ends_in_operator(e->t) ? "(%.1f%s)" : "%.1f%s", x, f);
         return;
     }
     double rounded = t == DtF64 ? x : (double)(float)x;
@@ -353,10 +362,18 @@ bool *emit_inverses(const Emit *e) {
 
 // --- loads ---------------------------------------------------------------------------------------
 
+// A region may list inputs that no load reads: a slice selected other operands of a concatenation.
+bool emit_is_loaded(const Emit *e, uint32_t arg) {
+    for (uint32_t i = 0; i < e->n->value.n; i++)
+        if (e->named[i] && e->n->value.at[i].kind == ValueLoad && e->n->value.at[i].arg == arg)
+            return true;
+    return false;
+}
+
 static void put_element(Emit *e, const Value *v) {
     emit_ix(e, v->at);
     if (v->a != NONE)
-        text_fmt(e->t, " + (%s)v%u*%.*s", e->index, v->a, SARG(emit_num(e, RoleIndex, v->row)));
+        text_fmt(e->t, " + (%s)v%u*%.*s", e->index, v->a, SARG(emit_num(e, RoleStride, v->row)));
 }
 
 // Do the bounds need no test here, in a loop that was unswitched on them?
@@ -433,7 +450,7 @@ static void put_value(Emit *e, uint32_t id) {
         emit_ix(e, v->at);
         if (v->sample0) {
             e->counters = true;
-            text_fmt(e->t, " + c->sample0*%.*s", SARG(emit_num(e, RoleIndex, v->sample0)));
+            text_fmt(e->t, " + c->sample0*%.*s", SARG(emit_num(e, RoleStride, v->sample0)));
         }
         text_put(e->t, STR(")"));
         break;
@@ -462,7 +479,7 @@ static void put_value(Emit *e, uint32_t id) {
     case ValueRow:
         text_fmt(e->t, "(%s)gan_row(", e->d->words->compute[v->dtype]);
         emit_ref(e, v->a);
-        text_fmt(e->t, ", %.*s)", SARG(emit_num(e, RoleIndex, v->rows)));
+        text_fmt(e->t, ", %.*s)", SARG(emit_num(e, RoleBound, v->rows)));
         break;
     }
 }

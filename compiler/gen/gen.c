@@ -227,16 +227,21 @@ static void print_head(Text *t, const Plan *p, uint32_t kernel, Arena scratch) {
             text_fmt(t, "//   %.*s:%u: %.*s\n", SARG(l.file), l.number, SARG(l.text));
     }
     if (shown > MaxLines)
-        text_fmt(t, "//   and %u more lines\n", shown - MaxLines);
+        text_fmt(t, "//   and %u more line%s\n", shown - MaxLines, shown > MaxLines + 1 ? "s" : "");
 }
 
 void gen_print(Text *t, const Plan *p, const Dialect *d) {
     Arena scratch;
     arena_need(&scratch);
-    text_fmt(t,
-             "// %.*s, dialect %s. compiler/ir/prelude.h and compiler/gen/kernel_%s.h stand before "
-             "this text.\n",
-             SARG(p->func->name), d->name, d->name);
+    text_fmt(
+        t,
+        "// %.*s, dialect %s. compiler/ir/prelude.h and compiler/gen/kernel_%s.h stand before "
+        "this text.\n"
+        "//\n"
+        "// a inputs and outputs, n and r numbers, i loop variables, j parts of indices, g bounds "
+        "that\n"
+        "// hold, v values, p and y packs loaded and stored, s accumulators, q partial results\n",
+        SARG(p->func->name), d->name, d->name);
     for (uint32_t k = 0; k < p->kernel.n; k++) {
         const Kernel *kernel = &p->kernel.at[k];
         text_char(t, '\n');
