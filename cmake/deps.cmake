@@ -1,5 +1,5 @@
 # Every library the project uses, found in one place. Required ones stop the configuration; an optional one that is
-# missing is reported with what its absence costs, and its HAVE_ macro stays undefined.
+# missing is reported with what its absence costs, and its HAVE_ macro stays undefined. The last line lists what there is.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 if(NOT GAN_SANITIZE STREQUAL "thread")  # which does not see libgomp's barriers: every parallel loop would be a race
@@ -10,7 +10,7 @@ if(NOT GAN_SANITIZE STREQUAL "thread")  # which does not see libgomp's barriers:
 endif()
 
 function(gan_need name module)
-    pkg_check_modules(${name} REQUIRED IMPORTED_TARGET ${module})
+    pkg_check_modules(${name} REQUIRED QUIET IMPORTED_TARGET ${module})
     set_property(GLOBAL PROPERTY gan_needs_${name} ON)
 endfunction()
 set(GAN_WITHOUT "" CACHE STRING "Optional libraries to leave out though they are there, as named below: HDF5;JPEG;...")
@@ -18,7 +18,7 @@ function(gan_want name module cost)
     if(name IN_LIST GAN_WITHOUT)
         return()
     endif()
-    pkg_check_modules(${name} IMPORTED_TARGET ${module})
+    pkg_check_modules(${name} QUIET IMPORTED_TARGET ${module})
     if(NOT ${name}_FOUND)
         message(STATUS "optional ${module}: not found. ${cost}")
     endif()
@@ -63,3 +63,16 @@ if(NOT dnnl_FOUND)
 endif()
 
 include(cuda)
+
+set(found "")
+foreach(name_flag OpenMP:OpenMP_C_FOUND oneDNN:dnnl_FOUND MPI:MPI_FOUND OpenBLAS:OPENBLAS_FOUND HDF5:HDF5_FOUND JPEG:JPEG_FOUND WebP:WEBP_FOUND
+        sndfile:SNDFILE_FOUND FreeType:FREETYPE_FOUND cmocka:CMOCKA_FOUND CUDA:GAN_HAVE_CUDA cuDNN:GAN_HAVE_CUDNN cuFFT:GAN_HAVE_CUFFT NCCL:GAN_HAVE_NCCL)
+    string(REPLACE ":" ";" name_flag ${name_flag})
+    list(GET name_flag 0 name)
+    list(GET name_flag 1 flag)
+    if(${flag})
+        list(APPEND found ${name})
+    endif()
+endforeach()
+list(JOIN found ", " found)
+message(STATUS "built with: ${found}")
