@@ -46,7 +46,7 @@ static void examine_built(Arena *a, Findings *f) {
         *x = built_with[i].info;
         if (x->found && built_with[i].ready && built_with[i].ready() != GAN_OK) {
             x->found = false;
-            x->mend = str_format(a, "install what it is in: %s", gan_error()).ptr;
+            x->fix = str_format(a, "install what it is in: %s", gan_error()).ptr;
         }
     }
 }
@@ -67,7 +67,7 @@ static void examine_ranks(Arena *a, Str self, Findings *f) {
     LibraryInfo mpi = {.name = "MPI",
                        .version = "",
                        .cost = "runs use one rank",
-                       .mend = "apt-get install libopenmpi-dev, and build again"};
+                       .fix = "apt-get install libopenmpi-dev, and build again"};
     if (link_plugin_load(ranks_plugin(a, self), &plugin) == GAN_OK) {
         char *text = arena_array(a, char, 128);
         plugin->library(text, 128);
@@ -120,8 +120,8 @@ static Str as_text(Arena *a, const Findings *f, int threads, const DeviceOptions
             text_fmt(&t, "  %-13s %s\n", x->name, *x->version ? x->version : "found");
         else
             text_fmt(&t, "  %-13s missing: %s\n", x->name, x->cost);
-        if (!x->found && x->mend)
-            text_fmt(&t, "  %-13s fix: %s\n", "", x->mend);
+        if (!x->found && x->fix)
+            text_fmt(&t, "  %-13s fix: %s\n", "", x->fix);
     }
     return text_str(&t);
 }
@@ -132,10 +132,11 @@ static Str as_json(Arena *a, const Findings *f, int threads, const DeviceOptions
     json_open(&j, '{');
     json_name(&j, "version"), json_put_str(&j, STR(GAN_VERSION));
     json_name(&j, "threads"), json_put_int(&j, threads);
-    json_name(&j, "cache");
-    json_put_str(&j, o->cache_dir.len ? o->cache_dir : STR("none: no home folder"));
-    json_name(&j, "cache_bytes"), json_put_int(&j, (int64_t)cache_bytes(o->cache_dir));
-    json_name(&j, "cache_limit"), json_put_int(&j, (int64_t)o->cache_limit);
+    if (o->cache_dir.len) {
+        json_name(&j, "cache"), json_put_str(&j, o->cache_dir);
+        json_name(&j, "cache_bytes"), json_put_int(&j, (int64_t)cache_bytes(o->cache_dir));
+        json_name(&j, "cache_limit"), json_put_int(&j, (int64_t)o->cache_limit);
+    }
     json_name(&j, "libraries"), json_open(&j, '[');
     for (uint32_t i = 0; i < f->n; i++) {
         const LibraryInfo *x = &f->at[i];
@@ -144,7 +145,7 @@ static Str as_json(Arena *a, const Findings *f, int threads, const DeviceOptions
         json_name(&j, "found"), json_put_bool(&j, x->found);
         json_name(&j, "version"), json_put_str(&j, str_c(x->version));
         json_name(&j, "cost"), json_put_str(&j, str_c(x->cost));
-        json_name(&j, "mend"), json_put_str(&j, str_c(x->mend ? x->mend : ""));
+        json_name(&j, "fix"), json_put_str(&j, str_c(x->fix ? x->fix : ""));
         json_close(&j, '}');
     }
     json_close(&j, ']');

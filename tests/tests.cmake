@@ -162,7 +162,7 @@ if(GAN_HAVE_CUDNN)
     gan_program(branch_report cuda/branch_report.c gan_recorder gan_run) # the same
     add_dependencies(branch_report no_card)
 else()
-    message(STATUS "tests: the CUDA and cuDNN headers are not found; host_test is left out")
+    message(STATUS "tests: host_test needs the headers of CUDA and cuDNN; left out")
 endif()
 
 # Whole commands: shell scripts that are given the program.

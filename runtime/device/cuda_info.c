@@ -177,7 +177,7 @@ void cuda_libraries(Arena *a, LibraryInfo out[CUDA_LIBRARIES]) {
     for (int i = 0; i < CUDA_LIBRARIES; i++) {
         out[i] = all[i];
         if (built && !all[i].found)
-            out[i].mend = "install it with its header, and build again";
+            out[i].fix = "install it with its header, and build again";
         out[i].found = all[i].found && all[i].version;
         if (!out[i].found)
             out[i].version = "";

@@ -106,7 +106,7 @@ void device_lend(Device *d, int threads);
 typedef struct LibraryInfo {
     const char *name, *version; // version: as it reports it
     const char *cost;           // what is missing or slower without it
-    const char *mend;           // how to install it; NULL: not possible
+    const char *fix;            // how to install it; NULL: not possible
     bool found;
 } LibraryInfo;
 void device_libraries(Arena *a, const LibraryInfo **out, uint32_t *n); // what doctor prints

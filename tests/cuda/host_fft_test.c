@@ -132,7 +132,7 @@ static void a_program_built_without_the_header_says_so(void **state) {
     while (strcmp(all[i].name, "cuFFT"))
         i++;
     assert_true(HAVE || !all[i].found);
-    assert_int_equal(!HAVE, strstr(all[i].mend, "build again") != NULL);
+    assert_int_equal(!HAVE, strstr(all[i].fix, "build again") != NULL);
     arena_release(&a);
 }
 

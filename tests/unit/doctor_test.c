@@ -34,12 +34,12 @@ static void hear(void *user, Str text) {
     text_put(&said, text);
 }
 
-// *mend: how to get it.
-static bool finds(const Json *root, const char *library, Str *mend) {
+// *fix: how to get it.
+static bool finds(const Json *root, const char *library, Str *fix) {
     const Json *list = json_get(root, "libraries");
     for (uint32_t i = 0; i < json_count(list); i++) {
         const Json *x = json_at(list, i);
-        *mend = json_string(json_get(x, "mend"), (Str){0});
+        *fix = json_string(json_get(x, "fix"), (Str){0});
         if (str_eq(json_string(json_get(x, "name"), (Str){0}), str_c(library)))
             return json_bool(json_get(x, "found"), false);
     }
@@ -60,16 +60,17 @@ static const Json *doctor(Arena *a) {
 
 static void a_library_that_cannot_be_loaded_is_missing(void **state) {
     Fixture *p = *state;
-    Str mend[Late], again;
+    Str fix[Late], again;
     refuse = true; // before any is loaded
     const Json *root = doctor(&p->arena);
+    assert_null(json_get(root, "cache")); // there is no home folder
     for (size_t i = 0; i < Late; i++)
-        assert_false(finds(root, late[i].name, &mend[i]));
+        assert_false(finds(root, late[i].name, &fix[i]));
     refuse = false;
     root = doctor(&p->arena);
     for (size_t i = 0; i < Late; i++)
         if (finds(root, late[i].name, &again))
-            assert_true(str_starts(mend[i], STR("install what it is in: ")));
+            assert_true(str_starts(fix[i], STR("install what it is in: ")));
 }
 
 #define T(test) cmocka_unit_test_setup_teardown(test, fixture_open, fixture_close)
