@@ -280,8 +280,8 @@ void net_sync(Elab *e, uint32_t net);                      // a copy has every s
 Str owner_path(Elab *e, Owner *o);
 uint32_t slot_find(const Elab *e, Str name); // NONE
 uint32_t slot_add(Elab *e, Slot s);
-uint32_t slot_make(Elab *e, Env *env, const Ast *decl,
-                   Slot s);                                // or found by its name; NONE: refused
+// Adds a slot, or finds it by its name; NONE: refused.
+uint32_t slot_make(Elab *e, Env *env, const Ast *decl, Slot s);
 uint32_t declare_slot(Elab *e, Env *env, const Ast *decl); // `param`, `state`
 
 // --- update.c, grads.c ---------------------------------------------------------------------------
