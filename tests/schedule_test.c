@@ -498,6 +498,19 @@ static void weight_gradients_spare_memory_where_they_cost_no_time(void **state) 
     }
 }
 
+// Of a net that is called twice, one call is gone back through before the next begins, with
+// collectives too.
+static void calls_of_a_net_come_one_after_the_other(void **state) {
+    (void)state;
+    static const Row row[] = {ROW(Call, 400, 0),   ROW(Call, 400, 0),  ROW(Call, 500, 1),
+                              ROW(Call, 500, 2),   ROW(Call, 1, 1, 3), ROW(Call, 1, 2, 4),
+                              ROW(Start, 1, 5, 6), ROW(Wait, 1, 7)};
+    Case c;
+    case_of(&c, row, sizeof row / sizeof *row);
+    Cost least = best(&c);
+    assert_true(scheduled(&c).peak < 1.01 * least.peak);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_peak_is_no_higher_than_the_programs),
@@ -507,6 +520,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(optimizers_share_a_launch_on_a_card),
         cmocka_unit_test(samples_are_prepared_when_they_are_needed),
         cmocka_unit_test(weight_gradients_spare_memory_where_they_cost_no_time),
+        cmocka_unit_test(calls_of_a_net_come_one_after_the_other),
         cmocka_unit_test(work_overlaps_collectives),
         cmocka_unit_test(a_step_with_collectives_is_as_short_as_the_programs),
     };

@@ -21,8 +21,8 @@
 // Work that fills a wait may take longer than the wait would, and delay the collectives behind it:
 // a second, patient order waits, and wins where its last sum arrives earlier. Weight gradients,
 // which only gradient collectives need, may be delayed for long while the activations they read
-// stay live: a third order computes them as soon as possible, and wins where it saves memory at
-// almost no time.
+// stay live: a third order computes them as soon as possible. A fourth is depth-first. Either wins
+// where it saves memory at almost no time.
 #include "schedule.h"
 
 #include <math.h>
@@ -36,8 +36,16 @@ enum {
 
 // What decides among regions that may run: the program, bytes freed, depth. Blocks with
 // collectives: what the next call needs; that, and a wait for it before longer work; weight
-// gradients before that.
-typedef enum Way { WayText, WayGreedy, WayDepth, WayCalls, WayPatient, WayWeights } Way;
+// gradients before that; depth instead of it.
+typedef enum Way {
+    WayText,
+    WayGreedy,
+    WayDepth,
+    WayCalls,
+    WayPatient,
+    WayWeights,
+    WayDepthCalls
+} Way;
 
 // --- facts about regions -------------------------------------------------------------------------
 
@@ -149,13 +157,16 @@ static bool sooner(const Sched *s, Way way, uint32_t a, uint32_t b) {
         return sched_due(s, a) < sched_due(s, b);
     if (way == WayWeights && s->clock.weights[a] != s->clock.weights[b])
         return s->clock.weights[a];
-    if (s->clock.leads[a] != s->clock.leads[b])
+    bool depth = way == WayDepthCalls;
+    if (depth && s->low[a] == s->low[b] && s->since[a] != s->since[b])
+        return s->since[a] > s->since[b];
+    if (!depth && s->clock.leads[a] != s->clock.leads[b])
         return s->clock.leads[a] < s->clock.leads[b];
     return s->low[a] != s->low[b] ? !s->low[a] : frees_more(s, a, b);
 }
 
 static bool has_clock(Way way) {
-    return way == WayCalls || way == WayPatient || way == WayWeights;
+    return way >= WayCalls;
 }
 
 // May it join the last launch? What was ready before that began depends on nothing in it.
@@ -333,19 +344,26 @@ static double order_seconds(Sched *s, const RegionVec *order, double straggler, 
 }
 
 static void order_calls(Sched *s, const RegionVec *regions, RegionVec *out) {
-    RegionVec calls = {0}, patient = {0}, weights = {0};
+    RegionVec patient = {0};
     double sent;
-    size_t most = block_order(s, regions, WayCalls, &calls),
-           waits = block_order(s, regions, WayPatient, &patient),
-           least = block_order(s, regions, WayWeights, &weights);
+    *out = (RegionVec){0};
+    size_t most = block_order(s, regions, WayCalls, out),
+           waits = block_order(s, regions, WayPatient, &patient);
     if (order_seconds(s, &patient, StragglerDelay, &sent) <
-        order_seconds(s, &calls, StragglerDelay, &sent)) {
-        calls = patient;
+        order_seconds(s, out, StragglerDelay, &sent)) {
+        *out = patient;
         most = waits;
     }
-    double soon = order_seconds(s, &calls, 0, &sent), later = order_seconds(s, &weights, 0, &sent);
-    bool spares = most > least + least / Spare && later - soon < sent / Spare + soon / Longer;
-    *out = spares ? weights : calls;
+    double soon = order_seconds(s, out, 0, &sent);
+    for (Way way = WayWeights; way <= WayDepthCalls; way++) {
+        RegionVec order = {0};
+        size_t least = block_order(s, regions, way, &order);
+        double later = order_seconds(s, &order, 0, &sent);
+        if (most > least + least / Spare && later - soon < sent / Spare + soon / Longer) {
+            *out = order;
+            most = least;
+        }
+    }
 }
 
 void sched_order_block(Sched *s, const RegionVec *regions, const PassOptions *o, RegionVec *out) {
