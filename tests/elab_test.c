@@ -815,6 +815,7 @@ static void hints_name_only_what_exists(void **state) {
     static const char lower[] = "abcdefghijklmnopqrstuvwxyz_0123456789";
     static const char *const habits[][2] = {
 #define HABIT(words, help) {words, help},
+#define METHOD HABIT
 #include "habits.def"
     };
     uint32_t names = 0;

@@ -30,12 +30,8 @@ static const struct {
 #include "tokens.def"
 };
 
-Str word_habit(Str word) {
-    static const Str rows[][2] = {
-#define HABIT(words, help) {{words, sizeof(words) - 1}, {help, sizeof(help) - 1}},
-#include "habits.def"
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+static Str help_in(const Str (*rows)[2], size_t n, Str word) {
+    for (size_t i = 0; i < n; i++)
         for (Str words = rows[i][0]; words.len;) {
             size_t end = str_find(words, ' ');
             if (str_eq(str_sub(words, 0, end), word))
@@ -44,6 +40,33 @@ Str word_habit(Str word) {
         }
     return (Str){0};
 }
+
+#define ROW(words, help) {{words, sizeof(words) - 1}, {help, sizeof(help) - 1}},
+Str word_habit(Str word) {
+    static const Str rows[][2] = {
+#define HABIT ROW
+#include "habits.def"
+    };
+    return help_in(rows, sizeof rows / sizeof *rows, word);
+}
+
+static Str method_habit(Str word) {
+    static const Str rows[][2] = {
+#define METHOD ROW
+#include "habits.def"
+    };
+    Str help = help_in(rows, sizeof rows / sizeof *rows, word);
+    if (!help.len)
+        help = word_habit(word);
+    bool in_place = word.len > 1 && word.ptr[word.len - 1] == '_' && word.ptr[0] != '_';
+    if (!help.len && in_place)
+        help = word_habit(str_sub(word, 0, word.len - 1));
+    if (!help.len && in_place)
+        help = STR("values never change: bind the name again, x = x + 1; a state is replaced by x "
+                   ":= VALUE");
+    return help;
+}
+#undef ROW
 
 Str found_habit(Str sign) {
     static const Str rows[][2] = {
@@ -58,6 +81,12 @@ Str found_habit(Str sign) {
 
 const char *token_what(TokKind kind) {
     return token_row[kind].what;
+}
+bool token_is_word(TokKind kind) {
+    return kind >= TokAnd && kind <= TokEach;
+}
+bool token_is_operator(TokKind kind) {
+    return kind >= TokEq && kind <= TokPower && kind != TokBind;
 }
 bool token_breaks_after(TokKind kind) {
     return token_row[kind].breaks & AFTER;
@@ -222,7 +251,7 @@ static void help_method(Lexer *l) {
     uint32_t at = l->at;
     while (is_letter(char_at(l, at)) || is_digit(char_at(l, at)))
         at++;
-    Str name = str_sub(l->text, l->at, at), habit = word_habit(name);
+    Str name = str_sub(l->text, l->at, at), habit = method_habit(name);
     if (habit.len)
         diag_help(l->f, "%.*s", SARG(habit));
     else if (name.len && is_letter(name.ptr[0]))
@@ -245,11 +274,13 @@ static TokKind lex_foreign(Lexer *l, const char *instead, uint32_t length) {
             diag_help(l->f,
                       "names and operators are ASCII; other characters, seen or unseen, stand "
                       "in strings and comments");
+        else if (l->text.ptr[lo] == '\\')
+            diag_help(l->f, GOES_ON);
         return TokBad;
     }
     if (report(l, DiagE0101, lo)) {
-        if (is_quotient(l, lo))
-            diag_help(l->f, "a whole quotient is floor(a/b); a comment begins with #");
+        if (str_starts(str_sub(l->text, lo, l->end), STR("//")))
+            diag_help(l->f, "a comment begins with #; a whole quotient is floor(a/b)");
         else if (l->text.ptr[lo] == '.')
             help_method(l);
         else

@@ -118,8 +118,10 @@ static Ast *range(Parser *p) {
         a->b = read_expr(p);
     if (at(p, TokColon)) {
         parser_fail(p, "`,` or `]`");
-        diag_help(p->f,
-                  "a range has no step: of n rows every second is reshape(x, n/2, 2, ...)[:, 0]");
+        diag_help(
+            p->f,
+            "a range has no step: flip(x, axis(0)) reverses, reversed(list) a list; of n rows "
+            "every second is reshape(x, n/2, 2, ...)[:, 0]");
     }
     return ast_done(p, a);
 }

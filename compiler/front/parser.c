@@ -90,8 +90,19 @@ static bool begins_statement(TokKind kind) {
            kind == TokRepeat || kind == TokNext || kind == TokUpdate || kind == TokReport;
 }
 
+// `state = x`: a reserved word where a name is bound.
+static bool binds_a_word(Parser *p) {
+    bool behind = p->tok.kind == TokBind && token_is_word(p->before.kind);
+    if (!behind && !(p->ahead.kind == TokBind && token_is_word(p->tok.kind)))
+        return false;
+    Token word = behind ? p->before : p->tok;
+    diag(p->f, DiagE0120, parser_span(p, word), SARG(token_text(&p->lex, word)));
+    parser_panic(p);
+    return true;
+}
+
 void parser_fail(Parser *p, const char *expected) {
-    if (p->panic)
+    if (p->panic || binds_a_word(p))
         return;
     Str found = str_c(token_what(p->tok.kind)), found_text = token_text(&p->lex, p->tok);
     Span where = parser_span(p, p->tok);
@@ -117,6 +128,11 @@ void parser_fail(Parser *p, const char *expected) {
         habit = word_habit(found_text);
     if (habit.len)
         diag_help(p->f, "%.*s", SARG(habit));
+    else if (p->tok.first && token_is_operator(p->tok.kind))
+        diag_help(p->f, GOES_ON);
+    else if (!p->broken && str_starts(str_c(expected), STR("`,`")) &&
+             (p->tok.kind == TokName || p->tok.kind == TokNum || p->tok.kind == TokStr))
+        diag_help(p->f, "a comma stands between two of them");
     else if (p->tok.kind == TokFn && !p->broken && !strcmp(expected, "an expression"))
         diag_help(p->f, "a function has a name: fn f(x) = VALUE, and is passed by it");
     else if (begins_statement(p->tok.kind) && !p->broken && strcmp(expected, "`{`"))
@@ -153,6 +169,10 @@ void parser_not_ended(Parser *p, const Ast *a) {
     if (habit.len) {
         diag(p->f, DiagE0119, parser_span(p, p->tok), SARG(what));
         diag_help(p->f, "%.*s", SARG(habit));
+        parser_panic(p);
+        return;
+    }
+    if (p->ahead.kind == TokBad) { // with torch.no_grad(): its diagnostic was given
         parser_panic(p);
         return;
     }

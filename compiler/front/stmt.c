@@ -192,6 +192,14 @@ static void report_one(Elab *e, Env *env, const Ast *a) {
     spot_leave(e, outer);
 }
 
+// Arithmetic alone does nothing: `loss = a`, and `- b` in the next line.
+static void refuse_unused(Elab *e, const Ast *a) {
+    diag(e->f, DiagE0537, a->span);
+    if (a->kind == AstBinary && str_eq(a->text, STR("==")))
+        diag_help(e->f, "`==` compares; to bind a name write `=`");
+    in_library(e);
+}
+
 static void statement(Elab *e, Env *env, const Ast *a) {
     switch (a->kind) {
     case AstBind:
@@ -236,6 +244,8 @@ static void statement(Elab *e, Env *env, const Ast *a) {
         eval_every(e, env, a, true);
         return;
     default:
+        if (a->kind == AstUnary || a->kind == AstBinary)
+            refuse_unused(e, a);
         eval(e, env, a);
         return;
     }

@@ -38,7 +38,11 @@ void lex_init(Lexer *l, Front *f, uint32_t file, uint32_t lo, uint32_t hi);
 // a diagnostic and is TokBad, or the word that was meant.
 Token lex_next(Lexer *l);
 Str token_text(const Lexer *l, Token t);
-Str found_habit(Str sign);              // FOUND's help; empty: there is none
+Str found_habit(Str sign);            // FOUND's help; empty: there is none
+bool token_is_word(TokKind kind);     // reserved
+bool token_is_operator(TokKind kind); // between two operands
+// Help where a statement was meant to go on.
+#define GOES_ON "a statement goes on in the next line where its line ends in an operator or a comma"
 const char *token_what(TokKind kind);   // "`|>`", "a name"
 bool token_breaks_after(TokKind kind);  // a line may end in it
 bool token_breaks_before(TokKind kind); // the next line may begin with it
