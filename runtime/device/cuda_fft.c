@@ -58,26 +58,29 @@ static GanStatus make_plan(CufftCall *c, bool *refuses) {
     TRY(cufft_check(c->cuda, api->Create(&c->plan), "creating a plan"));
     c->made = true;
     TRY(cufft_check(c->cuda, api->SetAutoAllocation(c->plan, 0), "disabling automatic allocation"));
-    TRY(cufft_check(c->cuda, api->SetStream(c->plan, (cudaStream_t)c->cuda->compute),
-                    "setting the stream"));
     cufftResult code = api->MakePlanMany(c->plan, 1, &n, &in, 1, in, &out, 1, out,
                                          type_of(&c->lines), c->lines.lines, &c->room);
     *refuses = refused(code);
-    if (*refuses)
+    if (*refuses) {
         c->room = 0;
-    return *refuses ? GAN_OK : cufft_check(c->cuda, code, "planning a transform");
+        return GAN_OK;
+    }
+    TRY(cufft_check(c->cuda, code, "planning a transform"));
+    // Now: the library does not promise to keep a stream that was set before.
+    return cufft_check(c->cuda, api->SetStream(c->plan, (cudaStream_t)c->cuda->compute),
+                       "setting the stream");
 }
 
 size_t cufft_call_workspace(const CufftCall *call) {
     return call->copy + call->room;
 }
 
+// A plan that needs no work area gets one too, so that it has no reason to ask for one when it runs.
 GanStatus cufft_place(CufftCall *c, CUdeviceptr workspace) {
     void *room = (void *)(uintptr_t)(workspace + c->copy);
     c->staged = workspace;
-    return c->room ? cufft_check(c->cuda, c->cuda->api->fft->SetWorkArea(c->plan, room),
-                                 "setting the work area")
-                   : GAN_OK;
+    return cufft_check(c->cuda, c->cuda->api->fft->SetWorkArea(c->plan, room),
+                       "setting the work area");
 }
 
 GanStatus cufft_prepare(CufftCalls *calls, const Plan *p, uint32_t id, Memory m, CufftCall **out) {

@@ -103,6 +103,7 @@ static cufftResult make_plan(cufftHandle h, int rank, long long *n, long long *i
     if (rank != 1 || step_in != 1 || step_out != 1 || *in != line_in || *out != line_out ||
         line_in != (type == CUFFT_C2R ? half : *n) || line_out != (type == CUFFT_R2C ? half : *n))
         complain("cuFFT: lines that are not %lld numbers one behind the other", *n);
+    t->stream = NULL; // one that was set before need not stay
     t->type = type;
     t->in = line_in;
     t->out = line_out;
