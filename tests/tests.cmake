@@ -85,6 +85,7 @@ endforeach()
 foreach(name readers_test bench_test doctor_test distance_test run_test shares_test health_test ranks_test scale_test events_test)
     gan_test(${name} unit/${name}.c LIBS gan_run)
 endforeach()
+set_target_properties(doctor_test PROPERTIES ENABLE_EXPORTS ON)     # it is the driver, too
 foreach(name mask_test stdlib_test import_test import_files_test loss_scale_test models_test cost_test)
     gan_test(${name} ${name}.c LIBS gan_run)
 endforeach()

@@ -32,6 +32,7 @@ typedef struct Driver {
     int (*name)(char *out, int n, int device);
     int (*attribute)(int *out, int which, int device);
     int (*memory)(size_t *out, int device);
+    int (*words)(int code, const char **out);
 } Driver;
 
 static bool driver_fill(void *cuda, Driver *d) {
@@ -40,29 +41,37 @@ static bool driver_fill(void *cuda, Driver *d) {
            library_symbol(cuda, "cuDeviceGetCount", &d->count, sizeof d->count) &&
            library_symbol(cuda, "cuDeviceGetName", &d->name, sizeof d->name) &&
            library_symbol(cuda, "cuDeviceGetAttribute", &d->attribute, sizeof d->attribute) &&
-           library_symbol(cuda, "cuDeviceTotalMem_v2", &d->memory, sizeof d->memory);
+           library_symbol(cuda, "cuDeviceTotalMem_v2", &d->memory, sizeof d->memory) &&
+           library_symbol(cuda, "cuGetErrorString", &d->words, sizeof d->words);
 }
 
-// "CUDA 13.0, 1 card: NVIDIA H200, compute capability 9.0, 139.8 GiB"; NULL: there is none.
-static const char *driver_text(Arena *a, void *cuda) {
+// "CUDA 13.0, 1 card: NVIDIA H200, compute capability 9.0, 139.8 GiB"; NULL: there is none, and
+// *why the driver's own words.
+static const char *driver_text(Arena *a, void *cuda, const char **why) {
     enum { MAJOR = 75, MINOR = 76 }; // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_
     Driver d;
-    int version = 0, cards = 0, major = 0, minor = 0;
+    int version = 0, cards = 0, major = 0, minor = 0, code;
     size_t memory = 0;
     char name[128] = "";
-    if (!driver_fill(cuda, &d) || d.init(0) || d.version(&version) || d.count(&cards) || !cards ||
-        d.name(name, sizeof name, 0) || d.attribute(&major, MAJOR, 0) ||
-        d.attribute(&minor, MINOR, 0) || d.memory(&memory, 0))
+    if (!driver_fill(cuda, &d))
         return NULL;
+    if ((code = d.init(0)) || (code = d.version(&version)) || (code = d.count(&cards)) ||
+        (code = d.name(name, sizeof name, 0)) || (code = d.attribute(&major, MAJOR, 0)) ||
+        (code = d.attribute(&minor, MINOR, 0)) || (code = d.memory(&memory, 0))) {
+        const char *words = NULL;
+        d.words(code, &words);
+        *why = str_format(a, "; the driver says: %s (%d)", words ? words : "error", code).ptr;
+        return NULL;
+    }
     return str_format(a, "CUDA %s, %d card%s: %s, compute capability %d.%d, %.1f GiB",
                       version_text(a, version), cards, cards == 1 ? "" : "s", name, major, minor,
                       (double)memory / (1 << 30))
         .ptr;
 }
 
-static const char *find_driver(Arena *a) {
+static const char *find_driver(Arena *a, const char **why) {
     void *cuda = library_open(driver_names);
-    return cuda ? driver_text(a, cuda) : NULL; // it stays loaded: once begun it has threads
+    return cuda ? driver_text(a, cuda, why) : NULL; // it stays loaded: once begun it has threads
 }
 
 // 0: there is none.
@@ -149,12 +158,13 @@ void cuda_libraries(Arena *a, LibraryInfo out[CUDA_LIBRARIES]) {
 #else
     const char *built = NULL;
 #endif
+    const char *why = "", *card = find_driver(a, &why);
     int driver = driver_version();
     const LibraryInfo all[CUDA_LIBRARIES] = {
         // found: this program was built with what it takes
         {"CUDA headers", built, "--device cuda is left out of this program",
          "install the CUDA toolkit, or its headers alone, and build again", built != NULL},
-        {"NVIDIA driver", find_driver(a), "--device cuda has no card to run on",
+        {"NVIDIA driver", card, str_format(a, "--device cuda has no card to run on%s", why).ptr,
          "a machine with an NVIDIA card, and NVIDIA's driver", true},
         {"NVRTC", find_nvrtc(a, driver),
          "--device cuda runs only what `ganc compile --target cuda:sm_NN` made elsewhere",

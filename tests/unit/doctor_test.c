@@ -1,5 +1,5 @@
 // doctor_test.c - `ganrun doctor` where a library that was there when this was built is there no
-// more, as in an archive that was made on another machine.
+// more, as in an archive that was made on another machine; and where the driver cannot start.
 #define _GNU_SOURCE
 #include "fixture.h"
 #include "commands.h"
@@ -14,7 +14,7 @@ static const struct {
             {"libsndfile", "libsndfile"},
             {"openblas", "openblas"}};
 enum { Late = sizeof late / sizeof *late };
-static bool refuse;
+static bool refuse, stuck; // stuck: this program is the driver
 
 // In place of libc's.
 void *dlopen(const char *name, int how) {
@@ -24,7 +24,27 @@ void *dlopen(const char *name, int how) {
     for (size_t i = 0; refuse && name && i < Late; i++)
         if (strstr(name, late[i].file))
             return NULL;
-    return real(name, how);
+    return real(stuck && name && strstr(name, "libcuda.so") ? NULL : name, how);
+}
+
+// The functions of a driver whose machine is not ready (CUDA_ERROR_SYSTEM_NOT_READY): servers with
+// NVLink switches are, until a service of theirs runs.
+enum { NotReady = 802 };
+#define NOT_READY(name)                                                                            \
+    int name(void);                                                                                \
+    int name(void) {                                                                               \
+        return NotReady;                                                                           \
+    }
+NOT_READY(cuInit)
+NOT_READY(cuDriverGetVersion)
+NOT_READY(cuDeviceGetCount)
+NOT_READY(cuDeviceGetName)
+NOT_READY(cuDeviceGetAttribute)
+NOT_READY(cuDeviceTotalMem_v2)
+int cuGetErrorString(int code, const char **out);
+int cuGetErrorString(int code, const char **out) {
+    *out = code == NotReady ? "system not yet initialized" : NULL;
+    return 0;
 }
 
 static Text said;
@@ -73,10 +93,22 @@ static void a_library_that_cannot_be_loaded_is_missing(void **state) {
             assert_true(str_starts(fix[i], STR("install what it is in: ")));
 }
 
+static void a_driver_that_cannot_start_says_why(void **state) {
+    Fixture *p = *state;
+    Str mend;
+    stuck = true;
+    const Json *root = doctor(&p->arena);
+    stuck = false;
+    assert_false(finds(root, "NVIDIA driver", &mend));
+    assert_non_null(
+        strstr(text_str(&said).ptr, "the driver says: system not yet initialized (802)"));
+}
+
 #define T(test) cmocka_unit_test_setup_teardown(test, fixture_open, fixture_close)
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {T(a_library_that_cannot_be_loaded_is_missing)};
+    const struct CMUnitTest tests[] = {T(a_library_that_cannot_be_loaded_is_missing),
+                                       T(a_driver_that_cannot_start_says_why)};
     if (CASES_LISTED(tests))
         return 0;
     return cmocka_run_group_tests(tests, NULL, NULL);
