@@ -1,6 +1,6 @@
 # GAN_PORTABLE=ON: the programs and the libraries they load, in one folder that finds itself by RPATH, and that folder as
 # one archive. For machines with a card and little else: neither compilers nor packages are asked for. The target's C
-# library must be this machine's or newer.
+# library must have what they call of this machine's: built on Debian 12 they run from glibc 2.35 (Ubuntu 22.04) on.
 #
 #   cmake --preset portable && cmake --build --preset portable     ->  build-portable/gan.tar.gz
 if(NOT GAN_PORTABLE)
@@ -25,8 +25,7 @@ if(EXISTS "${objects}")
     list(TRANSFORM needs PREPEND "-l:")
     get_filename_component(whole "${archive}" REALPATH)
     string(REGEX MATCH "\\.so\\.([0-9]+)" found "${whole}")
-    file(WRITE ${CMAKE_BINARY_DIR}/archive.c "")
-    add_library(portable_archive SHARED ${CMAKE_BINARY_DIR}/archive.c)
+    add_library(portable_archive SHARED ${CMAKE_CURRENT_LIST_DIR}/archive_random.c)
     set_target_properties(portable_archive PROPERTIES OUTPUT_NAME archive SOVERSION ${CMAKE_MATCH_1})
     # The table of all writers names xar's, which nobody asks for.
     target_link_options(portable_archive PRIVATE ${calls} -Wl,-Bsymbolic,-z,defs,--defsym,archive_write_set_format_xar=0)
@@ -49,11 +48,12 @@ endforeach()
 install(TARGETS ${portable_programs} RUNTIME_DEPENDENCY_SET portable_libraries RUNTIME DESTINATION .)
 install(RUNTIME_DEPENDENCY_SET portable_libraries PRE_EXCLUDE_REGEXES "^ld-linux" "^lib(c|m|dl|rt|pthread|resolv)\\.so" ${ours}
         LIBRARY DESTINATION lib)
-# NVRTC, cuDNN and NCCL are C++, and a machine with little else may lack its library.
+# NVRTC, cuDNN and NCCL are C++, and a machine with little else may lack its library. In a folder of its own (library.c): found
+# first by the RPATH, this machine's would also be taken where the target has one and an older C library (Ubuntu 22.04).
 foreach(library libstdc++.so.6 libgcc_s.so.1)
     execute_process(COMMAND ${CMAKE_C_COMPILER} -print-file-name=${library} OUTPUT_VARIABLE file OUTPUT_STRIP_TRAILING_WHITESPACE)
     get_filename_component(file "${file}" REALPATH)
-    install(FILES ${file} DESTINATION lib RENAME ${library})
+    install(FILES ${file} DESTINATION lib/spare RENAME ${library})
 endforeach()
 install(DIRECTORY models tests/reference DESTINATION .)
 install(PROGRAMS tests/bench/gpu.sh DESTINATION bench) # what there is to ask of a card

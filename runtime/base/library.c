@@ -41,7 +41,20 @@ static void *open_first(const char *const *names, int how) {
     return NULL;
 }
 
+// NVIDIA's libraries are C++, and a bare machine may lack its library. The portable archive has one
+// (cmake/portable.cmake), for such a machine alone: it may need a newer C library than that of a
+// machine whose own C++ library would do.
+static void cxx_ready(void) {
+    static const char *const needed[][3] = {
+        {"libgcc_s.so.1", "$ORIGIN/lib/spare/libgcc_s.so.1"},
+        {"libstdc++.so.6", "$ORIGIN/lib/spare/libstdc++.so.6"},
+    };
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        open_first(needed[i], RTLD_NOW | RTLD_LOCAL);
+}
+
 void *library_open(const char *const *names) {
+    cxx_ready();
     return open_first(names, RTLD_NOW | RTLD_LOCAL);
 }
 
