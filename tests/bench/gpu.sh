@@ -44,10 +44,14 @@ mkdir -p "$(dirname -- "$out")"
 now() { date +%s; }
 end=$(($(now) + minutes * 60))
 
-# Libraries that came with PyTorch, for machines that have no others; and the same without cuDNN.
+# Libraries that came with PyTorch, for machines that have no others; and the same without cuDNN, wherever that is: a file
+# that is no library ends the loader's search for it.
 came=$("$python" -c 'import glob, sys; print(":".join(d for p in sys.path for d in sorted(glob.glob(p + "/nvidia/*/lib"))))' 2>/dev/null) || came=
 LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$came
-own=$(printf '%s' "$LD_LIBRARY_PATH" | tr ':' '\n' | grep -v /cudnn/ | paste -s -d : -) || own=
+mkdir -p "$out.own"
+: >"$out.own/libcudnn.so.9"
+own=$out.own${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+trap 'rm -rf "$out.said" "$out.err" "$out.late" "$out.own"' EXIT
 PATH=$PATH:/usr/local/cuda/bin
 export LD_LIBRARY_PATH PATH
 
@@ -60,7 +64,6 @@ if [ -z "$card" ]; then
 fi
 [ -s "$out" ] || printf 'date\tcard\tmodel\tbatch\tprecision\twho\tstep_ms\tdetail\n' >"$out"
 before=$(wc -l <"$out") # lines of earlier sessions
-trap 'rm -f "$out.said" "$out.err" "$out.late"' EXIT
 
 # --- items ---
 

@@ -8,6 +8,7 @@ echo "$*" >>calls
 case $1 in
 doctor) echo '  NVIDIA driver CUDA 13.0, 1 card: Pretended 9000, compute capability 9.0, 80.0 GiB' ;;
 verify)
+    [ ! -e "${LD_LIBRARY_PATH%%:*}/libcudnn.so.9" ] || echo "$*" >>hidden
     case "$*" in
     *--no-graph*sngan_intended*) echo 'cuda: an error at model.gan:5' >&2; exit 1 ;;
     *sngan_intended*) echo 'cuda: an error' >&2; exit 1 ;;
@@ -22,7 +23,7 @@ bench)
     ;;
 esac
 END
-sed -i "s,>>calls,>>$work/calls; echo >>$work/ran," ganrun
+sed -i "s,>>calls,>>$work/calls; echo >>$work/ran,; s,>>hidden,>>$work/hidden," ganrun
 cat >python <<'END'
 #!/bin/sh
 case "$*" in
@@ -62,6 +63,7 @@ gpu
 [ "$(line sngan_intended f32 verify)" = '- failed (1): cuda: an error' ] || fail 'line of a case that fails'
 [ "$(line sngan_intended f32 verify-launches)" = '- failed (1): cuda: an error at model.gan:5' ] || fail 'launch by launch'
 [ "$(line wgan_gp_published f32 verify-own)" = '- all 12 checks hold' ] || fail 'line of a case without cuDNN'
+[ "$(grep -c wgan_gp_published hidden) $(wc -l <hidden)" = '1 4' ] || fail 'cuDNN is not hidden, or not from those cases alone'
 [ "$(line dcgan_intended f32 memcheck)" = '- ========= ERROR SUMMARY: 0 errors' ] || fail 'memcheck'
 line dcgan bf16 ganrun | grep -q '^1.25 p90 1.5, launches 150' || fail 'line of ganrun'
 [ "$(line - - roofline)" = '- 400000 GFLOP/s in f32' ] || fail 'line of the peaks'
