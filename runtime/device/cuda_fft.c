@@ -75,7 +75,8 @@ size_t cufft_call_workspace(const CufftCall *call) {
     return call->copy + call->room;
 }
 
-// A plan that needs no work area gets one too, so that it has no reason to ask for one when it runs.
+// A plan that needs no work area gets one too, so that it has no reason to ask for one when it
+// runs.
 GanStatus cufft_place(CufftCall *c, CUdeviceptr workspace) {
     void *room = (void *)(uintptr_t)(workspace + c->copy);
     c->staged = workspace;

@@ -121,13 +121,17 @@ static const char *find_library(Arena *a, const char *const *names, const char *
     return text;
 }
 
-// Before 12.6 its versions were counted: 22 came with 12.4.
-static const char *find_cupti(Arena *a, int driver) {
+// Before 12.6 its versions were counted: 22 came with 12.4. Without a card that works no function of
+// it is called: CUPTI 13.2 recurses without end.
+static const char *find_cupti(Arena *a, int driver, bool works) {
     int (*version)(uint32_t * out);
     uint32_t v = 0;
     void *cupti = library_open(names_for_driver(cupti_names, driver));
     const char *text = NULL;
-    if (cupti && library_symbol(cupti, "cuptiGetVersion", &version, sizeof version) && !version(&v))
+    if (cupti && !works)
+        text = "";
+    else if (cupti && library_symbol(cupti, "cuptiGetVersion", &version, sizeof version) &&
+             !version(&v))
         text = v >= 10000 ? number_text(a, (int)v, 10000) : str_format(a, "%u", v).ptr;
     library_close(cupti);
     return text;
@@ -178,7 +182,7 @@ void cuda_libraries(Arena *a, LibraryInfo out[CUDA_LIBRARIES]) {
         {"NCCL", find_library(a, nccl_names, "ncclGetVersion", 10000),
          "ranks on cards add up by way of the host (--comm staged)",
          "pip install nvidia-nccl-cu13 (cu12), and its folder in LD_LIBRARY_PATH", HAVE_NCCL},
-        {"CUPTI", find_cupti(a, driver),
+        {"CUPTI", find_cupti(a, driver, card != NULL),
          "ganrun bench --device cuda cannot tell how much of a step the card idles",
          "pip install nvidia-cuda-cupti (nvidia-cuda-cupti-cu12), and its folder in "
          "LD_LIBRARY_PATH",

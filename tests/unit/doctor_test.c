@@ -14,7 +14,7 @@ static const struct {
             {"libsndfile", "libsndfile"},
             {"openblas", "openblas"}};
 enum { Late = sizeof late / sizeof *late };
-static bool refuse, stuck; // stuck: this program is the driver
+static bool refuse, stuck; // stuck: this program is the driver, and CUPTI
 
 // In place of libc's.
 void *dlopen(const char *name, int how) {
@@ -24,7 +24,8 @@ void *dlopen(const char *name, int how) {
     for (size_t i = 0; refuse && name && i < Late; i++)
         if (strstr(name, late[i].file))
             return NULL;
-    return real(stuck && name && strstr(name, "libcuda.so") ? NULL : name, how);
+    bool own = stuck && name && (strstr(name, "libcuda.so") || strstr(name, "libcupti.so"));
+    return real(own ? NULL : name, how);
 }
 
 // The functions of a driver whose machine is not ready (CUDA_ERROR_SYSTEM_NOT_READY): servers with
@@ -104,11 +105,31 @@ static void a_driver_that_cannot_start_says_why(void **state) {
         strstr(text_str(&said).ptr, "the driver says: system not yet initialized (802)"));
 }
 
+// CUPTI 13.2 recurses without end where the driver cannot start, from whichever function is called.
+static bool asked;
+int cuptiGetVersion(uint32_t *out);
+int cuptiGetVersion(uint32_t *out) {
+    *out = 130200;
+    asked = true;
+    return 0;
+}
+
+static void cupti_is_not_called_without_a_card(void **state) {
+    Fixture *p = *state;
+    Str mend;
+    stuck = true;
+    const Json *root = doctor(&p->arena);
+    stuck = false;
+    assert_true(finds(root, "CUPTI", &mend));
+    assert_false(asked);
+}
+
 #define T(test) cmocka_unit_test_setup_teardown(test, fixture_open, fixture_close)
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {T(a_library_that_cannot_be_loaded_is_missing),
-                                       T(a_driver_that_cannot_start_says_why)};
+                                       T(a_driver_that_cannot_start_says_why),
+                                       T(cupti_is_not_called_without_a_card)};
     if (CASES_LISTED(tests))
         return 0;
     return cmocka_run_group_tests(tests, NULL, NULL);
