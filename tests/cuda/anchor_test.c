@@ -117,6 +117,7 @@ static const DotCase dots[] = {
     {3, true, false, true, {1, 2, 3}, {3, 4, 1}, {4, 2}, {0, 3, 5, 7, 6}},
     {1, false, false, false, {1}, {2}, {1, 2}, {0, 65, 3}},             // nothing to sum
     {1, false, false, false, {1, 2}, {2}, {1}, {0, 67, 1025}},          // matrix by vector
+    {1, false, false, false, {1, 2}, {3}, {2, 3, 1}, {0, 5, 6, 7}},     // rows in another order
     {2, false, false, false, {1, 2, 3}, {1, 2, 3}, {0}, {0, 9, 8, 40}}, // one number
 };
 

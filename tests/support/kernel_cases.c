@@ -50,11 +50,15 @@ static void write_slot(Case *c, uint32_t slot, Val v) {
     vec_push(c->all->arena, &c->m.step.effect, Write(slot, v).id);
 }
 
-static void finish(Case *c) {
-    PassOptions o = {.real = DtF32};
-    c->plan = (Plan){.module = &c->m, .func = &c->m.step, .real = DtF32};
+static void finish_in(Case *c, Dtype real) {
+    PassOptions o = {.real = real};
+    c->plan = (Plan){.module = &c->m, .func = &c->m.step, .real = real};
     fuse(c->all->arena, &o, &c->plan);
     gen_kernels(c->all->arena, &c->plan, c->all->dialect);
+}
+
+static void finish(Case *c) {
+    finish_in(c, DtF32);
 }
 
 // --- the cases -----------------------------------------------------------------------------------
@@ -105,9 +109,9 @@ static void elementwise_cases(Cases *all) {
     }
 }
 
-static Val narrow(Val x, Dtype half) {
+static Val cast(Val x, Dtype to) {
     Type t = val_type(x);
-    t.dtype = (uint8_t)half;
+    t.dtype = (uint8_t)to;
     return (Val){x.b, builder_add(x.b, OpCast, &x.id, 1, NULL, &t)};
 }
 
@@ -119,7 +123,7 @@ static void rounding_cases(Cases *all) {
             Case *c = begin(all, 3, 2e-5, "rounded to %s %s", dtype_name[halves[i]],
                             stored ? "and stored" : "on its way");
             c->rounds = true;
-            Val x = input(c, shape(true, 3, 5, 7, 3)), kept = narrow(x, halves[i]);
+            Val x = input(c, shape(true, 3, 5, 7, 3)), kept = cast(x, halves[i]);
             Val lost = Sub(CastTo(kept, x), x);
             if (stored)
                 result(c, kept);
@@ -163,6 +167,33 @@ static void nan_cases(Cases *all) {
         result(c, MaxOf(x, of[i].axes));
         result(c, ArgMax(x, of[i].axes));
         finish(c);
+    }
+}
+
+// The maximum and its index in either order; a maximum alone, which is split; plans in other
+// precisions: sums of 16-bit plans are f32, squares about a mean far from zero are not.
+static void accumulator_cases(Cases *all) {
+    Case *c = begin(all, 3, 1e-6, "an index before its maximum");
+    Val x = input(c, shape(true, 2, 6, 50));
+    result(c, ArgMax(x, 4));
+    result(c, MaxOf(x, 4));
+    finish(c);
+    c = begin(all, 2, 1e-6, "a maximum alone");
+    result(c, MaxOf(input(c, shape(true, 2, 130, 520)), 2 | 4));
+    finish(c);
+    for (int wide = 0; wide < 2; wide++) {
+        Dtype real = wide ? DtF64 : DtBF16;
+        c = begin(all, 64, wide ? 1e-9 : 2e-5, "sums of a plan in %s", dtype_name[real]);
+        c->rounds = !wide;
+        Type t = shape(true, 2, 5, 2500);
+        t.dtype = wide ? DtF64 : DtF32;
+        x = input(c, t);
+        Val far = Add(Mul(x, Num(x, 0.1)), Num(x, 60));
+        result(c, Sum(far, 1 | 4));
+        result(c, Squares(far, 1 | 4));
+        result(c, Sum(Mul(x, x), 1 | 2 | 4));
+        result(c, MaxOf(far, 2 | 4));
+        finish_in(c, real);
     }
 }
 
@@ -336,6 +367,71 @@ static void point_case(Cases *all) {
     finish(c);
 }
 
+// Between zeros, stored or through other moves: values that are not zero where what they are
+// computed from is, and some that are.
+static void zeros_cases(Cases *all) {
+    enum { VALUES = 6 };
+    for (int k = 0; k < 2 * VALUES; k++) {
+        Case *c = begin(all, 2, 2e-6, "value %d with a border of zeros%s", k % VALUES,
+                        k < VALUES ? "" : ", through moves");
+        Val x = input(c, shape(true, 3, 2, 5, 33)), one = Num(x, 1), two = Num(x, 2), y = x;
+        switch (k % VALUES) {
+        case 0:
+            y = Mul(x, Cos(x));
+            break;
+        case 1:
+            y = Mul(two, Cos(x));
+            break;
+        case 2: // minus infinity times zero
+            y = Mul(Log(Abs(x)), x);
+            break;
+        case 3:
+            y = Concat((Val[]){x, Expand(one, shape(true, 3, 2, 2, 33))}, 2, 1);
+            break;
+        case 4:
+            y = Div(x, Num(x, 32));
+            break;
+        case 5:
+            y = Div(Add(x, one), Num(x, 3));
+            break;
+        }
+        int64_t high = val_type(y).dim[1];
+        y = Pad(y, (int64_t[]){0, 2, 0}, NULL, (int64_t[]){2, high + 5, 33});
+        if (k < VALUES) {
+            result(c, y);
+        } else {
+            result(c, Add(Flip(y, 4), one));
+            result(c, Slice(y, (int64_t[]){0, 1, 0}, (int64_t[]){2, high / 2 + 1, 11},
+                            (int64_t[]){1, 2, 3}));
+        }
+        finish(c);
+    }
+}
+
+// Packs that begin inside the bounds and end beyond; lengths that are no whole packs, of elements
+// of two sizes; one value in two shapes.
+static void pack_cases(Cases *all) {
+    Case *c = begin(all, 1, 1e-6, "five numbers with borders of zeros");
+    Val x = input(c, shape(false, 1, 5));
+    result(c, Pad(x, (int64_t[]){4}, NULL, (int64_t[]){16}));
+    finish(c);
+    for (int wide = 0; wide < 2; wide++) {
+        c = begin(all, 3, 1e-6, "%s, not whole packs", wide ? "bf16 to f32" : "f32 to bf16");
+        Type t = shape(true, 2, 5, 7);
+        t.dtype = wide ? DtBF16 : DtF32;
+        c->rounds = true;
+        x = input(c, t);
+        result(c, cast(x, wide ? DtF32 : DtBF16));
+        finish(c);
+    }
+    c = begin(all, 2, 2e-6, "one value in two shapes");
+    x = input(c, shape(true, 3, 4, 6, 10));
+    x = Mul(x, Num(x, 3));
+    result(c, x);
+    result(c, Sum(Reshape(x, 2, (int64_t[]){24, 10}), 4));
+    finish(c);
+}
+
 // Images with few channels between borders: the vectorized loop is the one along a line, and lanes
 // differ in whether they read the border.
 static void border_cases(Cases *all) {
@@ -351,10 +447,10 @@ static void border_cases(Cases *all) {
         Val wide = Pad(x, (int64_t[]){0, 0, 2}, NULL, (int64_t[]){n, 3, line + 4}), sum = {0};
         for (int64_t at = 0; at < 4; at++) {
             Val y = Slice(wide, (int64_t[]){0, 0, at}, (int64_t[]){n, 3, line + 1}, NULL);
-            result(c, dtype == DtF32 ? y : narrow(y, dtype));
+            result(c, dtype == DtF32 ? y : cast(y, dtype));
             sum = at ? Add(sum, y) : y;
         }
-        result(c, dtype == DtF32 ? sum : narrow(sum, dtype));
+        result(c, dtype == DtF32 ? sum : cast(sum, dtype));
         result(c, Sum(sum, 8));
         result(c, Sum(Mul(sum, sum), 4 | 8));
         finish(c);
@@ -371,7 +467,7 @@ static void scatter_case(Cases *all, const char *name, int64_t batch, Dtype dtyp
     c->rounds = dtype != DtF32;
     table.dtype = (uint8_t)dtype;
     Val index = Mul(Add(i, Num(i, 0.9)), Num(i, 0.55 * (double)table.dim[0]));
-    result(c, Scatter(dtype == DtF32 ? x : narrow(x, dtype), index, table));
+    result(c, Scatter(dtype == DtF32 ? x : cast(x, dtype), index, table));
     finish(c);
 }
 
@@ -466,11 +562,14 @@ void kernel_cases(Cases *out) {
     elementwise_cases(out);
     rounding_cases(out);
     reduction_cases(out);
+    accumulator_cases(out);
     nan_cases(out);
     move_cases(out);
     row_cases(out);
     column_cases(out);
     point_case(out);
+    zeros_cases(out);
+    pack_cases(out);
     border_cases(out);
     scatter_cases(out);
     other_cases(out);
