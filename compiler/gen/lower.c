@@ -181,7 +181,7 @@ static uint32_t value_of_leaf(Lower *l, uint32_t id, const Coords *at) {
     if (axes & 1) {
         v.sample0 = 1;
         for (uint32_t i = 0; i < t->rank; i++)
-            v.sample0 *= axes >> (1 + i) & 1 ? t->dim[i] : 1;
+            v.sample0 *= t->dim[i]; // 1 of an axis that is not counted
     }
     return push(l, v);
 }

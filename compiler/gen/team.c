@@ -130,7 +130,7 @@ static bool bounds_use(const Nest *n, uint32_t bounds, uint32_t var) {
 
 static bool load_packs(const Nest *n, const Value *v, uint32_t lane, uint32_t pack) {
     return v->kind == ValueLoad && packs(n, v->at, lane, pack) && !bounds_use(n, v->bounds, lane) &&
-           (v->a == NONE || v->row % pack == 0);
+           v->row % pack == 0; // 0 where it is no row
 }
 
 static size_t element(const Nest *n, uint32_t arg) { // bytes
