@@ -199,18 +199,16 @@ static void put_words(Words *w, const CallRegion *call, const Product *p, const 
 static const char *const storage[DtCount] = {
     [DtF64] = "double", [DtF32] = "float", [DtBF16] = "gan_bf16", [DtF16] = "gan_f16"};
 
-static Str kernel_text(Arena *a, const Product *p, const Cut *c, uint32_t words, Str name) {
+// The kernel of a call region; `words`: all it is called with.
+static Str kernel_text(Arena *a, const CallKernel *k, const CallRegion *c, uint32_t words,
+                       Str name) {
     Text t = {.arena = a};
-    text_fmt(&t, "\nstruct %.*s_of {\n", SARG(name));
-    text_fmt(&t, "    typedef %s in;\n    typedef %s out;\n    typedef %s sum;\n", storage[p->in],
-             storage[p->out], p->in == DtF64 ? "double" : "float");
-    text_fmt(&t, "    enum { tile_m = %d, tile_n = %d, space = %u };\n", (int)c->tile_m, TILE,
-             p->spaces);
-    text_fmt(&t,
-             "};\nextern \"C\" __global__ void __launch_bounds__(%d, %d)\n"
-             "    %.*s(const __grid_constant__ gan_args<%u> w) {\n"
-             "    gan_product<%.*s_of>(w);\n}\n",
-             GAN_THREADS, RESIDENT, SARG(name), words, SARG(name));
+    text_fmt(&t, "extern \"C\" __global__ void __launch_bounds__(%u", k->threads);
+    if (k->resident)
+        text_fmt(&t, ", %u", k->resident);
+    text_fmt(&t, ")\n%.*s(const __grid_constant__ gan_args<%u> w) {\n    ", SARG(name), words);
+    text_put(&t, k->call(a, c));
+    text_put(&t, STR("(w);\n}\n"));
     return text_str(&t);
 }
 
@@ -240,14 +238,19 @@ static bool product_words(Arena *perm, const CallRegion *call, Arena scratch) {
     return true;
 }
 
-static Str product_text(Arena *a, const CallRegion *call, uint32_t words, Str name) {
+static Str product_call(Arena *a, const CallRegion *call) {
     Product p;
     Cut c = read_product(call, &p);
-    return kernel_text(a, &p, &c, words, name);
+    return str_format(a, "gan_product<gan_shape<%s, %s, %s, %d, %d, %u>>", storage[p.in],
+                      storage[p.out], p.in == DtF64 ? "double" : "float", (int)c.tile_m, TILE,
+                      p.spaces);
 }
 
-static const CallKernel product_kernel = {"product", product_words, product_text, GAN_THREADS,
-                                          false};
+static const CallKernel product_kernel = {.name = "product",
+                                          .words = product_words,
+                                          .call = product_call,
+                                          .threads = GAN_THREADS,
+                                          .resident = RESIDENT};
 static const CallKernel *const kernel_of[FamilyCount] = {[FamilyProduct] = &product_kernel,
                                                          [FamilyTransform] = &fft_kernel,
                                                          [FamilyOrder] = &order_kernel};
@@ -259,14 +262,14 @@ static void region_kernel(Arena *perm, Plan *plan, Region *r, uint32_t spaces, M
     if (!make->words(perm, &call, scratch))
         return;
     uint32_t words = r->in.n + r->out.n + (r->scratch ? 2 : 0) + r->number.n;
-    Str anonymous = make->text(&scratch, &call, words, STR("kernel"));
+    Str anonymous = kernel_text(&scratch, make, &call, words, STR("kernel"));
     Hash128 h = hash128(anonymous.ptr, anonymous.len);
     r->kernel = map_find(known, h.lo) - 1;
     if (r->kernel != NONE)
         return;
     Kernel k = {.threads = make->threads, .words = words, .spare = !make->only};
     k.name = str_format(perm, "%s_%.*s", make->name, SARG(kernel_hash(&scratch, anonymous)));
-    k.source = make->text(perm, &call, words, k.name);
+    k.source = kernel_text(perm, make, &call, words, k.name);
     vec_push(perm, &plan->kernel, k);
     map_put(perm, known, h.lo, plan->kernel.n);
     r->kernel = plan->kernel.n - 1;

@@ -1,8 +1,8 @@
 // anchor.cuh - text put before the kernels of convolutions and products: one tiled product,
 // C[m, n] = sum over k of A[m, k] * B[k, n], for operands that are found by axes.
 //
-// In:   a description P, whose constants are written out in the kernel's text, and the region's
-//       words: where the operands lie, how far each axis goes and how far apart its elements are.
+// In:   a shape P, whose constants are written out in the kernel's text, and the region's words:
+//       where the operands lie, how far each axis goes and how far apart its elements are.
 // Out:  C. Every element is summed in one order, which follows from shapes alone.
 //
 // A block computes a tile of C, or, where the terms are split (split-K), its share of a tile: then
@@ -10,15 +10,24 @@
 // shared memory, GAN_TERMS terms at a time, the next ones being loaded while these are multiplied;
 // a thread computes GAN_SQUARE by GAN_SQUARE elements of C, or several such squares.
 //
-// P says what the text depends on; all else is among the words, so one text serves every layer of
-// its types:
-//   in, out, sum         types of A and B, of C, and the one that is added up in
-//   tile_m, tile_n       multiples of GAN_BAND
-//   space                spatial axes of a convolution, 0 for a product
+// A kernel is the product of one gan_shape, P, which says what its text depends on; all else is
+// among the words, so one text serves every layer of its types.
 //
 // Sizes and words: anchor_words.h.
 #ifndef GAN_ANCHOR_CUH
 #define GAN_ANCHOR_CUH
+
+template <typename IN, typename OUT, typename SUM, int TILE_M, int TILE_N, int SPACE>
+struct gan_shape {
+    typedef IN in;   // type of A and B
+    typedef OUT out; // of C
+    typedef SUM sum; // the one that is added up in
+    enum {
+        tile_m = TILE_M, // multiples of GAN_BAND
+        tile_n = TILE_N,
+        space = SPACE, // spatial axes of a convolution, 0 for a product
+    };
+};
 
 // An axis of a product: how many steps it has, and what one adds in each of its two operands.
 struct gan_axis {

@@ -30,10 +30,12 @@ typedef struct CallKernel {
     const char *name;
     // Fills the region's number, blocks, scratch and tickets; false where it is too large.
     bool (*words)(Arena *perm, const CallRegion *c, Arena scratch);
-    // The kernel: a function of types and shapes alone. `words`: all it is called with.
-    Str (*text)(Arena *a, const CallRegion *c, uint32_t words, Str name);
-    uint32_t threads; // of a block
-    bool only;        // no library has such calls
+    // What the kernel calls with its words: a function of the family's text and its template
+    // arguments, which follow from types and shapes alone.
+    Str (*call)(Arena *a, const CallRegion *c);
+    uint32_t threads;  // of a block
+    uint32_t resident; // blocks of a multiprocessor, at least; 0: any number
+    bool only;         // no library has such calls
 } CallKernel;
 
 // Which of the region's inputs operand k of its call is.

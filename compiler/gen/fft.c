@@ -25,15 +25,12 @@ static bool words_of(Arena *perm, const CallRegion *c, Arena scratch) {
     return true;
 }
 
-static Str text_of(Arena *a, const CallRegion *c, uint32_t words, Str name) {
+static Str call_of(Arena *a, const CallRegion *c) {
     FftLines f = fft_lines(c->g, c->r->node.at[0]);
     bool wide = node_type(c->g, c->r->node.at[0])->dtype == DtF64;
-    return str_format(a,
-                      "\nextern \"C\" __global__ void __launch_bounds__(%d)\n"
-                      "    %.*s(const __grid_constant__ gan_args<%u> w) {\n"
-                      "    gan_fft<%s, %s, %s>(w);\n}\n",
-                      GAN_FFT_THREADS, SARG(name), words, wide ? "double" : "float",
+    return str_format(a, "gan_fft<%s, %s, %s>", wide ? "double" : "float",
                       f.in.real ? "true" : "false", f.out.real ? "true" : "false");
 }
 
-const CallKernel fft_kernel = {"fft", words_of, text_of, GAN_FFT_THREADS, false};
+const CallKernel fft_kernel = {
+    .name = "fft", .words = words_of, .call = call_of, .threads = GAN_FFT_THREADS};

@@ -60,7 +60,7 @@ static int64_t network(int64_t n) {
     return size;
 }
 
-static Str call_text(Arena *a, const CallRegion *c) {
+static Str call_of(Arena *a, const CallRegion *c) {
     const uint32_t id = c->r->node.at[0], to = c->r->in.n, numbers = to + 1;
     const char *type = node_type(c->g, id)->dtype == DtF64 ? "double" : "float";
     OrderLines l = lines_of(c);
@@ -73,13 +73,8 @@ static Str call_text(Arena *a, const CallRegion *c) {
                       anchor_operand(c, 1, *a), to, numbers);
 }
 
-static Str text_of(Arena *a, const CallRegion *c, uint32_t words, Str name) {
-    Str call = call_text(a, c);
-    return str_format(a,
-                      "\nextern \"C\" __global__ void __launch_bounds__(%d)\n"
-                      "    %.*s(const __grid_constant__ gan_args<%u> w) {\n"
-                      "    %.*s(w);\n}\n",
-                      GAN_ORDER_THREADS, SARG(name), words, SARG(call));
-}
-
-const CallKernel order_kernel = {"order", words_of, text_of, GAN_ORDER_THREADS, true};
+const CallKernel order_kernel = {.name = "order",
+                                 .words = words_of,
+                                 .call = call_of,
+                                 .threads = GAN_ORDER_THREADS,
+                                 .only = true};

@@ -247,7 +247,7 @@ static void every_form_is_met(void **state) {
         const Plan *p = &cases.at.at[i]->plan;
         split += p->region.at[0].tickets > 0;
         for (uint32_t k = 0; k < p->kernel.n; k++)
-            tall += strstr(str_z(&arena, p->kernel.at[k].source), "tile_m = 128") != NULL;
+            tall += strstr(str_z(&arena, p->kernel.at[k].source), ", 128, 64, ") != NULL;
     }
     assert_true(split >= 5);
     assert_true(tall > 0);
