@@ -9,6 +9,9 @@
 
 typedef struct IndexNames IndexNames;
 
+// Marks a declaration that is left out where nothing names it.
+#define IF_NAMED "\1"
+
 // Teams: what is written of a step. Of steps that go several at a time, the loads come first.
 typedef enum StepPart { StepWhole, StepLoads, StepRest } StepPart;
 
@@ -99,8 +102,8 @@ uint32_t emit_stored(const Emit *e, const Store *s);
 uint32_t emit_copied_pack(const Emit *e, const Store *s);
 void emit_level(Emit *e, uint32_t level);     // bounds and values that are known from this level on
 void emit_pack_name(Emit *e, uint32_t value); // of a load
-// Before what is declared in a part of a step: it may be for the other part.
-const char *emit_unused(const Emit *e);
+// Before what is declared in a part of a step: it may be for the other part (put_part).
+const char *emit_if_named(const Emit *e);
 void emit_once(Emit *e, bool declare); // values of each lane: packs of them, or their elements
 
 // --- emit.c --------------------------------------------------------------------------------------

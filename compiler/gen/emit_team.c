@@ -12,6 +12,7 @@
 
 #include "integers.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 
 static const Team *team(const Emit *e) {
@@ -112,7 +113,7 @@ static void put_pack(Emit *e) {
 // Declares NAME = number / n, where n, an argument, is `of`.
 static void put_quotient(Emit *e, const char *name, Str number, uint32_t role, int64_t of) {
     emit_line(e);
-    text_fmt(e->t, "%sconst uint32_t %s = gan_divide(%.*s, %.*s);\n", emit_unused(e), name,
+    text_fmt(e->t, "%sconst uint32_t %s = gan_divide(%.*s, %.*s);\n", emit_if_named(e), name,
              SARG(number), SARG(emit_num(e, role, emit_inverse(of))));
 }
 
@@ -149,7 +150,7 @@ static void put_decode(Emit *e, const char *from, uint32_t first, uint32_t last)
             }
         }
         emit_line(e);
-        text_fmt(e->t, "%sconst %s i%u = ", emit_unused(e), e->index, i);
+        text_fmt(e->t, "%sconst %s i%u = ", emit_if_named(e), e->index, i);
         if (typed)
             text_fmt(e->t, pack > 1 && !is_name(at) ? "(%.*s)" : "%.*s", SARG(at));
         else
@@ -352,6 +353,44 @@ static void put_unit(Emit *e) {
     put_once(e);
 }
 
+// Is there this word in the text?
+static bool names(Str text, Str word) {
+    for (size_t i = 0; i + word.len <= text.len; i++) {
+        Str here = str_sub(text, i, i + word.len);
+        bool begins = !i || !isalnum((unsigned char)text.ptr[i - 1]);
+        bool ends = i + word.len == text.len || !isalnum((unsigned char)text.ptr[i + word.len]);
+        if (begins && ends && str_eq(here, word))
+            return true;
+    }
+    return false;
+}
+
+// What a line "    const int j0 = ..." declares: the word before the `=`.
+static Str declared_name(Str line) {
+    size_t end = str_find(line, '=') - 1, begin = end;
+    while (line.ptr[begin - 1] != ' ')
+        begin--;
+    return str_sub(line, begin, end);
+}
+
+// Puts a part's text without the declarations that nothing behind them names, from the last one on.
+static void put_named(Text *t, Str part) {
+    Str kept = {0};
+    for (size_t end = part.len, begin; end; end = begin) {
+        begin = end - 1;
+        while (begin && part.ptr[begin - 1] != '\n')
+            begin--;
+        Str line = str_sub(part, begin, end);
+        size_t mark = str_find(line, *IF_NAMED);
+        if (mark == line.len)
+            kept = str_format(t->arena, "%.*s%.*s", SARG(line), SARG(kept));
+        else if (names(kept, declared_name(line)))
+            kept = str_format(t->arena, "%.*s%.*s%.*s", SARG(str_sub(line, 0, mark)),
+                              SARG(str_sub(line, mark + 1, line.len)), SARG(kept));
+    }
+    text_put(t, kept);
+}
+
 // One part of each of several steps, from step `at` on.
 static void put_part(Emit *e, StepPart part, Str r, bool decodes) {
     e->part = part;
@@ -360,14 +399,18 @@ static void put_part(Emit *e, StepPart part, Str r, bool decodes) {
     emit_line(e);
     text_fmt(e->t, "for (int k = 0; k < %u; k++)", team(e)->unroll);
     emit_open(e);
+    Text *out = e->t, body = {.arena = out->arena};
+    e->t = &body;
     emit_line(e);
-    text_fmt(e->t, "%sconst %s %.*s = at + k * %u;\n", emit_unused(e), e->index, SARG(r),
+    text_fmt(e->t, "%sconst %s %.*s = at + k * %u;\n", emit_if_named(e), e->index, SARG(r),
              team(e)->size);
     if (decodes)
         put_decode(e, "r", e->n->prefix, e->n->orders);
     emit_level(e, LevelStep);
     if (part == StepRest)
         put_pack(e);
+    e->t = out;
+    put_named(out, text_str(&body));
     emit_close(e);
     e->part = StepWhole;
 }

@@ -114,8 +114,8 @@ void emit_pack_name(Emit *e, uint32_t id) {
     text_fmt(e->t, one_of ? "p%u[k]" : "p%u", id);
 }
 
-const char *emit_unused(const Emit *e) {
-    return e->part == StepWhole ? "" : "[[maybe_unused]] ";
+const char *emit_if_named(const Emit *e) {
+    return e->part == StepWhole ? "" : IF_NAMED;
 }
 
 void emit_ref(Emit *e, uint32_t id) {
@@ -490,7 +490,7 @@ static void put_bounds(Emit *e, uint32_t id) {
     for (uint32_t i = 0; i < 2 * b->n; i++)
         tests += emit_tests(e, &b->b[i / 2], i % 2);
     emit_line(e);
-    text_fmt(e->t, "%sconst %s g%u = ", emit_unused(e), e->d->test, id);
+    text_fmt(e->t, "%sconst %s g%u = ", emit_if_named(e), e->d->test, id);
     for (uint32_t i = 0; i < 2 * b->n; i++) {
         if (!emit_tests(e, &b->b[i / 2], i % 2))
             continue;
