@@ -672,11 +672,11 @@ static void copies_are_as_if_they_were_simplified_again(void **state) {
         for (size_t i = 0; i < sizeof rewrites / sizeof *rewrites; i++) {
             Func known, unknown;
             program_random(&arena, seed, &m);
-            passes_run(&arena, &m, &m.step, &o, "unpin");
+            passes_run(&arena, &m, &m.step, &o, "drop_identities");
             known = m.step;
             assert_true(known.g.simple);
             program_random(&arena, seed, &m);
-            passes_run(&arena, &m, &m.step, &o, "unpin");
+            passes_run(&arena, &m, &m.step, &o, "drop_identities");
             unknown = m.step;
             unknown.g.simple = false;
             func_rewrite(&arena, &known, m.batch, rewrites[i], NULL);

@@ -141,7 +141,7 @@ static void penalty_through_convolution(Arena *a) {
     result(a, &f, "penalty to w2", Grad(penalty, w2));
     result(a, &f, "penalty to b", Grad(penalty, b));
     pass_grad(a, NULL, &f, NULL);
-    pass_unpin(a, NULL, &f, &(PassOptions){0});
+    pass_drop_identities(a, NULL, &f, &(PassOptions){0});
     double *in[] = {numbers(a, Batch * 32, 1), numbers(a, 96, 2), numbers(a, 12, 3),
                     numbers(a, 3, 4)};
     against_differences(a, &f, in, 0, "score", "g");
@@ -184,7 +184,7 @@ static void pins_are_distinct_values(Arena *a) {
     result(a, &f, "q", Grad(y, q));
     result(a, &f, "x", Grad(y, x));
     pass_grad(a, NULL, &f, NULL);
-    pass_unpin(a, NULL, &f, &(PassOptions){0});
+    pass_drop_identities(a, NULL, &f, &(PassOptions){0});
     double v = 3, *in[] = {&v};
     Interp r = run(a, &f, in);
     expect(interp_at(&r, node_of(&f, "p"), 0) == 6, "p", interp_at(&r, node_of(&f, "p"), 0), 6);
@@ -276,7 +276,7 @@ static void gradients_of_one_loss_share_one_sweep(Arena *a) {
     for (uint32_t k = 0; k < 3; k++)
         result(a, &f, k == 0 ? "w0" : k == 1 ? "w1" : "w2", Grad(y, w[k]));
     pass_grad(a, NULL, &f, NULL);
-    pass_unpin(a, NULL, &f, &(PassOptions){0});
+    pass_drop_identities(a, NULL, &f, &(PassOptions){0});
     expect(count_ops(&f, OpDot) == 3 + 3 + 2, "products", count_ops(&f, OpDot),
            8); // forward, to weights, to h1 and h2
     double *in[] = {numbers(a, 6, 1), numbers(a, 9, 2), numbers(a, 9, 3), numbers(a, 9, 4)};

@@ -61,7 +61,7 @@ static uint32_t asked(const Module *m, Op *of) {
 }
 
 static void assert_same_steps(Arena *a, const char *text, bool broken) {
-    const Module *m[2] = {passed(a, text, "unpin"), passed(a, text, "mask")};
+    const Module *m[2] = {passed(a, text, "drop_identities"), passed(a, text, "mask")};
     Oracle o[2];
     for (int i = 0; i < 2; i++) {
         oracle_init(a, m[i], &o[i]);
@@ -92,7 +92,7 @@ static void gradients_read_the_output_that_is_live_anyway(void **state) {
     Arena a;
     Op of;
     assert_int_equal(arena_init(&a, 0), GAN_OK);
-    assert_int_equal(asked(passed(&a, plain, "unpin"), &of), 3);
+    assert_int_equal(asked(passed(&a, plain, "drop_identities"), &of), 3);
     assert_int_equal(asked(passed(&a, plain, "mask"), &of), 6);
     assert_int_equal(of, OpWhere);
     assert_int_equal(asked(passed(&a, normed, "mask"), &of), 1); // a norm's values are recomputed
@@ -129,7 +129,7 @@ static void only_signs_that_an_output_keeps_are_read_from_it(void **state) {
                                       "step { update D minimize mean(D(x)^2) using sgd(0.1) }\n",
                                       cases[i].layer)
                                .ptr;
-        assert_int_equal(asked(passed(&a, text, "unpin"), &of), cases[i].before);
+        assert_int_equal(asked(passed(&a, text, "drop_identities"), &of), cases[i].before);
         assert_int_equal(asked(passed(&a, text, "mask"), &of), cases[i].after);
         assert_same_steps(&a, text, false);
         arena_release(&a);

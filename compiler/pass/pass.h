@@ -54,16 +54,16 @@ void plan_make(Arena *perm, const Module *m, const Func *f, const PassOptions *o
 // --- the passes, one file each, and rewrite.c, arena.c, count.c ----------------------------------
 
 typedef void PassFn(Arena *perm, const Module *m, Func *f, const PassOptions *o);
-PassFn pass_loss_scale; // gradients are scaled, updates skipped where one overflows
-PassFn pass_grad;       // expands Grad nodes, innermost first
-PassFn pass_fresh;      // `init` does not store zeros
-PassFn pass_unpin;      // Pin and Stop disappear; more becomes equal
-PassFn pass_mask;       // gradients test activations' outputs, not inputs
-PassFn pass_dtype;      // storage types of the chosen precision, casts between them
-PassFn pass_split_sums; // sums over the batch wait for fewer others
-PassFn pass_chunk;      // the step in parts: Parallel.chunks, .micro
-PassFn pass_shard;      // this rank's samples of the step, with collectives
-PassFn pass_moments;    // sums of squared deviations in one pass over the data
+PassFn pass_loss_scale;       // gradients are scaled, updates skipped where one overflows
+PassFn pass_grad;             // expands Grad nodes, innermost first
+PassFn pass_drop_zero_stores; // `init` does not store zeros
+PassFn pass_drop_identities;  // Pin and Stop disappear; more becomes equal
+PassFn pass_mask;             // gradients test activations' outputs, not inputs
+PassFn pass_dtype;            // storage types of the chosen precision, casts between them
+PassFn pass_split_sums;       // sums over the batch wait for fewer others
+PassFn pass_chunk;            // the step in parts: Parallel.chunks, .micro
+PassFn pass_shard;            // this rank's samples of the step, with collectives
+PassFn pass_moments;          // sums of squared deviations in one pass over the data
 
 // Adds the slots of a scale for each update of the step, if there are none; before slots_place.
 // pass_loss_scale scales where a module has them.

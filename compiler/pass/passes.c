@@ -18,10 +18,10 @@ static const Pass passes[] = {
     // needs an elaborated graph
     {"grad", pass_grad, REMOVES(Grad)},
     // needs to be `init`, else does nothing; leaves it without writes of zero
-    {"fresh", pass_fresh, 0},
+    {"drop_zero_stores", pass_drop_zero_stores, 0},
     // needs no Grad nodes; leaves only what an effect or a root needs; breaks later
     // differentiation, and node numbers, as all below do
-    {"unpin", pass_unpin, REMOVES(Pin) | REMOVES(Stop) | REMOVES(Commit)},
+    {"drop_identities", pass_drop_identities, REMOVES(Pin) | REMOVES(Stop) | REMOVES(Commit)},
     // needs no Grad, Pin, Stop; keeps every value's bits, if y stays wide; leaves fewer values
     // live until the backward pass
     {"mask", pass_mask, 0},

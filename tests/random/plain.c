@@ -48,7 +48,7 @@ bool plain_open(Plain *p, Arena *a, const RanksOptions *o, bool apart, Str *said
     for (uint32_t i = 0; i < 2 + p->m.entry.n; i++)
         pass_grad(a, &p->m, func_at(p, i), &pass);
     if (apart) { // sharding requires that no Stop is a factor
-        pass_unpin(a, &p->m, &p->m.step, &pass);
+        pass_drop_identities(a, &p->m, &p->m.step, &pass);
         for (uint32_t i = 1; i < 2 + p->m.entry.n && dtype_is_half(o->real); i++)
             pass_dtype(a, &p->m, func_at(p, i), &pass);
         pass_split_sums(a, &p->m, &p->m.step,

@@ -1,4 +1,5 @@
-// fresh.c - drops writes of zero from `init`, the function that gives slots their initial values.
+// drop_zero_stores.c - drops writes of zero from `init`, the function that gives slots their
+// initial values.
 //
 // In: any function; only `init` changes. Out: the same without those writes: slot memory is zero
 // before `init` runs (exec.c ensures it), and pages never written cost nothing until a step writes.
@@ -11,7 +12,7 @@ static bool writes_zero(const Graph *g, uint32_t write) {
     return node_is_const(g, node_in(g, write, 0), &x) && x == 0 && !signbit(x);
 }
 
-void pass_fresh(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
+void pass_drop_zero_stores(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
     (void)o;
     if (f != &m->init)
         return;

@@ -1,11 +1,11 @@
-// unpin.c - removes the identities that only earlier passes need: Pin (a value a grad names), Stop
-// and Commit.
+// drop_identities.c - removes the identities that only earlier passes need: Pin (a value a grad
+// names), Stop and Commit.
 //
 // In: a function without Grad nodes. Out: the same values; equal nodes that pins kept apart are now
 // shared. Gradients that no live value depends on are dropped, unless keep_grads is set.
 #include "pass.h"
 
-static uint32_t unpin(Rewriter *r, uint32_t id) {
+static uint32_t without(Rewriter *r, uint32_t id) {
     Op op = (Op)graph_node(r->from, id)->op;
     return op == OpPin || op == OpStop || op == OpCommit ? rewritten_in(r, id, 0).id
                                                          : node_copy(r, id);
@@ -27,9 +27,9 @@ void grads_drop_unread(Arena *perm, Func *f) {
     }
 }
 
-void pass_unpin(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
+void pass_drop_identities(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
     (void)m;
-    func_rewrite(perm, f, f->g.batch, unpin, NULL);
+    func_rewrite(perm, f, f->g.batch, without, NULL);
     if (!o->keep_grads)
         grads_drop_unread(perm, f);
 }
