@@ -88,7 +88,7 @@ static void plan_one(const Planning *p, Arena *perm, Func *f, const PassOptions 
     plan_make(perm, p->module, f, o, out);
     if (p->memory && f != &p->module->init) { // whose nodes slots know by number
         PassOptions least = *o;
-        size_t beside = p->slot_bytes + (o->few_launches ? plan_room(out) + ROOM_ALIGN : 0);
+        size_t beside = p->slot_bytes + (o->few_launches ? plan_workspace(out) + CARD_ALIGN : 0);
         least.work_most = p->memory > beside ? p->memory - beside : 1;
         remat(perm, &least, f, out);
     }

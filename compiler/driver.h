@@ -81,7 +81,7 @@ GanStatus compile_plans(Arena *perm, Module *m, const CompileOptions *o, Compile
 // Gives `m` the slots of scales where its losses are scaled so; compile_plans does.
 void compile_scales(Arena *perm, Module *m, const CompileOptions *o);
 // Peak bytes: slots, and the largest work memory of a function; `card`: with the workspace of a
-// card's libraries (room.c).
+// card's libraries (workspace.c).
 size_t compiled_bytes(const Compiled *c, bool card);
 // GAN_ERR_MEMORY where all plans are made and take more than o->memory after all; with a batch that
 // fits, compiled to be sure.

@@ -34,7 +34,7 @@ static void function_row(Text *t, const Compiled *c, const Plan *p) {
 }
 
 static size_t work_of(const Plan *p, bool card) {
-    return card ? room_up(p->work_bytes) + plan_room(p) : p->work_bytes;
+    return card ? card_align(p->work_bytes) + plan_workspace(p) : p->work_bytes;
 }
 
 size_t compiled_bytes(const Compiled *c, bool card) {

@@ -163,9 +163,10 @@ typedef struct Epilogue {
 // then the epilogue may run with the call, or as its own kernel later.
 Epilogue *plan_epilogues(Arena *a, const Plan *p);
 
-// room.c: workspace of a card's launches beside the plan's values, reused from launch to launch.
-enum { ROOM_ALIGN = 256 };       // bytes, of every piece of a card's memory
-size_t room_up(size_t bytes);    // to a multiple of it
-size_t plan_room(const Plan *p); // bytes, the most of any launch: no engine gets more
+// workspace.c: workspace of a card's launches beside the plan's values, reused from launch to
+// launch.
+enum { CARD_ALIGN = 256 };            // bytes, of every piece of a card's memory
+size_t card_align(size_t bytes);      // to a multiple of it
+size_t plan_workspace(const Plan *p); // bytes, the most of any launch: no engine gets more
 
 #endif

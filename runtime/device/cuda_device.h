@@ -110,7 +110,7 @@ void *cudnn_load(CudnnApi *out);
 
 enum {
     CUDA_OLDEST_DRIVER = 12000, // CUDA 12.0
-    CUDA_ALIGN = ROOM_ALIGN,    // of every piece of memory on the card
+    CUDA_ALIGN = CARD_ALIGN,    // of every piece of memory on the card
     // Bytes left free for the driver and the libraries, which take memory for code, when it first
     // runs, and for captured graphs. No function says how much beforehand; not measured.
     CUDA_BESIDE = 512 << 20,
@@ -205,7 +205,7 @@ GanStatus cuda_fetched(Cuda *c, uint64_t ticket, void *to, size_t n);
 
 typedef struct CudnnCall CudnnCall; // one prepared anchor
 
-typedef struct CudaRoom { // workspace that the launches of a loaded plan share (plan_room)
+typedef struct CudaRoom { // workspace that the launches of a loaded plan share (plan_workspace)
     CUdeviceptr at;
     size_t bytes;
 } CudaRoom;

@@ -99,7 +99,7 @@ GanStatus cufft_prepare(CufftCalls *calls, const Plan *p, uint32_t id, Memory m,
         return GAN_OK;
     calls->last = c;
     TRY(make_plan(c, &refuses));
-    c->copy = l.out.real ? room_up(side_bytes(&l, &l.in)) : 0;
+    c->copy = l.out.real ? card_align(side_bytes(&l, &l.in)) : 0;
     if (!refuses && cufft_call_workspace(c) <= calls->room.bytes)
         *out = c;
     return GAN_OK;

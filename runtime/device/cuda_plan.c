@@ -121,7 +121,7 @@ static GanStatus load_kernels(Loaded *l) {
 
 // --- memory --------------------------------------------------------------------------------------
 
-typedef struct Sizes { // of the plan's own piece: bytes, on multiples of ROOM_ALIGN
+typedef struct Sizes { // of the plan's own piece: bytes, on multiples of CARD_ALIGN
     size_t head, crumbs, tables, tickets;
 } Sizes;
 
@@ -132,25 +132,25 @@ static uint32_t tasks_most(const Plan *p, Launch launch) {
 }
 
 static Sizes measure(const Plan *p) {
-    Sizes s = {.head = room_up(sizeof(CudaHead))};
+    Sizes s = {.head = card_align(sizeof(CudaHead))};
     for (uint32_t i = 0; i < p->launch.n; i++) {
         Launch launch = p->launch.at[i];
         for (uint32_t k = 0; k < launch.instances; k++) {
             const Region *r = &p->region.at[p->merge.at[launch.first + k]];
-            s.tickets += room_up(r->tickets * sizeof(uint32_t));
+            s.tickets += card_align(r->tickets * sizeof(uint32_t));
             if (r->kernel != NONE && p->kernel.at[r->kernel].many)
                 s.tables += p->kernel.at[r->kernel].words * sizeof(uint64_t);
         }
         s.crumbs += tasks_most(p, launch) * sizeof(CudaCrumb);
     }
-    s.crumbs = room_up(s.crumbs);
-    s.tables = room_up(s.tables);
+    s.crumbs = card_align(s.crumbs);
+    s.tables = card_align(s.tables);
     return s;
 }
 
 PlanBytes cuda_bytes(const Plan *p) {
     Sizes s = measure(p);
-    return (PlanBytes){.work = room_up(p->work_bytes) + plan_room(p),
+    return (PlanBytes){.work = card_align(p->work_bytes) + plan_workspace(p),
                        .own = s.head + s.crumbs + s.tables + s.tickets};
 }
 
@@ -204,7 +204,7 @@ static void add_values(Making *m, const Region *r) {
 // Workspace for the next launch lies behind that of the last one while there is room, so that the
 // one need not wait for the other.
 static CUdeviceptr take_room(Loaded *l, size_t bytes) {
-    bytes = room_up(bytes);
+    bytes = card_align(bytes);
     if (l->room_used + bytes > l->room.bytes)
         l->room_used = 0;
     l->room_used += bytes;
@@ -226,8 +226,8 @@ static uint64_t *words_of(Making *m, const Region *r) {
         w[n++] = l->tickets + m->tickets;
         add_access(m, m->room, r->scratch, true);
         add_access(m, l->tickets + m->tickets, r->tickets * sizeof(uint32_t), true);
-        m->room += room_up(r->scratch);
-        m->tickets += room_up(r->tickets * sizeof(uint32_t));
+        m->room += card_align(r->scratch);
+        m->tickets += card_align(r->tickets * sizeof(uint32_t));
     }
     for (uint32_t i = 0; i < r->number.n; i++)
         w[n++] = (uint64_t)r->number.at[i];
@@ -287,7 +287,7 @@ static void add_kernels(Making *m, Launch launch) {
     bool *done = arena_array(&m->l->arena, bool, launch.instances);
     size_t room = 0;
     for (uint32_t i = 0; i < launch.instances; i++)
-        room += room_up(p->region.at[of[i]].scratch);
+        room += card_align(p->region.at[of[i]].scratch);
     m->room = take_room(m->l, room);
     for (uint32_t i = 0; i < launch.instances; i++) {
         uint32_t n = 0, kernel = p->region.at[of[i]].kernel;
@@ -496,7 +496,8 @@ static GanStatus load_anchors(Loaded *l) {
 static GanStatus load_all(void *user) {
     Loaded *l = user;
     const Plan *p = l->plan;
-    l->room = (CudaRoom){cuda_pointer(l->memory.work) + room_up(p->work_bytes), plan_room(p)};
+    l->room =
+        (CudaRoom){cuda_pointer(l->memory.work) + card_align(p->work_bytes), plan_workspace(p)};
     TRY(cuda_comm_load(l));
     TRY(load_anchors(l));
     TRY(load_kernels(l));

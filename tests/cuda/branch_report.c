@@ -81,7 +81,7 @@ typedef enum Rooms { RoomsNone, RoomsShared, RoomsInTurn } Rooms;
 // What the library's first engine needs.
 static size_t workspace_of(Report *r, Arena *a, const Plan *p, uint32_t region) {
     const Memory nowhere = {(char *)(uintptr_t)4096, (char *)(uintptr_t)4096};
-    CudnnCalls calls = {.dnn = r->dnn, .arena = a, .room.bytes = plan_room(p)};
+    CudnnCalls calls = {.dnn = r->dnn, .arena = a, .room.bytes = plan_workspace(p)};
     CudnnCall *call = NULL;
     uint32_t id = p->region.at[region].node.at[0];
     if (cudnn_prepare(&calls, p, id, NULL, nowhere, &call) != GAN_OK)
@@ -104,10 +104,10 @@ static CudaTask *with_rooms(Report *r, Arena *a, const Loaded *l, const CudaBloc
             if (x.at < l->room.at || x.at >= l->room.at + l->room.bytes)
                 vec_push(a, &out[i].access, x);
             else
-                bytes += room_up(x.bytes);
+                bytes += card_align(x.bytes);
         }
         if (t->kind == CudaAnchor)
-            bytes = room_up(workspace_of(r, a, l->plan, t->region));
+            bytes = card_align(workspace_of(r, a, l->plan, t->region));
         if (!bytes || rooms == RoomsNone)
             continue;
         used = rooms == RoomsShared || used + bytes > l->room.bytes ? 0 : used;

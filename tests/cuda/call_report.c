@@ -76,7 +76,7 @@ static GanStatus count_call(Report *r, const Plan *p, uint32_t region, Epilogue 
         c->room += room;
     }
     c->most = room > c->most ? room : c->most;
-    c->over += room > plan_room(p);
+    c->over += room > plan_workspace(p);
     cudnn_release(&calls);
     return GAN_OK;
 }
@@ -128,7 +128,8 @@ static GanStatus report(Report *r, Str model, Dtype real) {
         "%u |\n",
         SARG(made.module.name), (long long)made.module.batch, dtype_name[real], c.launches, c.calls,
         c.own, c.ready, c.compiled, c.alone, c.spared / 1e6, made.step.bytes_moved / 1e6, c.rooms,
-        (double)c.room / 1e6, (double)c.most / 1e6, (double)plan_room(&made.step) / 1e6, c.over);
+        (double)c.room / 1e6, (double)c.most / 1e6, (double)plan_workspace(&made.step) / 1e6,
+        c.over);
     fflush(stdout);
     r->a = checkpoint;
     return GAN_OK;

@@ -69,7 +69,7 @@ static bool has_engine(Bench *b, const char *layer, const char *act, int extent)
                           extent, extent, extent, extent, layer, act);
     const Plan *p = &compiled(b, "m.gan", text)->step;
     const Epilogue *e = plan_epilogues(&b->a, p);
-    b->calls.room.bytes = plan_room(p);
+    b->calls.room.bytes = plan_workspace(p);
     for (uint32_t r = 0; r < p->region.n; r++) {
         CudnnCall *call = NULL;
         if (e[r].region == NONE)
@@ -103,7 +103,7 @@ static void products_of_batches_are_compiled(void **state) {
         &compiled(&b, "sagan.gan", trial_read(&b.a, ROOT_DIR "/models", STR("sagan.gan")))->step;
     uint32_t found = 0, node[3];
     CudnnOperation o;
-    b.calls.room.bytes = plan_room(p);
+    b.calls.room.bytes = plan_workspace(p);
     for (uint32_t r = 0; r < p->region.n && found < 3; r++) {
         uint32_t id = p->region.at[r].node.at[0];
         CudnnCall *call = NULL;

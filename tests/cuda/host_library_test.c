@@ -60,7 +60,7 @@ static uint32_t check_epilogue(Arena *a, CudnnCalls *calls, const Plan *p, uint3
 // Every convolution and every product of single matrices has an engine that the plan has room for.
 // (Those of batches of matrices must be compiled: host_compiled_test.c.)
 static Found check_plan(Arena *a, Cudnn *dnn, const Plan *p, const char *what) {
-    CudnnCalls calls = {.dnn = dnn, .arena = a, .room.bytes = plan_room(p)};
+    CudnnCalls calls = {.dnn = dnn, .arena = a, .room.bytes = plan_workspace(p)};
     char *nowhere = (char *)(uintptr_t)4096; // an address that is only compared with 0
     Memory m = {nowhere, nowhere};
     Found found = {0};

@@ -155,7 +155,7 @@ static void a_run_allocates_what_was_planned(void **state) {
     Session s;
     recorder_new(card);
     assert_fine(open_session(&s, 2));
-    assert_true(plan_room(&s.compiled.step) > (size_t)16 << 20);
+    assert_true(plan_workspace(&s.compiled.step) > (size_t)16 << 20);
     Run run = {.arena = s.perm, .compiled = s.compiled, .exec = s.exec};
     assert_fine(do_steps(&run, 0, 3));
     assert_true(s.compiled.module.entry.n > 0);
@@ -173,7 +173,7 @@ static void a_card_without_memory_for_workspace_is_refused(void **state) {
     Session s;
     recorder_new(card);
     assert_fine(open_session(&s, 64));
-    size_t room = plan_room(&s.compiled.step);
+    size_t room = plan_workspace(&s.compiled.step);
     session_release(&s);
     recorder_free(recording);
     size_t open = open_card_takes();
@@ -198,12 +198,12 @@ static size_t most_workspace(Run *run) {
     assert_fine(exec_init(run->exec, 7));
     uint32_t from = w->n;
     assert_fine(do_steps(run, 0, 2));
-    CUdeviceptr room = cuda_pointer(run->exec->work) + room_up(p->work_bytes);
+    CUdeviceptr room = cuda_pointer(run->exec->work) + card_align(p->work_bytes);
     for (uint32_t i = from; i < w->n; i++) {
         if (w->at[i].kind != WorkLibrary)
             continue;
         Access a = w->at[i].access.at[w->at[i].access.n - 1];
-        assert_true(a.write && a.at >= room && a.at + a.n <= room + plan_room(p));
+        assert_true(a.write && a.at >= room && a.at + a.n <= room + plan_workspace(p));
         most = a.n > most ? a.n : most;
     }
     close_run(run);
@@ -214,7 +214,7 @@ static void an_engine_that_exceeds_the_workspace_is_skipped(void **state) {
     (void)state;
     for (size_t more = 0; more < 2; more++) {
         Run *run = new_tiny();
-        size_t room = plan_room(&run->compiled.step);
+        size_t room = plan_workspace(&run->compiled.step);
         recorder_greedy_dnn(run->r, room + more);
         size_t most = most_workspace(run);
         assert_clean(run->r, "a greedy engine");
@@ -241,7 +241,7 @@ static void a_cached_engine_that_exceeds_the_workspace_is_skipped(void **state) 
                               "net D(x: [8]) -> [] { x |> dense(16) |> relu %s%s",
                               large ? "|> dense(3000) |> dense(3000) " : "", tail);
         compile_model(run, "m.gan", text, DtF32, NULL);
-        size_t has = plan_room(&run->compiled.step);
+        size_t has = plan_workspace(&run->compiled.step);
         room = large ? has : room;
         recorder_greedy_dnn(run->r, room);
         assert_true(large || has < room);

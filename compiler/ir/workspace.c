@@ -1,5 +1,5 @@
-// room.c - an upper bound on the scratch memory of a plan's GPU launches, known before anything
-// is allocated: partial results of a region, or the workspace of a library call.
+// workspace.c - an upper bound on the scratch memory of a plan's GPU launches, known before
+// anything is allocated: partial results of a region, or the workspace of a library call.
 //
 // In: a plan with buffers assigned. Out: the bound, which the choice of library engines respects
 // (runtime/device/cuda_dnn.c). cuDNN's engines need workspace mostly for copies of operands and
@@ -15,11 +15,11 @@ enum {
     FFT_COPIES = 8,
 };
 
-size_t room_up(size_t bytes) {
-    return round_up(bytes, ROOM_ALIGN);
+size_t card_align(size_t bytes) {
+    return round_up(bytes, CARD_ALIGN);
 }
 
-static size_t product_room(const Graph *g, uint32_t id) {
+static size_t product_workspace(const Graph *g, uint32_t id) {
     size_t bytes = type_bytes(g, node_type(g, id)) + SMALL;
     for (uint32_t k = 0; k < graph_node(g, id)->nin; k++)
         bytes += type_bytes(g, node_type(g, node_in(g, id, k)));
@@ -27,37 +27,37 @@ static size_t product_room(const Graph *g, uint32_t id) {
 }
 
 // With a copy of the frequencies that become real numbers (cuda_fft.c).
-static size_t transform_room(const Graph *g, uint32_t id) {
+static size_t transform_workspace(const Graph *g, uint32_t id) {
     FftLines l = fft_lines(g, id);
     size_t copy = (size_t)(l.lines * l.in.line) * sizeof(float);
     size_t numbers = (size_t)(l.lines * l.n) * 2 * sizeof(float);
-    return (l.out.real ? room_up(copy) : 0) + FFT_COPIES * numbers;
+    return (l.out.real ? card_align(copy) : 0) + FFT_COPIES * numbers;
 }
 
-typedef size_t CallRoom(const Graph *g, uint32_t id);
-static CallRoom *const room_of[FamilyCount] = { // no library has the others
-    [FamilyProduct] = product_room,
-    [FamilyTransform] = transform_room};
+typedef size_t CallWorkspace(const Graph *g, uint32_t id);
+static CallWorkspace *const workspace_of[FamilyCount] = { // no library has the others
+    [FamilyProduct] = product_workspace,
+    [FamilyTransform] = transform_workspace};
 
-static size_t call_room(const Graph *g, uint32_t id) {
-    CallRoom *room = room_of[node_family(g, id)];
-    return room ? room(g, id) : 0;
+static size_t call_workspace(const Graph *g, uint32_t id) {
+    CallWorkspace *bytes = workspace_of[node_family(g, id)];
+    return bytes ? bytes(g, id) : 0;
 }
 
-static size_t launch_room(const Plan *p, Launch launch) {
+static size_t launch_workspace(const Plan *p, Launch launch) {
     const Region *r = &p->region.at[launch.region];
     size_t bytes = 0;
     for (uint32_t i = 0; i < launch.instances; i++)
-        bytes += room_up(p->region.at[p->merge.at[launch.first + i]].scratch);
-    size_t library = r->kind == RegionCall ? call_room(&p->func->g, r->node.at[0]) : 0;
+        bytes += card_align(p->region.at[p->merge.at[launch.first + i]].scratch);
+    size_t library = r->kind == RegionCall ? call_workspace(&p->func->g, r->node.at[0]) : 0;
     return library > bytes ? library : bytes;
 }
 
-size_t plan_room(const Plan *p) {
+size_t plan_workspace(const Plan *p) {
     size_t most = 0;
     for (uint32_t i = 0; i < p->launch.n; i++) {
-        size_t bytes = launch_room(p, p->launch.at[i]);
+        size_t bytes = launch_workspace(p, p->launch.at[i]);
         most = bytes > most ? bytes : most;
     }
-    return room_up(most);
+    return card_align(most);
 }
