@@ -2,7 +2,8 @@
 //
 // Small graphs with the answer beside them; invariants of regions on random programs; and golden
 // cases: tests/golden/fuse/NAME.graph, a module's text, beside NAME.fused, the explanation of its
-// step, and NAME.c, its kernels. With BLESS set the expected files are rewritten.
+// step, and NAME.c and NAME.cu, its kernels in each dialect. Those that exist are compared; with
+// BLESS set they are rewritten.
 #include "fuse.h"
 #include "gen.h"
 #include "programs.h"
@@ -701,23 +702,36 @@ static void compare(Str path, Str got) {
         fail_msg("%.*s differs; got:\n%.*s", SARG(path), SARG(got));
 }
 
-static void golden(Str path) {
-    Module m = {0};
-    Str text, error, stem = str_sub(path, 0, path.len - strlen("graph"));
-    assert_int_equal(file_read(&arena, path, &text), GAN_OK);
-    if (!module_read(&arena, text, &m, &error))
-        fail_msg("%.*s: %.*s", SARG(path), SARG(error));
-    PassOptions o = {.real = DtF32};
+static Plan golden_plan(Str path, Module *m, const Dialect *d) {
+    Str text, error;
     Plan p;
-    passes_run(&arena, &m, &m.step, &o, NULL);
-    slots_place(&m, DtF32);
-    plan_make(&arena, &m, &m.step, &o, &p);
-    gen_kernels(&arena, &p, &dialect_c);
-    Text fused = {.arena = &arena}, c = {.arena = &arena};
-    explain_fusion(&fused, &p);
-    gen_print(&c, &p, &dialect_c);
-    compare(str_format(&arena, "%.*sfused", SARG(stem)), text_str(&fused));
-    compare(str_format(&arena, "%.*sc", SARG(stem)), text_str(&c));
+    assert_int_equal(file_read(&arena, path, &text), GAN_OK);
+    if (!module_read(&arena, text, m, &error))
+        fail_msg("%.*s: %.*s", SARG(path), SARG(error));
+    PassOptions o = {.real = DtF32, .few_launches = gen_few_launches(d)};
+    passes_run(&arena, m, &m->step, &o, NULL);
+    slots_place(m, DtF32);
+    plan_make(&arena, m, &m->step, &o, &p);
+    gen_kernels(&arena, &p, d);
+    return p;
+}
+
+static void golden(Str path) {
+    static const struct {
+        const char *extension;
+        const Dialect *dialect;
+    } kernels[] = {{"c", &dialect_c}, {"cu", &dialect_cuda}};
+    Str stem = str_sub(path, 0, path.len - strlen("graph"));
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+        Module m = {0};
+        Plan p = golden_plan(path, &m, kernels[i].dialect);
+        Text fused = {.arena = &arena}, text = {.arena = &arena};
+        explain_fusion(&fused, &p);
+        gen_print(&text, &p, kernels[i].dialect);
+        compare(str_format(&arena, "%.*s%s", SARG(stem), kernels[i].extension), text_str(&text));
+        if (i == 0)
+            compare(str_format(&arena, "%.*sfused", SARG(stem)), text_str(&fused));
+    }
 }
 
 static void golden_cases(void **state) {

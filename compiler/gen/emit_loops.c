@@ -166,14 +166,14 @@ static void put_lanes_end(Emit *e) {
     }
 }
 
-// One lane for each of `count` elements from j on.
-static void put_lane_body(Emit *e, uint32_t k, uint32_t level, Str count) {
+// One lane for each of `count` elements from `from` on, which is empty or "j + ".
+static void put_lane_body(Emit *e, uint32_t k, uint32_t level, const char *from, Str count) {
     put_simd(e);
     emit_line(e);
     text_fmt(e->t, "for (int l = 0; l < %.*s; l++)", SARG(count));
     emit_open(e);
     emit_line(e);
-    text_fmt(e->t, "const int64_t i%u = j + l;\n", k);
+    text_fmt(e->t, "const int64_t i%u = %sl;\n", k, from);
     emit_level(e, level);
     emit_body(e, 'l');
     emit_close(e);
@@ -186,9 +186,7 @@ static void put_lane_loop(Emit *e, uint32_t k, uint32_t level) {
     Arena *a = e->t->arena;
     Str lo, hi;
     if (lanes_of(e) < LANES && !v->tile) {
-        emit_line(e);
-        text_put(e->t, STR("const int64_t j = 0;\n"));
-        put_lane_body(e, k, level, str_format(a, "%d", lanes_of(e)));
+        put_lane_body(e, k, level, "", str_format(a, "%d", lanes_of(e)));
         return;
     }
     put_limits(e, k, &lo, &hi);
@@ -198,11 +196,11 @@ static void put_lane_loop(Emit *e, uint32_t k, uint32_t level) {
         emit_line(e);
         text_fmt(e->t, "for (; j + %d <= %.*s; j += %d)", LANES, SARG(hi), LANES);
         emit_open(e);
-        put_lane_body(e, k, level, str_format(a, "%d", LANES));
+        put_lane_body(e, k, level, "j + ", str_format(a, "%d", LANES));
         emit_close(e);
     }
     if (v->n % LANES)
-        put_lane_body(e, k, level, str_format(a, "%.*s - j", SARG(hi)));
+        put_lane_body(e, k, level, "j + ", str_format(a, "%.*s - j", SARG(hi)));
 }
 
 // Instead of the innermost loop, k: the one row of a table that is indexed, if it is in this tile.

@@ -1,0 +1,98 @@
+// step, dialect c. compiler/ir/prelude.h and compiler/gen/kernel_c.h stand before this text.
+//
+// a inputs and outputs, n and r numbers, i loop variables, j parts of indices, g bounds that
+// hold, v values, p and y packs loaded and stored, s accumulators, q partial results
+
+// sum squares
+// a0 [B, 8, 16, 16] -> a1 [B, 8, 1, 1], a2 [B, 8, 1, 1]
+// regions 0
+void sum_squares_c31b358966692aa0(void *const *p, const gan_counters *c, int64_t lo, int64_t hi) {
+    const int64_t *n = (const int64_t *)p[4];
+    const int64_t n0 = n[0]; // extent of i1
+    const int64_t n1 = n[1]; // stride
+    const int64_t n2 = n[2]; // terms of a sum
+    const float *a0 = (const float *)p[0];
+    float *a1 = (float *)p[1];
+    float *a2 = (float *)p[2];
+    for (int64_t u = lo; u < hi; u++) {
+        const int64_t i0 = u;
+        double s0[2048];
+        for (int64_t k = 0; k < 8; k++) s0[k] = 0;
+        double s1[2048];
+        for (int64_t k = 0; k < 8; k++) s1[k] = 0;
+        for (int64_t i1 = 0; i1 < n0; i1++) {
+            GAN_FEW(8)
+            GAN_SIMD
+            for (int64_t i2 = 0; i2 < 8; i2++) {
+                const float v0 = a0[i0*n1 + i1*8 + i2];
+                s0[i2] += v0;
+                gan_add_square(&s1[i2], v0);
+            }
+        }
+        for (int64_t i2 = 0; i2 < 8; i2++) {
+            a1[i0*8 + i2] = s0[i2];
+            a2[i0*8 + i2] = gan_squares(s1[i2], s0[i2], n2);
+        }
+    }
+}
+
+// mul sub mul add sqrt div ge where sum
+// a0 [B, 8, 16, 16], a1 [B, 8, 1, 1], a2 [B, 8, 1, 1] -> a3 [B, 1, 1, 1]
+// regions 1
+void mul_sub_add_sqrt_755e7d49bede310c(void *const *p, const gan_counters *c, int64_t lo, int64_t hi) {
+    const int64_t *n = (const int64_t *)p[5];
+    const int64_t n0 = n[0]; // extent of i1
+    const int64_t n1 = n[1]; // stride
+    const float r2 = gan_f32_bits((uint32_t)n[2]);
+    const float r3 = gan_f32_bits((uint32_t)n[3]);
+    const float *a0 = (const float *)p[0];
+    const float *a1 = (const float *)p[1];
+    const float *a2 = (const float *)p[2];
+    float *a3 = (float *)p[3];
+    for (int64_t u = lo; u < hi; u++) {
+        const int64_t i0 = u;
+        double s0 = 0;
+        double l0[8];
+        for (int l = 0; l < 8; l++) l0[l] = 0;
+        for (int64_t i1 = 0; i1 < n0; i1++) {
+            GAN_SIMD
+            for (int l = 0; l < 8; l++) {
+                const int64_t i2 = l;
+                const float v1 = a0[i0*n1 + i1*8 + i2];
+                const float v2 = a1[i0*8 + i2];
+                const float v4 = v2 * r2;
+                const float v5 = v1 - v4;
+                const float v6 = a2[i0*8 + i2];
+                const float v7 = v6 * r2;
+                const float v9 = v7 + r3;
+                const float v10 = gan_sqrtf(v9);
+                const float v11 = v5 / v10;
+                const float v13 = 0.0f >= v11 ? 0.0f : v11;
+                l0[l] += v13;
+            }
+        }
+        s0 += gan_sum_lanes(l0, 8);
+        a3[i0] = s0;
+    }
+}
+
+// reshape sum mul
+// a0 [B, 1, 1, 1] -> a1 []
+// regions 2
+void sum_mul_80c0c33529d41f90(void *const *p, const gan_counters *c, int64_t lo, int64_t hi) {
+    const int64_t *n = (const int64_t *)p[3];
+    const float r0 = gan_f32_bits((uint32_t)n[0]);
+    const float *a0 = (const float *)p[0];
+    float *a1 = (float *)p[1];
+    const float v0 = a0[0];
+    const float v1 = a0[1];
+    const float v2 = v0 + v1;
+    const float v3 = a0[2];
+    const float v4 = v2 + v3;
+    const float v5 = a0[3];
+    const float v6 = v4 + v5;
+    const float v8 = v6 * r0;
+    for (int64_t u = lo; u < hi; u++) {
+        a1[0] = v8;
+    }
+}

@@ -1,0 +1,140 @@
+// step, dialect cuda. compiler/ir/prelude.h and compiler/gen/kernel_cuda.h stand before this text.
+//
+// a inputs and outputs, n and r numbers, i loop variables, j parts of indices, g bounds that
+// hold, v values, p and y packs loaded and stored, s accumulators, q partial results
+
+// sum squares
+// a0 [B, 8, 16, 16] -> a1 [B, 8, 1, 1], a2 [B, 8, 1, 1]
+// regions 0
+extern "C" __global__ void __launch_bounds__(256)
+sum_squares_ec3e5ceb14ef5f4a(const gan_args<7> w) {
+    const uint32_t n0 = (uint32_t)w.at[3]; // units
+    const int n1 = (int)w.at[4]; // stride
+    const int n2 = (int)w.at[5]; // steps of a unit
+    const int n3 = (int)w.at[6]; // stride
+    const float *a0 = (const float *)w.at[0];
+    float *a1 = (float *)w.at[1];
+    float *a2 = (float *)w.at[2];
+    using team = gan_team<4, 64, true>; // 4 units a block, 64 threads each
+    const uint32_t unit = blockIdx.x * 4 + team::unit();
+    const bool active = unit < n0;
+    const uint32_t u = active ? unit : 0;
+    const int i1 = (int)(u % 2) * 4;
+    const int i0 = (int)(u / 2);
+    const int j0 = i0*n1 + i1;
+    gan_pack<float, 4> s0 = {};
+    gan_pack<gan_moments<float>, 4> s1 = {};
+    #pragma unroll 4
+    for (int i2 = active ? team::part() : n2; i2 < n2; i2 += 64) {
+        const gan_pack<float, 4> p0 = gan_load<4>(&a0[i0*n3 + i2*n1 + i1]);
+        #pragma unroll
+        for (int l = 0; l < 4; l++) {
+            s0.at[l] += p0.at[l];
+            gan_add_square(&s1.at[l], p0.at[l]);
+        }
+    }
+    s1 = gan_center(s1);
+    s0 = team::join<gan_sum>(s0);
+    s1 = team::join<gan_chan>(s1);
+    if (active && team::part() == 0) {
+        gan_store(&a1[j0], s0);
+        gan_store(&a2[j0], gan_squares(s1));
+    }
+}
+
+// mul sub mul add sqrt div ge where sum
+// a0 [B, 8, 16, 16], a1 [B, 8, 1, 1], a2 [B, 8, 1, 1] -> a3 [B, 1, 1, 1]
+// regions 1
+extern "C" __global__ void __launch_bounds__(256)
+mul_sub_add_sqrt_e421ee4100ff3bdd(const gan_args<15> w) {
+    const uint32_t n0 = (uint32_t)w.at[6]; // units
+    const uint32_t n1 = (uint32_t)w.at[7]; // pieces of a unit
+    const uint64_t n2 = w.at[8]; // 1 / n1
+    const int n3 = (int)w.at[9]; // steps of a unit
+    const int n4 = (int)w.at[10]; // steps of a piece
+    const int n5 = (int)w.at[11]; // stride
+    const int n6 = (int)w.at[12]; // stride
+    const float r7 = gan_f32_bits((uint32_t)w.at[13]);
+    const float r8 = gan_f32_bits((uint32_t)w.at[14]);
+    const float *a0 = (const float *)w.at[0];
+    const float *a1 = (const float *)w.at[1];
+    const float *a2 = (const float *)w.at[2];
+    float *a3 = (float *)w.at[3];
+    float *q0 = (float *)w.at[4];
+    uint32_t *tickets = (uint32_t *)w.at[5];
+    using team = gan_team<8, 32, false>; // 8 units a block, 32 threads each
+    const uint32_t group = gan_divide(blockIdx.x, n2);
+    const uint32_t piece = blockIdx.x - group * n1;
+    const uint32_t unit = group * 8 + team::unit();
+    const bool active = unit < n0;
+    const uint32_t u = active ? unit : 0;
+    const int i0 = (int)u;
+    float s0 = 0;
+    const int begin = piece * n4;
+    const int end = begin + n4 < n3 ? begin + n4 : n3;
+    #pragma unroll 1
+    for (int r = active ? begin + team::part() : end; r < end; r += 32) {
+        const int i2 = (r % 2) * 4;
+        const int i1 = r / 2;
+        const int j0 = i0*n5 + i2;
+        const gan_pack<float, 4> p1 = gan_load<4>(&a0[i0*n6 + i1*n5 + i2]);
+        const gan_pack<float, 4> p2 = gan_load<4>(&a1[j0]);
+        const gan_pack<float, 4> p6 = gan_load<4>(&a2[j0]);
+        #pragma unroll
+        for (int l = 0; l < 4; l++) {
+            const float v4 = p2.at[l] * r7;
+            const float v5 = p1.at[l] - v4;
+            const float v7 = p6.at[l] * r7;
+            const float v9 = v7 + r8;
+            const float v10 = gan_sqrtf(v9);
+            const float v11 = gan_divf(v5, v10);
+            const float v13 = 0.0f >= v11 ? 0.0f : v11;
+            s0 += v13;
+        }
+    }
+    // split reduction: the last block reduces the partial results of all
+    #pragma unroll 1
+    for (bool last = false;;) {
+        s0 = team::join<gan_sum>(s0);
+        if (last) {
+            if (active && team::part() == 0) {
+                a3[i0] = s0;
+            }
+            break;
+        }
+        if (active && team::part() == 0) {
+            q0[piece * n0 + u] = s0;
+        }
+        last = gan_is_last(tickets + group, n1);
+        if (!last)
+            break;
+        s0 = 0;
+        #pragma unroll 1
+        for (uint32_t p = active ? team::part() : n1; p < n1; p += 32) {
+            s0 = gan_sum::of(s0, gan_load_cg(&q0[p * n0 + u]));
+        }
+    }
+}
+
+// reshape sum mul
+// a0 [B, 1, 1, 1] -> a1 []
+// regions 2
+extern "C" __global__ void __launch_bounds__(256)
+sum_mul_ac3f3d0e729098af(const gan_args<4> w) {
+    const uint32_t n0 = (uint32_t)w.at[2]; // units
+    const float r1 = gan_f32_bits((uint32_t)w.at[3]);
+    const float *a0 = (const float *)w.at[0];
+    float *a1 = (float *)w.at[1];
+    const uint32_t u = blockIdx.x * 256 + threadIdx.x;
+    if (u < n0) {
+        const float v0 = a0[0];
+        const float v1 = a0[1];
+        const float v2 = v0 + v1;
+        const float v3 = a0[2];
+        const float v4 = v2 + v3;
+        const float v5 = a0[3];
+        const float v6 = v4 + v5;
+        const float v8 = v6 * r1;
+        a1[0] = v8;
+    }
+}
