@@ -337,9 +337,9 @@ static const char *loops_refuse(const Graph *g, uint32_t a, uint32_t b) {
     if (node_class(g, a) == ClassCOMM || node_class(g, b) == ClassCOMM)
         return "the ranks add it up";
     if (!unit_joins(g, a))
-        return "a library call makes it";
+        return node_class(g, a) == ClassREDUCE ? "a scatter makes it" : "a library call makes it";
     if (!unit_joins(g, b))
-        return "a library call reads it";
+        return node_class(g, b) == ClassREDUCE ? "a scatter reads it" : "a library call reads it";
     if (g->node.at[a].block != g->node.at[b].block)
         return "they run in different blocks";
     return type_elements(g, fuse_space(g, a)) == type_elements(g, fuse_space(g, b))
