@@ -173,11 +173,17 @@ static void indices(Arena *a) {
     Val arranged = Arrange(shuffled, Reshape(by, 2, lines.dim), false);
     vec_push(a, &m.step.result, ((Named){STR("arranged"), arranged.id, 0}));
     vec_push(a, &m.step.result, ((Named){STR("maps"), Conv(by, Read(&b, 4, 0, w), &c).id, 0}));
+    Val to = Read(&b, 5, 0, tall); // indices that are moved by others first
+    to = Floor(Mul(Add(to, Num(to, 1)), Num(to, Length / 2 - 1)));
+    Val moved = Arrange(Reshape(to, 2, lines.dim), Reshape(by, 2, lines.dim), false);
+    Val again = Arrange(shuffled, moved, false);
+    vec_push(a, &m.step.result, ((Named){STR("again"), again.id, 0}));
+    vec_push(a, &m.step.result, ((Named){STR("maps"), Conv(to, Read(&b, 4, 0, w), &c).id, 0}));
     Interp want = run(a, g, true);
-    const uint32_t meant[] = {rows.id, 0, arranged.id};
+    const uint32_t meant[] = {rows.id, 0, arranged.id, 0, again.id};
     pass_dtype(a, &m, &m.step, &(PassOptions){.real = DtBF16});
     Interp got = run(a, &m.step.g, false);
-    for (uint32_t r = 0; r < 3; r += 2) {
+    for (uint32_t r = 0; r < 5; r += 2) {
         uint32_t node = m.step.result.at[r].node;
         for (int64_t i = 0; i < interp_count(&want, meant[r]); i++)
             expect((float)interp_at(&got, node, i) == (float)interp_at(&want, meant[r], i),
