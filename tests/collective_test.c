@@ -344,6 +344,46 @@ static void buckets_are_cut_from_the_end(void **state) {
     assert_true(last < most); // the first layer's, final at the end
 }
 
+// With nothing left to overlap with the last buckets, each is at most twice the one behind it, and
+// the first are full.
+static void buckets_grow_from_the_end(void **state) {
+    (void)state;
+    enum { Full = 1 << 16, Layer = (64 + 1) * 64 * 4, Layers = 12 }; // bytes
+    Arena a = empty;
+    Compiled c = {0};
+    size_t bytes[Layers] = {0};
+    uint32_t n = 0;
+    compile_text(&a,
+                 "model m\ndata x : float(64)\nnet D(x: [64]) -> [64] {\n  h = x\n"
+                 "  for i in range(12) { h = h |> dense(64) |> tanh }\n  h\n}\n"
+                 "step { update D minimize mean(D(x)^2) using sgd(lr=0.1) }\n",
+                 8, (Parallel){.ranks = 2, .bucket = Full, .latency = 1e-6, .bandwidth = 1e9},
+                 false, &c);
+    for (uint32_t k = 0; k < c.step.collective.n; k++)
+        if (c.step.collective.at[k].update == 0 && n < Layers)
+            bytes[n++] = c.step.collective.at[k].bytes;
+    assert_true(n >= 4 && n <= 6);
+    assert_int_equal(bytes[n - 1], Layer);
+    for (uint32_t i = 1; i < n; i++) // of whole layers
+        assert_true(bytes[i - 1] <= 2 * bytes[i] + Layer);
+    assert_true(bytes[1] > Full - Layer && bytes[1] <= Full);
+}
+
+// Parts are aligned, so many numbers take more than their bytes.
+static void a_bucket_counts_the_gaps_between_its_parts(void **state) {
+    (void)state;
+    Arena a = empty;
+    size_t last, most;
+    Compiled c = {0};
+    compile_text(&a,
+                 "model m\ndata x : float(1)\nnet D(x: [1]) -> [1] {\n  h = x\n"
+                 "  for i in range(48) { h = h |> dense(1) |> tanh }\n  h\n}\n"
+                 "step { update D minimize mean(D(x)^2) using sgd(lr=0.1) }\n",
+                 8, (Parallel){.ranks = 2, .bucket = 1024}, false, &c);
+    assert_true(calls_of(&c, 0, &last, &most) > 3);
+    assert_true(most <= 2 * 1024);
+}
+
 static uint32_t sums_with(const char *norm, int64_t batch, uint32_t ranks) {
     Arena a = empty;
     size_t last, most;
@@ -365,17 +405,22 @@ static void batch_norm_synchronizes_once_each_way(void **state) {
                        "  h |> flatten |> dense(1) |> squeeze\n}\nopt = sgd(lr=0.1)\n"
                        "step { update D minimize bce(D(x), 1) using opt }\n")
             .ptr;
-    compile_text(&a, text, 12, (Parallel){.ranks = 2}, false, &c);
-    uint32_t sums = 0, wide = 0;
-    for (uint32_t i = 0; i < c.step.collective.n; i++) {
-        const Collective *call = &c.step.collective.at[i];
-        sums += call->update == NONE;
-        wide += call->dtype == DtF64; // squares about a mean
-        if (call->dtype == DtF64)
-            assert_int_equal(call->part.n, 2);
+    for (int quick = 0; quick < 2; quick++) { // also where a call costs nothing but its bytes
+        Arena once = a;
+        uint32_t sums = 0, wide = 0;
+        c = (Compiled){0};
+        compile_text(&once, text, 12, (Parallel){.ranks = 2, .latency = quick ? 1e-9 : 0}, false,
+                     &c);
+        for (uint32_t i = 0; i < c.step.collective.n; i++) {
+            const Collective *call = &c.step.collective.at[i];
+            sums += call->update == NONE;
+            wide += call->dtype == DtF64; // squares about a mean
+            if (call->dtype == DtF64)
+                assert_int_equal(call->part.n, 2);
+        }
+        assert_int_equal(sums, 6); // the loss shares the first call of the backward pass
+        assert_int_equal(wide, 3);
     }
-    assert_int_equal(sums, 6); // the loss shares the first call of the backward pass
-    assert_int_equal(wide, 3);
 }
 
 // All-reduces that overlap the computation of a weight gradient.
@@ -597,6 +642,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(every_rank_has_the_same_list),
         cmocka_unit_test(one_rank_has_no_collectives),
         cmocka_unit_test(buckets_are_cut_from_the_end),
+        cmocka_unit_test(buckets_grow_from_the_end),
+        cmocka_unit_test(a_bucket_counts_the_gaps_between_its_parts),
         cmocka_unit_test(batch_norm_synchronizes_once_each_way),
         cmocka_unit_test(weight_gradients_overlap_all_reduces),
         cmocka_unit_test(memory_of_deferred_weight_gradients_is_bounded),

@@ -390,6 +390,24 @@ static void small_loops_share_a_launch_large_ones_do_not(void **state) {
     }
 }
 
+// What depends on a launch does not join it: two chains of small loops are as many launches as one.
+static void chains_of_small_loops_share_their_launches(void **state) {
+    (void)state;
+    Case c;
+    case_init(&c);
+    uint32_t first = add_call(&c, Small, NONE, NONE),
+             a0 = add_loop(&c, SlotState, vector(Small), first, false),
+             a1 = add_loop(&c, SlotState, vector(Small), a0, false),
+             b0 = add_loop(&c, SlotState, vector(Small), first, false),
+             b1 = add_loop(&c, SlotState, vector(Small), b0, false);
+    add_call(&c, Small, a1, b1);
+    settle(&c);
+    schedule(&c.a, &c.o, &c.p);
+    assert_int_equal(launch_of(&c.p, a0), launch_of(&c.p, b0));
+    assert_int_equal(launch_of(&c.p, a1), launch_of(&c.p, b1));
+    assert_int_equal(c.p.launch.n, 4);
+}
+
 // On a card what an optimizer computes of its state waits for all gradients and is one launch.
 static void optimizers_share_a_launch_on_a_card(void **state) {
     (void)state;
@@ -517,6 +535,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(chains_are_computed_one_after_the_other),
         cmocka_unit_test(small_updates_are_one_launch),
         cmocka_unit_test(small_loops_share_a_launch_large_ones_do_not),
+        cmocka_unit_test(chains_of_small_loops_share_their_launches),
         cmocka_unit_test(optimizers_share_a_launch_on_a_card),
         cmocka_unit_test(samples_are_prepared_when_they_are_needed),
         cmocka_unit_test(weight_gradients_spare_memory_where_they_cost_no_time),
