@@ -197,9 +197,11 @@ GanStatus file_map(Str path, FileMap *out);
 void file_unmap(FileMap *m);
 void file_fail_read_at(int64_t nth); // tests: the nth read-side I/O call from now fails (EIO)
 const char *file_mapped_at(const void *address); // the path; NULL: of no file. For signal handlers
+// False only if the system says that nothing has this name. What cannot be looked at (a disk or a
+// server that fails, no permission) counts as there, so that opening it says why.
 bool file_exists(Str path);
-bool file_is_dir(Str path);
-bool file_same(Str a, Str b);          // both are there, and one: links are followed
+bool file_is_dir(Str path);   // false of what cannot be looked at: never to be read as absence
+bool file_same(Str a, Str b); // both are there, and one: links are followed
 Str file_resolved(Arena *a, Str path); // from the root, without links; empty: it is not there
 
 // --- file_out.c: writing -------------------------------------------------------------------------

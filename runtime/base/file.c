@@ -173,7 +173,7 @@ void file_unmap(FileMap *m) {
 
 bool file_exists(Str path) {
     IoPath p;
-    return io_path(path, &p) && access(p.z, F_OK) == 0;
+    return io_path(path, &p) && (access(p.z, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR));
 }
 
 bool file_is_dir(Str path) {

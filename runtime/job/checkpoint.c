@@ -188,7 +188,7 @@ static GanStatus steps_with(Arena *a, Str dir, Str ext, CheckpointSteps *out) {
     enum { Digits = 8 };
     StrVec names;
     *out = (CheckpointSteps){0};
-    if (!file_is_dir(ckpt_dir(a, dir)))
+    if (!file_exists(ckpt_dir(a, dir)))
         return GAN_OK;
     TRY(dir_list(a, ckpt_dir(a, dir), &names));
     for (uint32_t i = 0; i < names.n; i++) {

@@ -15,7 +15,7 @@ bool run_is(Arena scratch, Str dir) {
 // A temporary file of a process that died has a name with this in it.
 static GanStatus clear_temporaries(Arena *a, Str dir) {
     StrVec names;
-    if (!file_is_dir(dir))
+    if (!file_exists(dir))
         return GAN_OK;
     TRY(dir_list(a, dir, &names));
     for (uint32_t i = 0; i < names.n; i++)

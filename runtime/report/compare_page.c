@@ -156,7 +156,7 @@ static GanStatus put_samples(Text *t, const Pasts *runs) {
     for (uint32_t r = 0; r < runs->n; r++) {
         const Past *p = &runs->at[r];
         PageSteps steps;
-        if (!file_is_dir(path_join(t->arena, p->dir, STR("samples"))))
+        if (!file_exists(path_join(t->arena, p->dir, STR("samples"))))
             continue;
         TRY(page_images(t->arena, p->dir, UINT32_MAX, &steps));
         if (!steps.n)

@@ -169,7 +169,7 @@ static GanStatus report_runs(Arena *perm, Arena scratch, const Host *h, const Op
 static GanStatus open_runs(Arena *perm, const Host *h, const Options *o, Pasts *out) {
     for (uint32_t i = 0; i < o->file.n; i++) {
         Str path = o->file.at[i];
-        bool other = (file_exists(path) || file_is_dir(path)) && !run_is(*perm, path);
+        bool other = file_exists(path) && !run_is(*perm, path);
         if (other && (out->n || i + 1 < o->file.n))
             say(&h->console, "%.*s is not the folder of a run: left out", SARG(path));
         else

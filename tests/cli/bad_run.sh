@@ -43,6 +43,14 @@ copy; tear run/ckpt/*.safetensors;  refused 1 'no checkpoint in run/ckpt is whol
                                     refused 1 'no checkpoint in run/ckpt is whole' ganrun train run --steps 9
 copy; tear run/ckpt/*.json;         refused 1 'no checkpoint in run/ckpt is whole' ganrun sample run
 copy; rm -r run/ckpt;               refused 1 'run has no checkpoint yet' ganrun sample run
+# What cannot be looked at (here a link to itself; else a server that does not answer) is not absent: no run begins again over it.
+looped() { copy; rm -r "run/$1"; ln -s "$(basename "$1")" "run/$1"; }
+looped ckpt;                        refused 3 'cannot list run/ckpt: Too many levels' ganrun train run --steps 9
+                                    refused 3 'cannot list run/ckpt: Too many levels' ganrun sample run
+looped ckpt/00000006.json;          refused 3 '00000006.json: Too many levels'        ganrun train run --steps 9
+looped options.json;                refused 3 'options.json: Too many levels'         ganrun train run --steps 9
+                                    refused 1 'run is a run already' ganrun train tiny.gan $data --steps 9 --out run
+looped log.jsonl;                   refused 3 'log.jsonl: Too many levels'            ganrun train run --steps 9
 copy; tear run/ckpt/00000006.safetensors
 expect 0 sample run -o a.png;       says '6 is damaged'
 copy; echo '{' >run/options.json;   refused 1 'options.json' ganrun train run --steps 9

@@ -678,6 +678,17 @@ static void folders_are_made_listed_and_walked_in_order(void **state) {
     assert_false(file_exists(under(p, "run/Z")));
 }
 
+static void only_what_is_not_there_does_not_exist(void **state) {
+    Fixture *p = *state;
+    assert_ok(file_write_atomic(under(p, "file"), "x", 1));
+    assert_int_equal(symlink("loop", under(p, "loop").ptr), 0);
+    assert_int_equal(symlink("nowhere", under(p, "dangling").ptr), 0);
+    assert_true(file_exists(under(p, "file")) && file_exists(str_c(p->root)));
+    assert_false(file_exists(under(p, "none")) || file_exists(under(p, "none/below")));
+    assert_false(file_exists(under(p, "file/below")) || file_exists(under(p, "dangling")));
+    assert_true(file_exists(under(p, "loop")) && file_exists(under(p, "loop/below")));
+}
+
 // Nothing that is there is passed over in silence.
 static void a_walk_names_what_cannot_be_read(void **state) {
     Fixture *p = *state;
@@ -885,6 +896,7 @@ int main(int argc, char **argv) {
         CASE(refused_memory_is_a_status_for_every_reader_and_writer),
         CASE(lines_are_appended),
         CASE(folders_are_made_listed_and_walked_in_order),
+        CASE(only_what_is_not_there_does_not_exist),
         CASE(a_walk_names_what_cannot_be_read),
         CASE(paths_are_split_and_joined),
         CASE(a_lock_is_held_once_and_names_its_holder),
