@@ -120,12 +120,13 @@ static GanStatus open_cuda(Str list, Ahead *a) {
                                                  "--target cuda:sm_90");
 }
 
-GanStatus ahead_open(Arena *perm, Str target, Str cache, Str limit, Ahead *out) {
+GanStatus ahead_open(Arena *perm, Str target, const AheadVariables *v, Ahead *out) {
+    Str cache = cache_folder(perm, v->xdg_cache_home, v->home);
     uint64_t most;
     *out = (Ahead){.target = {.name = STR("cpu"), .compile = compile}};
     out->target.arch = out->arch;
     out->target.user = out;
-    TRY(cache_limit(limit, &most));
+    TRY(cache_limit(v->gan_cache_limit, &most));
     if (cache.len && cache_dir(perm, cache, most) == GAN_OK) { // else all is compiled every time
         out->cache = cache;
         keep_models(perm, out);

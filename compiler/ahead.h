@@ -12,9 +12,12 @@ typedef struct Ahead {
     Str maker;           // hash of the program that makes them
 } Ahead;
 
-// `target`: "cpu", "cuda", or "cuda:sm_90,sm_100"; empty: cpu. `cache`: where what is
-// compiled is kept, may be empty. GAN_ERR_USAGE for another word, GAN_ERR_DEVICE without NVRTC.
-GanStatus ahead_open(Arena *perm, Str target, Str cache, Str limit, Ahead *out);
+typedef struct AheadVariables { // of the environment: where what is compiled is kept (cache.h)
+    Str xdg_cache_home, home, gan_cache_limit;
+} AheadVariables;
+// `target`: "cpu", "cuda", or "cuda:sm_90,sm_100"; empty: cpu. GAN_ERR_USAGE for another word,
+// GAN_ERR_DEVICE without NVRTC.
+GanStatus ahead_open(Arena *perm, Str target, const AheadVariables *v, Ahead *out);
 void ahead_close(Ahead *a); // accepts an empty one
 
 #endif

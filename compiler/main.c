@@ -217,13 +217,9 @@ static int cmd_new(Cli *c) {
 
 // --- compile -------------------------------------------------------------------------------------
 
-// Where ganrun keeps compiled kernels too; empty without a home.
-static Str kernel_cache(Arena *a) {
-    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    Str dir = base && *base   ? str_c(base)
-              : home && *home ? path_join(a, str_c(home), STR(".cache"))
-                              : (Str){0};
-    return dir.len ? path_join(a, dir, STR("gan")) : dir;
+static Str variable(const char *name) {
+    const char *value = getenv(name);
+    return value ? str_c(value) : (Str){0};
 }
 
 static int cmd_compile(Cli *c) {
@@ -234,9 +230,8 @@ static int cmd_compile(Cli *c) {
     Ahead ahead;
     front_init(&f, c->perm);
     CompileOptions o = cli_options(c, c->file.at[0]);
-    const char *limit = getenv("GAN_CACHE_LIMIT");
-    GanStatus status = ahead_open(c->perm, c->at[OptTarget].text, kernel_cache(c->perm),
-                                  limit ? str_c(limit) : (Str){0}, &ahead);
+    AheadVariables v = {variable("XDG_CACHE_HOME"), variable("HOME"), variable("GAN_CACHE_LIMIT")};
+    GanStatus status = ahead_open(c->perm, c->at[OptTarget].text, &v, &ahead);
     if (status == GAN_OK)
         status = ganx_write(&f, &o, &ahead.target, c->out);
     ahead_close(&ahead);

@@ -63,13 +63,6 @@ static Str variable(const char *name) {
     return value ? str_c(value) : (Str){0};
 }
 
-static Str cache_folder(Arena *a) {
-    Str base = variable("XDG_CACHE_HOME"), home = variable("HOME");
-    if (!base.len && home.len)
-        base = path_join(a, home, STR(".cache"));
-    return base.len ? path_join(a, base, STR("gan")) : (Str){0};
-}
-
 // --- commands ------------------------------------------------------------------------------------
 
 static GanStatus cmd_verify(Arena *perm, const Host *h, const Options *o) {
@@ -223,11 +216,12 @@ static int finish_early(const Launcher *l, GanStatus st) {
 }
 
 static GanStatus host_open(Arena *perm, const Options *o, Screen *screen, Host *out) {
+    Str cache = cache_folder(perm, variable("XDG_CACHE_HOME"), variable("HOME"));
     *out = (Host){
         .console = {put_result, put_line, put_live, screen->tty, screen},
         .device = {.compiler = variable("GAN_CC"),
                    .notice = device_notice,
-                   .cache_dir = option_text(o, OptCache, cache_folder(perm)),
+                   .cache_dir = option_text(o, OptCache, cache),
                    .route = ranks_route(o)},
         .stop_asked = process_stop_asked,
         .self = program_path(perm),

@@ -145,6 +145,15 @@ uint64_t cache_bytes(Str dir) {
     return p.bytes;
 }
 
+// The XDG specification has a relative path ignored: each folder a program is started in would get
+// a cache of its own.
+Str cache_folder(Arena *a, Str xdg_cache_home, Str home) {
+    Str base = str_starts(xdg_cache_home, STR("/")) ? xdg_cache_home
+               : home.len                           ? path_join(a, home, STR(".cache"))
+                                                    : (Str){0};
+    return base.len ? path_join(a, base, STR("gan")) : (Str){0};
+}
+
 GanStatus cache_limit(Str text, uint64_t *out) {
     size_t bytes = 0;
     if (text.len && !str_to_bytes(text, &bytes))

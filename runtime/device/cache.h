@@ -17,6 +17,9 @@
 
 // --- the folder ----------------------------------------------------------------------------------
 
+// The user's folder, of what the environment says XDG_CACHE_HOME and HOME are; empty: neither is
+// set.
+Str cache_folder(Arena *a, Str xdg_cache_home, Str home);
 #define CACHE_LIMIT ((uint64_t)2 << 30) // bytes on disk
 
 // A limit as users write it, "500M"; empty: CACHE_LIMIT. GAN_ERR_USAGE when it is no size.

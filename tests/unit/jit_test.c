@@ -447,6 +447,15 @@ static void a_limit_is_a_size(void **state) {
     assert_int_equal(cache_limit(STR("much"), &limit), GAN_ERR_USAGE);
 }
 
+static void the_folder_is_the_users(void **state) {
+    (void)state;
+    Str none = {0}, home = STR("/home/x");
+    assert_true(str_eq(cache_folder(&arena, STR("/y"), home), STR("/y/gan")));
+    assert_true(str_eq(cache_folder(&arena, none, home), STR("/home/x/.cache/gan")));
+    assert_true(str_eq(cache_folder(&arena, STR("y"), home), STR("/home/x/.cache/gan")));
+    assert_false(cache_folder(&arena, none, none).len);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(code_is_kept_for_the_model_of_processor),
@@ -463,6 +472,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(processes_divide_the_same_kernels, clear_cache),
         cmocka_unit_test_teardown(work_of_a_killed_process_is_done_by_another, clear_cache),
         cmocka_unit_test_teardown(what_was_not_used_for_longest_is_pruned, clear_cache),
+        cmocka_unit_test(the_folder_is_the_users),
         cmocka_unit_test(a_limit_is_a_size),
     };
     if (CASES_LISTED(tests))
