@@ -1,7 +1,7 @@
 // kernel_test.c - generated kernels against the reference evaluator.
 //
 // Each case is a small graph over a few slots. It is fused and its kernels generated; all kernels
-// of all cases are compiled as one file by the machine's compiler and loaded. Every case then runs
+// of all cases are compiled as one file, as the cpu device does, and loaded. Every case then runs
 // its regions, each kernel in two calls to test the split into ranges, and compares every result
 // and written slot with the graph evaluated node by node. The elementwise cases iterate over
 // lang/ops.def, so a new row is tested without further work.
@@ -11,6 +11,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 #include "cases.h"
+#include "cc.h"
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,39 +40,22 @@ static int compile_all(void **state) {
     (void)state;
     char dir[] = "/tmp/kernel_test-XXXXXX";
     KernelVec kernels = {0};
-    Text t = {.arena = &arena};
+    Cc cc;
+    Unit u = {0};
     kernel_cases_kernels(&cases, &kernels);
-    text_put(&t, gen_prelude(&dialect_c));
-    for (uint32_t i = 0; i < kernels.n; i++)
-        text_put(&t, kernels.at[i]->source);
-    if (!mkdtemp(dir))
+    if (!mkdtemp(dir) || !cc_find(&arena, (Str){0}, &cc) || arena_init(&u.arena, 0) != GAN_OK)
         return -1;
-    Str all = text_str(&t), source = path_join(&arena, str_c(dir), STR("k.c")),
-        object = path_join(&arena, str_c(dir), STR("k.so"));
-    const char *argv[] = {"cc",
-                          "-std=c17",
-                          "-O3",
-                          "-march=native",
-                          "-ffp-contract=off",
-                          "-fno-math-errno",
-                          "-fno-trapping-math",
-                          "-w",
-                          "-fPIC",
-                          "-shared",
-                          str_z(&arena, source),
-                          "-o",
-                          str_z(&arena, object),
-                          "-lm",
-                          NULL};
-    Str said;
-    int code = 1;
-    assert_int_equal(file_write_atomic(source, all.ptr, all.len), GAN_OK);
-    assert_int_equal(process_run(&arena, argv, &said, &code), GAN_OK);
-    if (code != 0)
-        print_error("%.*s\n", SARG(said));
-    library = code == 0 ? dlopen(str_z(&arena, object), RTLD_NOW | RTLD_LOCAL) : NULL;
-    file_remove(source);
-    file_remove(object);
+    u.path = path_join(&arena, str_c(dir), STR("k.so"));
+    u.text.arena = &u.arena;
+    text_put(&u.text, gen_prelude(&dialect_c));
+    for (uint32_t i = 0; i < kernels.n; i++)
+        text_put(&u.text, kernels.at[i]->source);
+    if (unit_build(&cc, TierBest, true, &u) == GAN_OK)
+        library = dlopen(str_z(&arena, u.path), RTLD_NOW | RTLD_LOCAL);
+    else
+        print_error("%s\n", gan_error());
+    file_remove(u.path);
+    unit_release(&u);
     rmdir(dir);
     return library ? 0 : -1;
 }

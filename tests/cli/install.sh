@@ -1,7 +1,7 @@
 #!/bin/sh
 # install.sh - `cmake --install` and the Debian package: programs that run from there, manual pages, shell completion.
 . "$(dirname -- "$0")/lib.sh"
-command -v cmake >/dev/null || { echo 'SKIPPED: no cmake'; exit 0; }
+command -v cmake >/dev/null || { echo 'SKIPPED: no cmake'; exit 77; }
 cmake --install "$(dirname -- "$ganrun")" --prefix "$work/there" >out 2>err || fail 'cmake --install'
 share=there/share
 exists there/bin/ganc there/bin/ganrun

@@ -432,8 +432,8 @@ static double slope_error(Slope *s, uint32_t gradient, Str *what) {
     double noise = 1e-8 * (1 + sum_of(y, type_elements(g, node_type(g, s->y)), true));
     double drift = fmax(fabs(d[1] - d[0]), fabs(d[2] - d[1])),
            allowed = 1e-5 * size + noise + 4 * drift;
-    if (!isfinite(slope) || !isfinite(d[0]) || kink > 1e-2 * (size + fabs(d[2])) + noise ||
-        drift > 1e-3 * (size + fabs(d[2])) + noise)
+    if (!isfinite(slope) || !isfinite(d[0] + d[1] + d[2]) ||
+        kink > 1e-2 * (size + fabs(d[2])) + noise || drift > 1e-3 * (size + fabs(d[2])) + noise)
         return -1;
     *what = str_format(s->p->a, "d sum(%%%u) / d %%%u (%s of %s) is %.9g, a difference %.9g", s->y,
                        s->x, op_info[graph_node(g, s->y)->op].text,

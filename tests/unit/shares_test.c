@@ -75,7 +75,7 @@ static double row(const Counted *c, const char *name) {
 }
 
 static void assert_row(const Counted *c, const char *name, double gflop) {
-    if (fabs(row(c, name) - gflop) > 1e-9 * (1 + gflop))
+    if (!(fabs(row(c, name) - gflop) <= 1e-9 * (1 + gflop)))
         fail_msg("%s has %.9g GFLOP, not %.9g", name, row(c, name), gflop);
 }
 
