@@ -70,6 +70,11 @@ static GanStatus open(Arena *perm, const Job *job, MonitorState *in, Monitor *ou
     if (caution.len)
         say(&in->host->console, "%.*s", SARG(caution));
     out->better = in->metric->better;
+    if (asked->patience && !out->better)
+        return fail(GAN_ERR_USAGE,
+                    "--patience %lld waits for a better value, and %s has none: neither a high nor "
+                    "a low one is better",
+                    (long long)asked->patience, in->metric->name);
     out->name = sets_name(perm, &in->sets, in->metric->name, in->sets.n, &asked->features);
     return arena_init(&in->room, 0);
 }

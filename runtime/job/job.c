@@ -116,7 +116,7 @@ static bool sets_model(const Options *o) {
 
 // --metric, --features and what belongs to them, over what a run had before.
 static GanStatus set_monitor(Arena *perm, Job *job, const Options *o) {
-    static const OptionId more[] = {OptEntry, OptSamples, OptEvalEvery};
+    static const OptionId more[] = {OptEntry, OptSamples, OptEvalEvery, OptPatience};
     MonitorOptions *m = &job->monitor;
     if (str_eq(option_text(o, OptMetric, (Str){0}), STR("none"))) {
         *m = (MonitorOptions){0};
@@ -136,6 +136,7 @@ static GanStatus set_monitor(Arena *perm, Job *job, const Options *o) {
     m->entry = option_text(o, OptEntry, m->entry);
     m->count = option_number(o, OptSamples, m->count ? m->count : METRIC_SAMPLES);
     m->every = option_number(o, OptEvalEvery, m->every);
+    m->patience = option_number(o, OptPatience, m->patience);
     if (m->every % job->save_every)
         return fail(
             GAN_ERR_USAGE,
@@ -378,6 +379,8 @@ static void put_monitor(JsonOut *j, const MonitorOptions *m) {
     json_name(j, "entry"), json_put_str(j, m->entry);
     json_name(j, "count"), json_put_int(j, m->count);
     json_name(j, "every"), json_put_int(j, m->every);
+    if (m->patience)
+        json_name(j, "patience"), json_put_int(j, m->patience);
     json_close(j, '}');
 }
 
@@ -500,14 +503,17 @@ static void get_weights(Reader *r, const Json *in, JobWeightsVec *out) {
 }
 
 static void get_monitor(Reader *r, const Json *v, MonitorOptions *out) {
-    uint64_t count = 0, every = 0;
+    uint64_t count = 0, every = 0, patience = 0;
+    const Json *later = json_get(v, "patience");
     bool fine = json_whole(json_get(v, "count"), (uint64_t)1 << 53, &count) && count &&
-                json_whole(json_get(v, "every"), STEPS_MOST, &every);
+                json_whole(json_get(v, "every"), STEPS_MOST, &every) &&
+                (!later || json_whole(later, (uint64_t)1 << 53, &patience));
     *out = (MonitorOptions){.metric = json_string(json_get(v, "metric"), (Str){0}),
                             .features.path = json_string(json_get(v, "features"), (Str){0}),
                             .entry = json_string(json_get(v, "entry"), (Str){0}),
                             .count = (int64_t)count,
-                            .every = (int64_t)every};
+                            .every = (int64_t)every,
+                            .patience = (int64_t)patience};
     get_pairs(r, v, "settings", &out->features.setting);
     get_weights(r, v, &out->features.weights);
     if (!fine || !out->metric.len)

@@ -43,6 +43,7 @@ typedef struct MonitorOptions { // evaluation during training (monitor.h); no bi
     Str entry;                  // `sample` to evaluate, empty: the first that the metric applies to
     int64_t count;              // samples
     int64_t every;              // steps; 0: at each save
+    int64_t patience;           // evaluations without a new best that end the run; 0: none do
 } MonitorOptions;
 typedef struct JobStage { // a run without `stages` in its text has one
     uint32_t first, last; // number of steps done where it begins, and where it ends

@@ -137,5 +137,6 @@ void progress_end(Progress *p, Arena scratch, uint32_t step) {
     if (step == p->first)
         return;
     p->shown = (Spent){0}, p->shown_step = p->first; // the last line is about all of it
+    p->last = step;                                  // also where more were asked for
     show(p, scratch, step, false);
 }

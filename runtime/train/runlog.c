@@ -49,8 +49,11 @@ static void add_score(RunLog *l, uint32_t step, double x) {
     double ahead = l->monitor->better * (x - l->best_value);
     l->scored = step;
     curve_add(&l->curve[l->meter->series.n + 1], step, x);
-    if (l->monitor->better && step > l->first && isfinite(x) && (!l->best || ahead > 0))
-        l->best = step, l->best_value = x;
+    if (!l->monitor->better || step <= l->first)
+        return;
+    l->since_best++;
+    if (isfinite(x) && (!l->best || ahead > 0))
+        l->best = step, l->best_value = x, l->since_best = 0;
 }
 
 static void replay_score(RunLog *l, const Json *line, uint32_t step) {

@@ -27,6 +27,7 @@ typedef struct RunLog {
     uint32_t scored;        // last step that it evaluated, 0: none
     uint32_t best;          // best of these steps, 0: none
     double best_value;
+    uint32_t since_best; // evaluations after it, or, while there is none, all
 } RunLog;
 // Keeps the lines up to `step`, removes later and incomplete ones, and rebuilds the curves; health
 // and best are computed from the lines after step `first`.

@@ -166,7 +166,7 @@ static GanStatus stop_here(Train *t, bool saved) {
 static void tell_comm(const Train *t) {
     CommStats s = comm_stats(t->comm);
     double steps = t->step - t->progress.first;
-    if (t->comm)
+    if (t->comm && steps > 0)
         say(&t->host->console,
             "collectives: %.3g MB and %.3g ms a step, of which this rank waited %.3g ms",
             (double)s.bytes / 1e6 / steps, s.busy * 1000 / steps, s.exposed * 1000 / steps);
@@ -177,7 +177,7 @@ GanStatus train_steps(Train *t) {
     bool saved = true; // at the present step
     TRY(t->step ? train_score(t) : save_here(t));
     progress_begin(&t->progress);
-    while (t->step < last) {
+    while (t->step < last && !t->out_of_patience) {
         if (t->comm ? t->stop > 0 : t->host->stop_asked())
             return stop_here(t, saved);
         TRY(step(t));
@@ -190,5 +190,7 @@ GanStatus train_steps(Train *t) {
     }
     progress_end(&t->progress, *t->perm, t->step);
     tell_comm(t);
+    if (t->out_of_patience)
+        train_tell_patience(t);
     return GAN_OK;
 }

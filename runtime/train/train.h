@@ -48,6 +48,7 @@ typedef struct Train {
     float *image;                     // [images, c, h, w]
     size_t n_real;                    // samples of the data they are compared with; 0: none
     float *real;                      // [n_real, c, h, w]
+    bool out_of_patience; // no more steps
     bool past;                        // more steps are done than were asked for: nothing is changed
     uint32_t step;                    // steps launched
     uint32_t taken;                   // steps whose numbers were read; later ones may be in flight
@@ -90,9 +91,10 @@ const Parts *train_time_end(Train *t);
 GanStatus train_images(Train *t); // buffers for the sample grids of saves, if there are any
 GanStatus train_save(Train *t);   // after step t->step
 GanStatus train_page(Train *t);   // index.html alone
-// After a save, and when a run is resumed: evaluates the step if that is due and was not done. All
-// ranks. GAN_STOPPED: requested meanwhile; the resumed run evaluates it.
+// After a save, and when a run is resumed: evaluates the step if that is due and was not done, and
+// sets t->out_of_patience. All ranks. GAN_STOPPED: requested meanwhile; the resumed run evaluates it.
 GanStatus train_score(Train *t);
+void train_tell_patience(const Train *t);
 
 // Ends the run after a loss or weight that is not finite, with the first such operation named and
 // the last checkpoint intact. `last`: the step in which it was found.

@@ -235,9 +235,10 @@ static GanStatus show_done(Train *t) {
     return ranks_first(t->comm) ? train_page(t) : GAN_OK;
 }
 
-// What is left of the stage at hand. *step: steps done; before, 0 but for a later stage.
+// What is left of the stage at hand. *step: steps done; before, 0 but for a later stage. *more: the
+// run goes on behind it.
 static GanStatus train_stage(Arena *perm, const Host *h, Job *job, const TrainOptions *o,
-                             Trace *trace, uint32_t *step) {
+                             Trace *trace, uint32_t *step, bool *more) {
     GanStatus st = GAN_OK;
     Train *t =
         arena_new(perm, Train); // collectives under way may write to it until the rank leaves
@@ -255,6 +256,7 @@ static GanStatus train_stage(Arena *perm, const Host *h, Job *job, const TrainOp
     TRY_OUT(comm_barrier(t->comm)); // leaving has less patience than rank 0's save may need
     trace_events(trace);
     *step = t->step;
+    *more = t->step < job->steps && !t->out_of_patience;
 out:
     monitor_close(&t->monitor);
     feed_close(t->feed);
@@ -272,10 +274,9 @@ GanStatus train_run(Arena *perm, const Host *h, Job *job, const TrainOptions *o)
     if (!ganx_is(job->model))
         TRY(compile_read(perm, job->model, &job->text)); // later stages are of the same text
     TRY(trace_open(perm, h->device.comm, o->dir, o->trace, &trace));
-    for (uint32_t step = 0; !step || step < job->steps;) {
-        TRY(train_stage(perm, h, job, &next, trace, &step));
-        next.resume = true;
-    }
+    uint32_t step = 0;
+    for (bool more = true; more; next.resume = true)
+        TRY(train_stage(perm, h, job, &next, trace, &step, &more));
     TRY(trace_close(trace));
     say(&h->console, "open %.*s/index.html", SARG(o->dir));
     return GAN_OK;

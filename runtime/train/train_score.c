@@ -1,7 +1,8 @@
 // train_score.c - evaluates samples every so many steps (monitor.h).
 //
 // A step is evaluated after its save: a run that is stopped meanwhile has its checkpoint, and
-// evaluates it when it is resumed. Results are in the log only, and the best step follows from it.
+// evaluates it when it is resumed. Results are in the log only; the best step, and whether the run
+// ends for lack of a better one, follow from it.
 #include "train.h"
 
 static bool due(const Train *t) {
@@ -26,14 +27,8 @@ static GanStatus keep(Train *t, const MetricValues *r, double seconds) {
     return train_page(t);
 }
 
-GanStatus train_score(Train *t) {
+static GanStatus measure(Train *t) {
     MetricValues r;
-    bool want;
-    if (!due(t))
-        return GAN_OK;
-    TRY(comm_any(t->comm, ranks_first(t->comm) && t->log.scored != t->step, &want));
-    if (!want)
-        return GAN_OK;
     double began = time_now();
     GanStatus st = monitor_measure(&t->monitor, &r);
     if (st == GAN_STOPPED)
@@ -45,4 +40,32 @@ GanStatus train_score(Train *t) {
     double seconds = time_now() - began;
     t->progress.save += seconds;
     return keep(t, &r, seconds);
+}
+
+// Early stopping: of a run that is resumed after it, too.
+static GanStatus look_back(Train *t) {
+    int64_t patience = t->job->monitor.patience;
+    return patience ? comm_any(t->comm, ranks_first(t->comm) && t->log.since_best >= patience,
+                               &t->out_of_patience)
+                    : GAN_OK;
+}
+
+GanStatus train_score(Train *t) {
+    bool want = false;
+    if (due(t))
+        TRY(comm_any(t->comm, ranks_first(t->comm) && t->log.scored != t->step, &want));
+    if (want)
+        TRY(measure(t));
+    return look_back(t);
+}
+
+void train_tell_patience(const Train *t) {
+    Text text = {.arena = t->perm};
+    text_fmt(&text, "step %u: %u evaluations in a row without a better %.*s end the run", t->step,
+             t->log.since_best, SARG(t->monitor.name));
+    if (t->log.best)
+        text_fmt(&text, "; the best is %.6g at step %u, whose checkpoint is kept",
+                 t->log.best_value, t->log.best);
+    say(&t->host->console, "%.*s. `ganrun train %.*s --patience 0` goes on", SARG(text_str(&text)),
+        SARG(t->dir));
 }

@@ -46,6 +46,24 @@ expect 0 train going --steps 6
 measured worse >a; measured going >b; same a b
 [ "$(ls going/ckpt)" = "$(ls worse/ckpt)" ] || fail "kept by a resumed run: $(ls going/ckpt)"
 
+# Early stopping: after so many evaluations without a new best, also where a run is interrupted in between. A larger
+# number goes on, to the bits of a run that was never stopped.
+kept() { ls "$1/ckpt" | sed -n 's/^0*\([0-9]*\)\.json$/\1/p' | tr '\n' ' '; }
+expect 0 $worse --steps 6 --patience 2 --out patient
+says '^step 3: 2 evaluations in a row without a better fakes swd of 16 end the run; the best is [0-9.]* at step 1, '
+[ "$(kept patient)" = '1 3 ' ] || fail "kept: $(kept patient)"
+expect 0 $worse --steps 2 --patience 2 --out parted
+expect 0 train parted --steps 6
+[ "$(kept parted)" = '1 3 ' ] || fail "an interrupted run kept $(kept parted)"
+expect 0 train patient                       # it stays where it is
+says '^step 3: 2 evaluations in a row '
+expect 0 train patient --patience 4
+says '^step 5: 4 evaluations in a row '
+expect 0 train patient --patience 0
+[ "$(kept patient)" = '1 6 ' ] || fail "kept at the end: $(kept patient)"
+same patient/ckpt/00000006.safetensors worse/ckpt/00000006.safetensors
+grep -q '"patience"' patient/options.json && fail 'no patience is an option of the run'
+
 # On resuming, a checkpoint whose evaluation is missing is evaluated; the others are not evaluated again.
 grep -v '"step": 6, "score"' going/log.jsonl >cut && cp cut going/log.jsonl
 expect 0 train going
@@ -122,6 +140,8 @@ refused 2 'there is no metric `fie`'            ganrun $begin --metric fie --out
 refused 2 'fid is of the features of a trained net' ganrun $begin --metric fid --out none
 refused 2 'eval-every 3: metrics are evaluated after saves, and --save-every is 2' ganrun $begin --metric swd --save-every 2 --eval-every 3 --out none
 refused 2 'count applies to --metric NAME or --features FILE.gan' ganrun $begin --count 5 --out none
+refused 2 'patience applies to --metric NAME or --features FILE.gan' ganrun $begin --patience 5 --out none
+refused 2 'patience 2 waits for a better value, and prdc has none' ganrun $begin --features seen.gan --metric prdc --patience 2 --out none
 refused 1 'no `sample` of model tiny can be evaluated by it' ganrun $begin --metric chamfer --out none
 refused 2 'no sample `fake`'                    ganrun $begin --metric swd --entry fake --out none
 refused 1 'kid needs 6 samples and as many of the data, not 5' ganrun $begin --features seen.gan --metric kid --count 5 --out none
