@@ -180,7 +180,7 @@ static GanStatus save_json(Arena *a, Str dir, const Checkpoint *c, size_t bytes,
     json_name(&j, "content"), json_put_str(&j, hash);
     json_close(&j, '}');
     text_char(&t, '\n');
-    return file_write_atomic(run_file(a, dir, "ckpt", c->step, "json"), t.at, t.n);
+    return file_write_atomic(run_file(a, dir, STR("ckpt"), c->step, "json"), t.at, t.n);
 }
 
 // Steps of the files of a checkpoint that end in `ext`, oldest first.
@@ -226,8 +226,8 @@ static GanStatus drop_old(Arena *a, Str dir, const Checkpoint *c) {
         if (i < good && (i + keep >= good || (c->best && steps.at[i] == c->best) ||
                          ends_stage(c->job, steps.at[i])))
             continue;
-        TRY(file_remove(run_file(a, dir, "ckpt", steps.at[i], "json")));
-        TRY(file_remove(run_file(a, dir, "ckpt", steps.at[i], "safetensors")));
+        TRY(file_remove(run_file(a, dir, STR("ckpt"), steps.at[i], "json")));
+        TRY(file_remove(run_file(a, dir, STR("ckpt"), steps.at[i], "safetensors")));
     }
     return GAN_OK;
 }
@@ -242,14 +242,14 @@ static GanStatus drop_orphans(Arena *a, Str dir) {
         while (k < steps.n && steps.at[k] < tensors.at[i])
             k++;
         if (k == steps.n || steps.at[k] != tensors.at[i])
-            TRY(file_remove(run_file(a, dir, "ckpt", tensors.at[i], "safetensors")));
+            TRY(file_remove(run_file(a, dir, STR("ckpt"), tensors.at[i], "safetensors")));
     }
     return GAN_OK;
 }
 
 GanStatus checkpoint_save(Arena scratch, Str dir, Exec *e, const Checkpoint *c) {
     Arena *a = &scratch;
-    Str path = run_file(a, dir, "ckpt", c->step, "safetensors"), hash;
+    Str path = run_file(a, dir, STR("ckpt"), c->step, "safetensors"), hash;
     size_t bytes;
     TRY(save_tensors(a, path, e, c));
     TRY(content_of(a, path, &bytes, &hash));
@@ -408,8 +408,8 @@ GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
         if (want->step != NONE && step != want->step)
             continue;
         there = true;
-        Str content, about = run_file(perm, dir, "ckpt", step, "json"),
-                     tensors = run_file(perm, dir, "ckpt", step, "safetensors");
+        Str content, about = run_file(perm, dir, STR("ckpt"), step, "json"),
+                     tensors = run_file(perm, dir, STR("ckpt"), step, "safetensors");
         GanStatus st = read_json(perm, about, step, out, &content);
         if (st == GAN_OK) {
             TRY(check_origin(out, want));
@@ -439,8 +439,8 @@ GanStatus checkpoint_newest(Arena *perm, Str dir, uint32_t *out) {
     TRY(checkpoint_steps(perm, dir, &steps));
     for (uint32_t i = steps.n; i-- > 0;) {
         uint32_t step = *out = steps.at[i];
-        Str content, about = run_file(perm, dir, "ckpt", step, "json"),
-                     tensors = run_file(perm, dir, "ckpt", step, "safetensors");
+        Str content, about = run_file(perm, dir, STR("ckpt"), step, "json"),
+                     tensors = run_file(perm, dir, STR("ckpt"), step, "safetensors");
         GanStatus st = read_json(perm, about, step, &c, &content);
         if (st == GAN_OK)
             st = check_content(perm, tensors, content);

@@ -4,12 +4,26 @@
 // releases with the process, keeps two processes from writing to one run.
 #include "job.h"
 
-Str run_file(Arena *perm, Str dir, const char *folder, uint32_t step, const char *ext) {
-    return str_format(perm, "%.*s/%s/%08u.%s", SARG(dir), folder, step, ext);
+Str run_file(Arena *perm, Str dir, Str folder, uint32_t step, const char *ext) {
+    return str_format(perm, "%.*s/%.*s/%08u.%s", SARG(dir), SARG(folder), step, ext);
 }
 
 bool run_is(Arena scratch, Str dir) {
     return file_exists(path_join(&scratch, dir, STR("options.json")));
+}
+
+GanStatus run_samples(Arena *a, Str dir, StrVec *out) {
+    StrVec names;
+    Str first = STR("samples"), in = path_join(a, dir, first);
+    *out = (StrVec){0};
+    if (!file_exists(in))
+        return GAN_OK;
+    TRY(dir_list(a, in, &names));
+    vec_push(a, out, first);
+    for (uint32_t i = 0; i < names.n; i++)
+        if (file_is_dir(path_join(a, in, names.at[i])))
+            vec_push(a, out, path_join(a, first, names.at[i]));
+    return GAN_OK;
 }
 
 // A temporary file of a process that died has a name with this in it.
@@ -33,9 +47,13 @@ GanStatus run_lock(Arena *perm, Str dir, FileLock **out) {
     if (st == GAN_ERR_INPUT)
         return fail_in(st, "another ganrun is training in this folder");
     TRY(st);
+    StrVec samples;
     TRY(clear_temporaries(perm, dir));
     TRY(clear_temporaries(perm, path_join(perm, dir, STR("ckpt"))));
-    return clear_temporaries(perm, path_join(perm, dir, STR("samples")));
+    TRY(run_samples(perm, dir, &samples));
+    for (uint32_t i = 0; i < samples.n; i++)
+        TRY(clear_temporaries(perm, path_join(perm, dir, samples.at[i])));
+    return GAN_OK;
 }
 
 GanStatus run_create(Arena *perm, Str dir, const Job *job, Str resolved) {

@@ -4,6 +4,7 @@
 //   RUN/options.json          the job: all other options, needed to resume
 //   RUN/log.jsonl             one line per step, one per save
 //   RUN/samples/00000030.png  samples of fixed noise after 30 steps; of sounds also .wav
+//   RUN/samples/NAME/         the same of the model's other `sample`s
 //   RUN/events.out.tfevents.* log and samples for TensorBoard
 //   RUN/ckpt/00000030.*       safetensors: weights and state; json, written last: their hash
 //   RUN/index.html            summary page; opens from disk
@@ -149,6 +150,8 @@ GanStatus run_write_job(Arena *perm, Str dir, const Job *job);            // opt
 GanStatus run_read(Arena *perm, Str dir, Job *out); // job.model is resolved.gan
 // A folder of its own for a run that names none, "runs/00003-dcgan", created empty.
 GanStatus run_claim(Arena *perm, Str model, Str *out);
-Str run_file(Arena *perm, Str dir, const char *folder, uint32_t step, const char *ext);
+Str run_file(Arena *perm, Str dir, Str folder, uint32_t step, const char *ext);
+// The folders of its sample images: "samples", then by name "samples/NAME" of each other `sample`.
+GanStatus run_samples(Arena *a, Str dir, StrVec *out);
 
 #endif

@@ -294,7 +294,7 @@ GanStatus weights_from(Arena *perm, Str from, bool optimizers, Exec *e, const Co
         if (step == NONE)
             return fail(GAN_ERR_INPUT, "--from %.*s: there is no whole checkpoint in it",
                         SARG(from));
-        path = run_file(perm, from, "ckpt", step, "safetensors");
+        path = run_file(perm, from, STR("ckpt"), step, "safetensors");
     }
     uint32_t taken;
     TRY(weights_take(perm, &path, 1, e, console, &taken));

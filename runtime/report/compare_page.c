@@ -152,21 +152,22 @@ static void put_table(Text *t, const Cells *c) {
 }
 
 static GanStatus put_samples(Text *t, const Pasts *runs) {
+    Str folder = STR("samples"); // of the first `sample`
     bool first = true;
     for (uint32_t r = 0; r < runs->n; r++) {
         const Past *p = &runs->at[r];
         PageSteps steps;
-        if (!file_exists(path_join(t->arena, p->dir, STR("samples"))))
+        if (!file_exists(path_join(t->arena, p->dir, folder)))
             continue;
-        TRY(page_images(t->arena, p->dir, UINT32_MAX, &steps));
+        TRY(page_images(t->arena, p->dir, folder, UINT32_MAX, &steps));
         if (!steps.n)
             continue;
         uint32_t step = steps.at[steps.n - 1];
         text_put(t, first ? STR("<h2>Newest samples</h2>\n") : STR(""));
         first = false;
-        TRY(page_image(t, p->dir, step, "small",
+        TRY(page_image(t, p->dir, folder, step, "small",
                        str_format(t->arena, "%.*s after %u steps", SARG(path_base(p->dir)), step)));
-        TRY(page_sound(t, p->dir, step));
+        TRY(page_sound(t, p->dir, folder, step));
     }
     return GAN_OK;
 }

@@ -1,9 +1,10 @@
 // film.c - `ganrun film`: a run's sample grids, of the same noise at every save, as an animated
 // PNG.
 //
-// In: RUN/samples/*.png, written by this program. Out: one file that browsers play. Images are not
-// decoded: an animated PNG holds each image's compressed data in chunks of another name (APNG 1.0:
-// acTL, fcTL, fdAT), so a frame is its file's IDAT bytes behind a sequence number.
+// In: RUN/samples/*.png, or those of another `sample`, written by this program. Out: one file that
+// browsers play. Images are not decoded: an animated PNG holds each image's compressed data in
+// chunks of another name (APNG 1.0: acTL, fcTL, fdAT), so a frame is its file's IDAT bytes behind a
+// sequence number.
 
 #include "commands.h"
 
@@ -151,6 +152,13 @@ GanStatus cmd_film(Arena *perm, const Host *h, const Options *o) {
     if (!file_is_dir(samples))
         return fail(GAN_ERR_INPUT, "%.*s is not the folder of a run with images: %s", SARG(dir),
                     file_is_dir(dir) ? "it has no samples/" : "there is no such folder");
+    if (o->at[OptEntry].given)
+        samples = path_join(perm, samples, o->at[OptEntry].text);
+    if (!file_exists(samples))
+        return fail(GAN_ERR_INPUT,
+                    "%.*s has no folder samples/%.*s: its saves show no `sample` of that name, or "
+                    "show it first, which is filmed without --entry",
+                    SARG(dir), SARG(o->at[OptEntry].text));
     TRY(find_images(perm, samples, &names, &smaller));
     if (smaller)
         say(&h->console, "%u earlier grids have another size and are left out", smaller);

@@ -83,16 +83,27 @@ static uint32_t raw_node(const Func *f) {
     return str_ends(last, STR(".raw")) ? f->result.at[f->result.n - 1].node : f->result.at[0].node;
 }
 
+static bool reads_weights(const Module *m, const Func *f) {
+    for (uint32_t i = 1; i < f->g.node.n; i++) {
+        const Node *n = graph_node(&f->g, i);
+        if (n->op == OpRead && m->slot.at[node_slot(&f->g, i)].kind == SlotParam)
+            return true;
+    }
+    return false;
+}
+
 bool sampler_is_drawn(const Module *m, uint32_t entry) {
     const Func *f = &m->entry.at[entry];
     if (!f->result.n || !node_type(&f->g, f->result.at[0].node)->batched)
         return false; // a number is measured, whatever it is computed from
-    for (uint32_t i = 1; i < f->g.node.n; i++) {
-        const Node *n = graph_node(&f->g, i);
-        if (n->op == OpRead && m->slot.at[node_slot(&f->g, i)].kind == SlotParam)
+    return !reads_weights(m, f) && !f->data.n;
+}
+
+bool sampler_follows(const Module *m, uint32_t entry) {
+    for (uint32_t i = 0; i < m->slot.n; i++)
+        if (input_of(m, entry, i) && m->site.at[m->slot.at[i].site].dist != DistCategorical)
             return false;
-    }
-    return !f->data.n;
+    return reads_weights(m, &m->entry.at[entry]);
 }
 
 // As many columns for each class as fit, where the entry asks for one: a column is one class of the

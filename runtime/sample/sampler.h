@@ -76,5 +76,8 @@ GanStatus sampler_wav(const Sampler *s, const float *x, size_t n, uint32_t rate,
 
 // The entry reads neither weights nor data: a distribution written in the model.
 bool sampler_is_drawn(const Module *m, uint32_t entry);
+// Training changes what it shows, and it needs no values that only a user can give: it reads
+// weights, and its inputs are classes.
+bool sampler_follows(const Module *m, uint32_t entry);
 
 #endif

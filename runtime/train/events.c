@@ -73,10 +73,10 @@ static uint32_t big_endian(Str s, size_t at) {
     return x;
 }
 
-// The grid of a save, where there is one.
-static GanStatus put_image(Arena *a, const Events *e, uint32_t step, Text *summary) {
+// The grid of a save, where there is one. `tag`: the folder it lies in.
+static GanStatus put_image(Arena *a, const Events *e, Str tag, uint32_t step, Text *summary) {
     enum { Width = 16, Height = 20, Colour = 25, Head = 33, ColourRgb = 2 }; // of a PNG file
-    Str path = run_file(a, e->dir, "samples", step, "png"), png;
+    Str path = run_file(a, e->dir, tag, step, "png"), png;
     if (!file_exists(path))
         return GAN_OK;
     TRY(file_read(a, path, &png));
@@ -87,7 +87,7 @@ static GanStatus put_image(Arena *a, const Events *e, uint32_t step, Text *summa
     proto_number(&image, 2, big_endian(png, Width));
     proto_number(&image, 3, png.ptr[Colour] == ColourRgb ? 3 : 1);
     proto_bytes(&image, 4, png);
-    proto_bytes(&value, 1, STR("samples"));
+    proto_bytes(&value, 1, tag);
     proto_bytes(&value, 4, text_str(&image));
     proto_bytes(summary, 1, text_str(&value));
     return GAN_OK;
@@ -101,9 +101,10 @@ static uint32_t little_endian(Str s, size_t at, size_t bytes) {
 }
 
 // The sounds of a save, where there are any.
-static GanStatus put_sound(Arena *a, const Events *e, uint32_t step, Text *summary) {
+static GanStatus put_sound(Arena *a, const Events *e, Str folder, uint32_t step, Text *summary) {
     enum { Channels = 22, Rate = 24, Bytes = 40, Head = 44 }; // of a WAV file
-    Str path = run_file(a, e->dir, "samples", step, "wav"), wav;
+    Str path = run_file(a, e->dir, folder, step, "wav"), wav;
+    Str tag = str_format(a, "sounds%.*s", SARG(str_sub(folder, strlen("samples"), folder.len)));
     if (!file_exists(path))
         return GAN_OK;
     TRY(file_read(a, path, &wav));
@@ -116,7 +117,7 @@ static GanStatus put_sound(Arena *a, const Events *e, uint32_t step, Text *summa
     proto_number(&audio, 3, little_endian(wav, Bytes, 4) / (2 * channels));
     proto_bytes(&audio, 4, wav);
     proto_bytes(&audio, 5, STR("audio/wav"));
-    proto_bytes(&value, 1, STR("sounds"));
+    proto_bytes(&value, 1, tag);
     proto_bytes(&value, 6, text_str(&audio));
     proto_bytes(summary, 1, text_str(&value));
     return GAN_OK;
@@ -148,8 +149,12 @@ static GanStatus put_line(Arena *a, Events *e, Str line, Text *out) {
     if (!isnan(swd))
         put_scalar(a, &summary, "distance/", STR("swd"), swd);
     if (json_bool(json_get(root, "saved"), false)) {
-        TRY(put_image(a, e, step, &summary));
-        TRY(put_sound(a, e, step, &summary));
+        StrVec folder;
+        TRY(run_samples(a, e->dir, &folder));
+        for (uint32_t i = 0; i < folder.n; i++) {
+            TRY(put_image(a, e, folder.at[i], step, &summary));
+            TRY(put_sound(a, e, folder.at[i], step, &summary));
+        }
     }
     if (summary.n)
         put_event(a, out, e->seconds, step, 5, text_str(&summary));

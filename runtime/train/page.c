@@ -58,10 +58,10 @@ static void put_base64(Text *t, Str bytes) {
 
 // --- images --------------------------------------------------------------------------------------
 
-GanStatus page_images(Arena *a, Str run, uint32_t most, PageSteps *out) {
+GanStatus page_images(Arena *a, Str run, Str folder, uint32_t most, PageSteps *out) {
     StrVec names;
     *out = (PageSteps){0};
-    TRY(dir_list(a, path_join(a, run, STR("samples")), &names));
+    TRY(dir_list(a, path_join(a, run, folder), &names));
     for (uint32_t i = 0; i < names.n; i++) {
         int64_t step;
         Str name = names.at[i];
@@ -72,9 +72,9 @@ GanStatus page_images(Arena *a, Str run, uint32_t most, PageSteps *out) {
     return GAN_OK;
 }
 
-GanStatus page_image(Text *t, Str dir, uint32_t step, const char *kind, Str caption) {
+GanStatus page_image(Text *t, Str dir, Str folder, uint32_t step, const char *kind, Str caption) {
     Str png;
-    TRY(file_read(t->arena, run_file(t->arena, dir, "samples", step, "png"), &png));
+    TRY(file_read(t->arena, run_file(t->arena, dir, folder, step, "png"), &png));
     text_fmt(
         t, "<figure><img class=\"%s\" alt=\"samples after %u steps\" src=\"data:image/png;base64,",
         kind, step);
@@ -85,8 +85,8 @@ GanStatus page_image(Text *t, Str dir, uint32_t step, const char *kind, Str capt
     return GAN_OK;
 }
 
-GanStatus page_sound(Text *t, Str dir, uint32_t step) {
-    Str path = run_file(t->arena, dir, "samples", step, "wav"), wav;
+GanStatus page_sound(Text *t, Str dir, Str folder, uint32_t step) {
+    Str path = run_file(t->arena, dir, folder, step, "wav"), wav;
     if (!file_exists(path))
         return GAN_OK;
     TRY(file_read(t->arena, path, &wav));
@@ -96,24 +96,36 @@ GanStatus page_sound(Text *t, Str dir, uint32_t step) {
     return GAN_OK;
 }
 
-static GanStatus put_image(Text *t, const Page *p, uint32_t step, const char *kind) {
-    return page_image(t, p->dir, step, kind, str_format(t->arena, "after %u steps", step));
+static GanStatus put_image(Text *t, const Page *p, Str folder, uint32_t step, const char *kind) {
+    return page_image(t, p->dir, folder, step, kind, str_format(t->arena, "after %u steps", step));
 }
 
-// The newest large, then others evenly spread from the first on.
-static GanStatus put_images(Text *t, const Page *p) {
+// Of one `sample`: the newest large, then others evenly spread from the first on.
+static GanStatus put_images(Text *t, const Page *p, Str folder, Str title) {
     PageSteps steps;
-    TRY(page_images(t->arena, p->dir, p->step, &steps));
+    TRY(page_images(t->arena, p->dir, folder, p->step, &steps));
     if (!steps.n)
         return GAN_OK;
-    text_put(t, STR("<h2>Samples</h2>\n"));
-    TRY(put_image(t, p, steps.at[steps.n - 1], "newest"));
-    TRY(page_sound(t, p->dir, steps.at[steps.n - 1]));
+    text_put(t, STR("<h2>"));
+    page_text(t, title);
+    text_put(t, STR("</h2>\n"));
+    TRY(put_image(t, p, folder, steps.at[steps.n - 1], "newest"));
+    TRY(page_sound(t, p->dir, folder, steps.at[steps.n - 1]));
     uint32_t before = steps.n - 1, shown = before < GRIDS_SHOWN ? before : GRIDS_SHOWN;
     if (shown)
-        text_put(t, STR("<h2>During training</h2>\n"));
+        text_put(t, STR("<h3>During training</h3>\n"));
     for (uint32_t i = 0; i < shown; i++)
-        TRY(put_image(t, p, steps.at[(uint64_t)i * before / shown], "small"));
+        TRY(put_image(t, p, folder, steps.at[(uint64_t)i * before / shown], "small"));
+    return GAN_OK;
+}
+
+static GanStatus put_samples(Text *t, const Page *p) {
+    StrVec folder;
+    TRY(run_samples(t->arena, p->dir, &folder));
+    for (uint32_t i = 0; i < folder.n; i++)
+        TRY(put_images(t, p, folder.at[i],
+                       i ? str_format(t->arena, "Samples: %.*s", SARG(path_base(folder.at[i])))
+                         : STR("Samples")));
     return GAN_OK;
 }
 
@@ -223,7 +235,7 @@ GanStatus page_write(Arena scratch, const Page *p) {
     page_text(&t, p->module->doc);
     text_fmt(&t, "<br>%u of %lld steps, %lld samples.</p>\n", p->step, (long long)p->job->steps,
              (long long)job_samples(p->job, p->step));
-    TRY(put_images(&t, p));
+    TRY(put_samples(&t, p));
     put_curves(&t, p);
     put_job(&t, p);
     text_put(&t, STR("</body></html>\n"));

@@ -19,6 +19,13 @@
 #include "sampler.h"
 #include "watch.h"
 
+typedef struct Grid { // what a save shows of a `sample`
+    Sampler sampler;
+    Str folder; // of the run
+    size_t n;   // samples
+    float *x;   // [n, ...]
+} Grid;
+
 // Steps timed launch by launch, by their numbers, wherever a run was cut: one in TIMED_EVERY, which
 // no `every` of a model divides, so that in time steps of every kind are among them.
 enum { TIMED_EVERY = 101, TIMED_FIRST = 7 };
@@ -42,13 +49,11 @@ typedef struct Train {
     RunLog log;
     Events events; // the same for TensorBoard
     Progress progress;
-    Monitor monitor; // owned
-    Sampler sampler;
-    size_t images;                    // samples of a grid; 0: the model has nothing to display
-    float *image;                     // [images, c, h, w]
-    size_t n_real;                    // samples of the data they are compared with; 0: none
+    Monitor monitor;                  // owned
+    VEC(Grid) grid;                   // of saves; none: the model has nothing to display
+    size_t n_real;                    // samples of the data the first is compared with; 0: none
     float *real;                      // [n_real, c, h, w]
-    bool out_of_patience; // no more steps
+    bool out_of_patience;             // no more steps
     bool past;                        // more steps are done than were asked for: nothing is changed
     uint32_t step;                    // steps launched
     uint32_t taken;                   // steps whose numbers were read; later ones may be in flight
@@ -92,7 +97,8 @@ GanStatus train_images(Train *t); // buffers for the sample grids of saves, if t
 GanStatus train_save(Train *t);   // after step t->step
 GanStatus train_page(Train *t);   // index.html alone
 // After a save, and when a run is resumed: evaluates the step if that is due and was not done, and
-// sets t->out_of_patience. All ranks. GAN_STOPPED: requested meanwhile; the resumed run evaluates it.
+// sets t->out_of_patience. All ranks. GAN_STOPPED: requested meanwhile; the resumed run evaluates
+// it.
 GanStatus train_score(Train *t);
 void train_tell_patience(const Train *t);
 

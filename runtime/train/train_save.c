@@ -12,30 +12,58 @@ enum { REAL_MOST = 256, REAL_NUMBERS = 12 << 20 };
 
 // --- images --------------------------------------------------------------------------------------
 
+// The first in full; of the others only a step's samples, but 4 at least, in whole rows of classes:
+// a save must not cost many steps where a batch is small.
+static size_t grid_fill(const Sampler *s, bool first, int64_t batch) {
+    enum { Least = 4 };
+    size_t all = sampler_fill(s), few = batch > Least ? (size_t)batch : Least;
+    if (first || few >= all || s->show == ShowPoint)
+        return all;
+    size_t classes = s->columns ? s->columns : 1;
+    return few < classes ? classes : few - few % classes;
+}
+
+static void add_grid(Train *t, const Sampler *s) {
+    const Func *f = &t->session.compiled.module.entry.at[s->entry];
+    bool first = !t->grid.n;
+    if (t->session.compiled.entry[s->entry].collective.n) {
+        say(&t->host->console,
+            "sample `%.*s` sums over the batch, which is on %d ranks: saves do not show it",
+            SARG(f->name), comm_size(t->comm));
+        return;
+    }
+    Grid g = {.sampler = *s, .n = grid_fill(s, first, job_batch(t->job))};
+    g.folder = first ? STR("samples") : path_join(t->perm, STR("samples"), f->name);
+    g.x = arena_array(t->perm, float, g.n *sampler_elements(s));
+    vec_push(t->perm, &t->grid, g);
+}
+
 GanStatus train_images(Train *t) {
     const Module *m = &t->session.compiled.module;
-    if (!m->entry.n || sampler_find(m, (Str){0}, &t->sampler) != GAN_OK || !t->sampler.show) {
+    Sampler first;
+    if (!m->entry.n || sampler_find(m, (Str){0}, &first) != GAN_OK || !first.show) {
         say(&t->host->console, "no `sample` of the model can be displayed: saves have no images");
         return GAN_OK;
     }
-    if (t->session.compiled.entry[t->sampler.entry].collective.n) {
-        say(&t->host->console,
-            "the model's `sample` sums over the batch, which is on %d ranks: "
-            "saves have no images",
-            comm_size(t->comm));
-        return GAN_OK;
+    add_grid(t, &first);
+    for (uint32_t i = 0; i < m->entry.n && t->grid.n; i++) {
+        if (i == first.entry || !m->entry.at[i].result.n || !sampler_follows(m, i))
+            continue;
+        Sampler s = sampler_of(m, i);
+        if (s.show)
+            add_grid(t, &s);
     }
-    size_t one = sampler_elements(&t->sampler);
-    t->images = sampler_fill(&t->sampler);
-    t->image = arena_array(t->perm, float, t->images *one);
-    bool compared = t->sampler.show == ShowImage && t->sampler.real_slot != NONE &&
-                    !t->sampler.mapped; // other units, other shapes: `ganrun eval` measures them
+    for (uint32_t i = 0; i < t->grid.n; i++)
+        TRY(dir_make(path_join(t->perm, t->dir, t->grid.at[i].folder)));
+    size_t one = sampler_elements(&first);
+    bool compared = t->grid.n && first.show == ShowImage && first.real_slot != NONE &&
+                    !first.mapped; // other units, other shapes: `ganrun eval` measures them
     if (!compared)
         return GAN_OK;
     size_t n = REAL_NUMBERS / one;
     n = n > REAL_MOST ? REAL_MOST : n < 1 ? 1 : n;
     t->real = arena_array(t->perm, float, n *one);
-    return feed_samples(t->feed, t->sampler.real_slot, 0, n, t->real, &t->n_real);
+    return feed_samples(t->feed, first.real_slot, 0, n, t->real, &t->n_real);
 }
 
 // How much x [n, elements] differ from one another: the root of an element's variance, in the mean
@@ -54,39 +82,41 @@ static double spread_of(const float *x, size_t n, size_t elements) {
 }
 
 // The first of the samples, where they are sounds: as many as last ten seconds.
-static GanStatus write_sound(const Train *t) {
+static GanStatus write_sound(const Train *t, const Grid *g) {
     enum { Seconds = 10 };
-    const Sampler *s = &t->sampler;
+    const Sampler *s = &g->sampler;
     if (!t->job->rate || !sampler_sounds(s))
         return GAN_OK;
     size_t n = (size_t)(Seconds * (int64_t)t->job->rate / s->type.dim[1]);
-    n = n < 1 ? 1 : n < t->images ? n : t->images;
-    return sampler_wav(s, t->image, n, t->job->rate,
-                       run_file(t->perm, t->dir, "samples", t->step, "wav"));
+    n = n < 1 ? 1 : n < g->n ? n : g->n;
+    return sampler_wav(s, g->x, n, t->job->rate,
+                       run_file(t->perm, t->dir, g->folder, t->step, "wav"));
 }
 
-// Draws the grid and measures how far its images are from the data.
-static GanStatus draw_images(Train *t, Distance *out) {
+static GanStatus draw_grid(Train *t, Grid *g) {
+    const Plan *plan = &t->session.compiled.entry[g->sampler.entry];
+    TRY(sampler_draw(&g->sampler, t->session.exec, plan, t->feed, t->job->seed, 0, g->n, *t->perm,
+                     g->x));
+    TRY(sampler_grid(&g->sampler, g->x, g->n,
+                     run_file(t->perm, t->dir, g->folder, t->step, "png")));
+    return write_sound(t, g);
+}
+
+// How far the images of the first are from the data.
+static GanStatus measure_distance(const Train *t, Distance *out) {
     *out = (Distance){NAN, NAN, NAN};
-    if (!t->images)
-        return GAN_OK;
-    const Plan *plan = &t->session.compiled.entry[t->sampler.entry];
-    TRY(sampler_draw(&t->sampler, t->session.exec, plan, t->feed, t->job->seed, 0, t->images,
-                     *t->perm, t->image));
-    TRY(sampler_grid(&t->sampler, t->image, t->images,
-                     run_file(t->perm, t->dir, "samples", t->step, "png")));
-    TRY(write_sound(t));
     if (!t->n_real)
         return GAN_OK;
+    const Grid *g = &t->grid.at[0];
     SwdOptions o = {.product = dnn_product,
                     .seed = t->job->seed,
                     .patches = 16}; // a save must not cost many steps
     SwdResult r;
-    TRY(swd_measure(t->image, t->images, t->real, t->n_real, t->sampler.chw, &o, &r));
-    size_t one = sampler_elements(&t->sampler);
+    TRY(swd_measure(g->x, g->n, t->real, t->n_real, g->sampler.chw, &o, &r));
+    size_t one = sampler_elements(&g->sampler);
     double data = spread_of(t->real, t->n_real, one);
     *out = (Distance){r.pixels, r.levels ? r.mean : NAN,
-                      data > 0 ? spread_of(t->image, t->images, one) / data : NAN};
+                      data > 0 ? spread_of(g->x, g->n, one) / data : NAN};
     return GAN_OK;
 }
 
@@ -127,7 +157,9 @@ static GanStatus save(Train *t, bool *kept) {
     TRY(checkpoint_compare(t->session.exec, t->comm));
     if (!ranks_first(t->comm))
         return GAN_OK;
-    TRY(draw_images(t, &distance));
+    for (uint32_t i = 0; i < t->grid.n; i++)
+        TRY(draw_grid(t, &t->grid.at[i]));
+    TRY(measure_distance(t, &distance));
     Arena scratch = *t->perm;
     TRY(runlog_save(&t->log, scratch, t->step, distance));
     TRY(events_save(&t->events, scratch));

@@ -55,7 +55,7 @@ GanStatus stage_begin(Train *t, const Checkpoint *want, Checkpoint *at) {
     uint32_t taken; // a stage may train what no other has
     Str *left = arena_array(t->perm, Str, job->now);
     for (uint32_t i = 0; i < job->now; i++)
-        left[i] = run_file(t->perm, t->dir, "ckpt", job->stage.at[i].last, "safetensors");
+        left[i] = run_file(t->perm, t->dir, STR("ckpt"), job->stage.at[i].last, "safetensors");
     *at = *want;
     at->step = t->step = job_now(job)->first;
     weights_forget(t->job);

@@ -64,6 +64,35 @@ sed 's/ + x, /, /' alike.gan >unread.gan
 expect 0 train unread.gan --data x=s.pack --batch 8 --steps 1 --out unread
 exists unread/samples/00000001.png
 
+# Saves show every `sample` that training changes; the first under the names it always has.
+cat >several.gan <<'END'
+model several
+data x : image(3, 8, 8) scale(-1, 1)
+net G(z: [3, 8, 8]) -> [3, 8, 8] { param a : [] = 1; a*z }
+step { update G minimize mean(sum((G(normal(3, 8, 8)) - x)^2, sample)) using adam(lr=0.1) }
+sample fakes = G(normal(3, 8, 8))
+sample real = x
+sample from(z: [3, 8, 8]) = G(z)
+sample copies = G(x)
+sample score = G(x) |> sum(sample)
+END
+expect 0 train several.gan --data x=s.pack --batch 9 --steps 2 --save-every 2 --out several
+[ "$(cd several/samples && ls -d * */*)" = "$(printf '%s\n' 00000000.png 00000002.png copies copies/00000000.png copies/00000002.png)" ] ||
+    fail "saves show: $(ls several/samples/*)"
+[ "$(grep -o '<h[23]>[^<]*' several/index.html | grep -v '>Losses\|>Run' | tr '\n' ' ')" = \
+    '<h2>Samples <h3>During training <h2>Samples: copies <h3>During training ' ] || fail 'not all are in the page'
+grep -q 'samples/copies' several/events.out.tfevents.* || fail 'nothing of the second for TensorBoard'
+expect 0 sample several --entry fakes --count 64 -o fakes.png
+expect 0 sample several --entry copies --count 9 -o copies.png
+same fakes.png several/samples/00000002.png
+same copies.png several/samples/copies/00000002.png
+expect 0 film several --entry copies -o film.png
+expect 1 film several --entry from -o film.png
+says 'several has no folder samples/from'
+: >several/samples/copies/00000002.png.tmp-1-0                         # of a process that was killed
+expect 0 train several --steps 3
+absent several/samples/copies/00000002.png.tmp-1-0
+
 grep -q 'config nz   = 6 ' run/resolved.gan || fail "the setting is not in resolved.gan"
 grep -q 'data:image/png;base64,' run/index.html || fail "no picture in the page"
 grep -q '<polyline' run/index.html || fail "no curve in the page"
