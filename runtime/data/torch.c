@@ -450,11 +450,17 @@ static bool is_torch(Str file) {
            (is_archive(file) && memmem(file.ptr, file.len < 256 ? file.len : 256, "/data.pkl", 9));
 }
 
-// The lengths and directions that PyTorch's weight_norm computes a weight from, as the function of
-// torch.nn.utils names them and that of its parametrizations: `g` and `weight` here.
-static const char *const weight_norms[][2] = {
-    {".weight_g", ".weight_v"},
-    {".parametrizations.weight.original0", ".parametrizations.weight.original1"},
+// Tensors of torch.nn.utils.parametrizations, by the names that the older functions of
+// torch.nn.utils give them, where the file has `beside` too.
+#define PARAMETRIZED ".parametrizations.weight."
+static const struct {
+    const char *name, *older, *beside;
+} parametrizations[] = {
+    {PARAMETRIZED "original", ".weight_orig", PARAMETRIZED "0._u"}, // spectral_norm
+    {PARAMETRIZED "0._u", ".weight_u", PARAMETRIZED "original"},
+    {PARAMETRIZED "0._v", ".weight_v", PARAMETRIZED "original"},
+    {PARAMETRIZED "original0", ".weight_g", PARAMETRIZED "original1"}, // weight_norm
+    {PARAMETRIZED "original1", ".weight_v", PARAMETRIZED "original0"},
 };
 
 typedef struct Renamed {
@@ -462,26 +468,30 @@ typedef struct Renamed {
     SafeFile *f;
 } Renamed;
 
-static void rename_pairs(const Renamed *r, const char *lengths, const char *directions) {
-    for (uint32_t i = 0; i < r->f->tensor.n; i++) {
-        SafeTensor *g = &r->f->tensor.at[i];
-        if (!str_ends(g->name, str_c(lengths)))
+static Str older_name(const Renamed *r, Str name) {
+    for (size_t k = 0; k < sizeof parametrizations / sizeof *parametrizations; k++) {
+        Str own = str_c(parametrizations[k].name);
+        if (!str_ends(name, own))
             continue;
-        Str stem = str_sub(g->name, 0, g->name.len - strlen(lengths));
-        const SafeTensor *v =
-            safe_find(r->f, str_format(r->perm, "%.*s%s", SARG(stem), directions));
-        if (!v)
-            continue;
-        r->f->tensor.at[v - r->f->tensor.at].name = str_format(r->perm, "%.*s.weight", SARG(stem));
-        g->name = str_format(r->perm, "%.*s.g", SARG(stem));
-        while (g->rank > 1 && g->dim[g->rank - 1] == 1)
-            g->rank--; // [rows, 1, 1]: a number for each row
+        Str stem = str_sub(name, 0, name.len - own.len);
+        if (safe_find(r->f, str_format(r->perm, "%.*s%s", SARG(stem), parametrizations[k].beside)))
+            return str_format(r->perm, "%.*s%s", SARG(stem), parametrizations[k].older);
     }
+    return name;
 }
 
 static GanStatus rename_all(void *user) {
-    for (size_t k = 0; k < sizeof weight_norms / sizeof *weight_norms; k++)
-        rename_pairs(user, weight_norms[k][0], weight_norms[k][1]);
+    const Renamed *r = user;
+    uint32_t n = r->f->tensor.n;
+    Str *name = arena_array(r->perm, Str, n);
+    for (uint32_t i = 0; i < n; i++)
+        name[i] = older_name(r, r->f->tensor.at[i].name);
+    for (uint32_t i = 0; i < n; i++) {
+        SafeTensor *t = &r->f->tensor.at[i];
+        t->name = name[i];
+        while (str_ends(t->name, STR(".weight_g")) && t->rank > 1 && t->dim[t->rank - 1] == 1)
+            t->rank--; // [rows, 1, 1]: a number for each row
+    }
     return GAN_OK;
 }
 

@@ -8,9 +8,10 @@
 #include "onnx.h"
 #include "sampler.h"
 #include "trained.h"
+#include "weight_use.h"
 #include "weights.h"
 
-#include <string.h>
+#include <math.h>
 
 typedef VEC(uint32_t) Slots;
 
@@ -48,42 +49,144 @@ static GanStatus choose(Arena *a, const Module *m, Str net, Slots *out) {
                          only != NONE && net_pretrained(m, only) ? " of a pretrained net" : "");
 }
 
-static GanStatus put_all(SafeOut *f, Exec *e, const Slots *slots) {
-    for (uint32_t i = 0; i < slots->n; i++) {
-        size_t n = exec_slot_bytes(e, slots->at[i]);
-        void *room = mem_alloc(n);
-        if (!room)
-            return fail(GAN_ERR_MEMORY, "no memory to export %zu bytes", n);
-        GanStatus st = exec_slot_save(e, slots->at[i], room);
-        if (st == GAN_OK)
-            st = safe_out_put(f, room, n);
-        mem_free(room);
-        TRY(st);
-    }
-    return GAN_OK;
+// --- weights -------------------------------------------------------------------------------------
+
+typedef struct Item { // of the file
+    SafeTensor tensor;
+    uint32_t slot; // whose numbers it has; of a weight_v: whose layer's u it follows from
+    bool follows;  // a weight_v
+    uint32_t rows; // of a weight_v: the axis of the weight that u is along
+} Item;
+typedef VEC(Item) Items;
+
+static uint32_t slot_index(const Module *m, const Slot *s) {
+    return (uint32_t)(s - m->slot.at);
 }
 
-static GanStatus write_tensors(Arena *a, const Trained *t, Str net, Str path) {
-    const Module *m = &t->session.compiled.module;
-    Slots slots = {0};
-    TRY(choose(a, m, net, &slots));
-    SafeTensor *tensor = arena_array(a, SafeTensor, slots.n);
-    for (uint32_t i = 0; i < slots.n; i++) {
-        const Slot *s = &m->slot.at[slots.at[i]];
-        tensor[i] = slot_tensor(s);
-        tensor[i].name = weight_name(a, m, s, net.len > 0);
+// The axis of a weight that a vector is along: the one its reparam has first, where that fits.
+static uint32_t axis_along(const Type *w, const Type *u, uint32_t first) {
+    for (uint32_t k = 0; k < w->rank; k++) {
+        uint32_t axis = k ? k - 1 : first;
+        if (u->rank == 1 && axis < w->rank && w->dim[axis] == u->dim[0])
+            return axis;
     }
+    return NONE;
+}
+
+// PyTorch stores the vector v of a spectral norm as well, which follows from weight and u here.
+static void add_v(Arena *a, const Module *m, uint32_t slot, const WeightUse *use, Str name,
+                  Items *out) {
+    const Slot *u = &m->slot.at[slot], *w = weight_beside(m, u->name, "w");
+    if (!w || !str_ends(u->name, STR(SPECTRAL_U)))
+        return;
+    uint32_t rows = axis_along(&w->type, &u->type, use[slot_index(m, w)].rows);
+    if (rows == NONE)
+        return;
+    Item v = {.tensor = slot_tensor(u), .slot = slot, .follows = true, .rows = rows};
+    v.tensor.dim[0] = type_sample(&w->type) / u->type.dim[0];
+    v.tensor.name = str_format(a, "%.*sweight_v", SARG(weight_layer(name)));
+    vec_push(a, out, v);
+}
+
+static void add_item(Arena *a, const Module *m, uint32_t slot, const WeightUse *use,
+                     bool of_one_net, Items *out) {
+    const Slot *s = &m->slot.at[slot], *w = weight_beside(m, s->name, "w");
+    Item x = {.tensor = slot_tensor(s), .slot = slot};
+    x.tensor.name = weight_name(a, m, s, of_one_net);
+    if (w && str_ends(x.tensor.name, STR("weight_g"))) // [rows, 1, 1], as there
+        while (x.tensor.rank < w->type.rank)
+            x.tensor.dim[x.tensor.rank++] = 1;
+    vec_push(a, out, x);
+    add_v(a, m, slot, use, x.tensor.name, out);
+}
+
+// v = W'u / |W'u|, W [rows, rest].
+static GanStatus put_v(SafeOut *f, Arena scratch, Exec *e, const Item *x) {
+    const Module *m = exec_module(e);
+    const Slot *us = &m->slot.at[x->slot], *ws = weight_beside(m, us->name, "w");
+    size_t rows = (size_t)us->type.dim[0], rest = (size_t)x->tensor.dim[0], inner = 1;
+    double *u = arena_array(&scratch, double, rows), *w = arena_array(&scratch, double, rows *rest),
+           *v = arena_array(&scratch, double, rest), square = 0;
+    TRY(exec_slot_get(e, x->slot, u, rows));
+    TRY(exec_slot_get(e, slot_index(m, ws), w, rows * rest));
+    for (uint32_t k = x->rows + 1; k < ws->type.rank; k++)
+        inner *= (size_t)ws->type.dim[k];
+    for (size_t i = 0; i < rows * rest; i++) {
+        size_t before = i / (inner * rows), row = i / inner % rows;
+        v[before * inner + i % inner] += w[i] * u[row];
+    }
+    for (size_t k = 0; k < rest; k++)
+        square += v[k] * v[k];
+    float *single = arena_array(&scratch, float, rest);
+    for (size_t k = 0; k < rest; k++) {
+        v[k] /= fmax(sqrt(square), 1e-12); // PyTorch's eps
+        single[k] = (float)v[k];
+    }
+    return x->tensor.dtype == SafeF64 ? safe_out_put(f, v, rest * sizeof *v)
+                                      : safe_out_put(f, single, rest * sizeof *single);
+}
+
+static GanStatus put_slot(SafeOut *f, Exec *e, uint32_t slot) {
+    size_t n = exec_slot_bytes(e, slot);
+    void *room = mem_alloc(n);
+    if (!room)
+        return fail(GAN_ERR_MEMORY, "no memory to export %zu bytes", n);
+    GanStatus st = exec_slot_save(e, slot, room);
+    if (st == GAN_OK)
+        st = safe_out_put(f, room, n);
+    mem_free(room);
+    return st;
+}
+
+// Of weights under the name `weight` that a layer does not use as they are: a plain layer of
+// PyTorch would.
+static void warn_of_computed(const Host *h, const Module *m, const Items *items,
+                             const WeightUse *use) {
+    uint32_t n = 0;
+    Str first = {0};
+    for (uint32_t i = 0; i < items->n; i++) {
+        const Item *x = &items->at[i];
+        const WeightUse *u = &use[x->slot];
+        if (x->follows || m->slot.at[x->slot].kind != SlotParam || u->plain || !u->computed ||
+            !(str_ends(x->tensor.name, STR(".weight")) || str_eq(x->tensor.name, STR("weight"))))
+            continue;
+        first = n++ ? first : x->tensor.name;
+    }
+    if (n)
+        say(&h->console,
+            "warning: %u of the weights (%.*s) go through a `reparam` of the model, such as a "
+            "scale: a layer of PyTorch computes the same only with that function around its weight",
+            n, SARG(first));
+}
+
+static GanStatus write_tensors(Arena *a, const Host *h, const Trained *t, Str net, Str path) {
+    const Module *m = &t->session.compiled.module;
+    const WeightUse *use = weight_uses(a, m);
+    Slots slots = {0};
+    Items items = {0};
+    TRY(choose(a, m, net, &slots));
+    for (uint32_t i = 0; i < slots.n; i++)
+        add_item(a, m, slots.at[i], use, net.len > 0, &items);
+    SafeTensor *tensor = arena_array(a, SafeTensor, items.n);
+    for (uint32_t i = 0; i < items.n; i++)
+        tensor[i] = items.at[i].tensor;
     SafeMeta meta[] = {{STR("format"), STR("pt")},
                        {STR("model"), m->name},
                        {STR("hash"), t->job.hash},
                        {STR("step"), str_format(a, "%u", t->step)}};
     SafeOut *f;
-    TRY(safe_out_open(path, tensor, slots.n, meta, sizeof meta / sizeof *meta, &f));
-    GanStatus st = put_all(f, t->session.exec, &slots);
-    if (st == GAN_OK)
-        return safe_out_commit(f);
-    safe_out_abandon(f);
-    return st;
+    TRY(safe_out_open(path, tensor, items.n, meta, sizeof meta / sizeof *meta, &f));
+    GanStatus st = GAN_OK;
+    for (uint32_t i = 0; i < items.n && st == GAN_OK; i++)
+        st = items.at[i].follows ? put_v(f, *a, t->session.exec, &items.at[i])
+                                 : put_slot(f, t->session.exec, items.at[i].slot);
+    if (st != GAN_OK) {
+        safe_out_abandon(f);
+        return st;
+    }
+    TRY(safe_out_commit(f));
+    warn_of_computed(h, m, &items, use);
+    return GAN_OK;
 }
 
 static GanStatus write_entry(Arena *a, const Trained *t, Str name, Str path) {
@@ -108,7 +211,7 @@ GanStatus cmd_export(Arena *perm, const Host *h, const Options *o) {
                     "--model is for ONNX: the run's weights are those of its own text");
     GanStatus st = trained_open(perm, h, o, &t);
     if (st == GAN_OK)
-        st = onnx ? write_entry(perm, &t, entry, path) : write_tensors(perm, &t, net, path);
+        st = onnx ? write_entry(perm, &t, entry, path) : write_tensors(perm, h, &t, net, path);
     if (st == GAN_OK)
         h->console.result(h->console.user, str_format(perm, "%.*s\n", SARG(path)));
     trained_close(&t);

@@ -7,44 +7,71 @@
 #include "weights.h"
 
 #include <math.h>
+#include <string.h>
 
 // --- names and shapes ----------------------------------------------------------------------------
 
-// The last word of a slot's name, and what PyTorch calls it.
-static const char *const words[][2] = {
-    {"w", "weight"},
-    {"b", "bias"},
-    {"gain", "weight"},
-    {"shift", "bias"},
-    {"u", "weight_u"},
-    {"slope", "weight"},
-    {"run_mean", "running_mean"},
-    {"run_var", "running_var"},
+// How a slot's name ends, and what PyTorch calls it where its layer has another slot, `beside`. The
+// first row that applies counts.
+static const struct {
+    const char *own, *torch, *beside;
+} words[] = {
+    {"w", "weight_orig", SPECTRAL_U}, // as torch.nn.utils.spectral_norm
+    {SPECTRAL_U, "weight_u", "w"},    //
+    {"w", "weight_v", "g"},           // as torch.nn.utils.weight_norm
+    {"g", "weight_g", "w"},           //
+    {"w", "weight", NULL},
+    {"b", "bias", NULL},
+    {"gain", "weight", NULL},
+    {"shift", "bias", NULL},
+    {"u", "weight_u", NULL},
+    {"slope", "weight", NULL},
+    {"run_mean", "running_mean", NULL},
+    {"run_var", "running_var", NULL},
 };
 
-static Str torch_words(Arena *a, Str name) {
+Str weight_layer(Str name) {
     size_t dot = name.len;
+    if (str_ends(name, STR("." SPECTRAL_U)))
+        return str_sub(name, 0, name.len - strlen(SPECTRAL_U));
     while (dot > 0 && name.ptr[dot - 1] != '.')
         dot--;
-    Str last = str_sub(name, dot, name.len);
+    return str_sub(name, 0, dot);
+}
+
+const Slot *weight_beside(const Module *m, Str name, const char *word) {
+    Str layer = weight_layer(name);
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        Str other = m->slot.at[i].name;
+        if (str_starts(other, layer) && str_eq(str_sub(other, layer.len, other.len), str_c(word)))
+            return &m->slot.at[i];
+    }
+    return NULL;
+}
+
+static Str torch_words(Arena *a, const Module *m, Str name) {
+    Str layer = weight_layer(name), last = str_sub(name, layer.len, name.len);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (str_eq(last, str_c(words[i][0])))
-            last = str_c(words[i][1]);
-    return str_format(a, "%.*s%.*s", SARG(str_sub(name, 0, dot)), SARG(last));
+        if (str_eq(last, str_c(words[i].own)) &&
+            (!words[i].beside || weight_beside(m, name, words[i].beside))) {
+            last = str_c(words[i].torch);
+            break;
+        }
+    return str_format(a, "%.*s%.*s", SARG(layer), SARG(last));
 }
 
 // One whose name another slot has by then keeps its own, so that each has one: a layer with both
 // `w` and `gain` has `weight` and `gain`.
 Str weight_torch_name(Arena *a, const Module *m, Str name) {
-    Str says = torch_words(a, name);
-    Arena scratch = *a;
+    Str says = torch_words(a, m, name), layer = weight_layer(name);
     bool earlier = true;
     for (uint32_t i = 0; i < m->slot.n; i++) {
+        Arena scratch = *a;
         Str other = m->slot.at[i].name;
         bool self = str_eq(other, name);
         earlier = earlier && !self;
-        if (!self &&
-            (str_eq(other, says) || (earlier && str_eq(torch_words(&scratch, other), says))))
+        if (!self && str_starts(other, layer) &&
+            (str_eq(other, says) || (earlier && str_eq(torch_words(&scratch, m, other), says))))
             return name;
     }
     return says;

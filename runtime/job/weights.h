@@ -9,6 +9,12 @@
 // the net's name.
 Str weight_name(Arena *a, const Module *m, const Slot *s, bool of_one_net);
 Str weight_torch_name(Arena *a, const Module *m, Str name); // the same of the name of a slot
+// What precedes a slot's name within its layer: "G.conv.3." A layer's weight has within it the
+// state of its spectral norm, SPECTRAL_U.
+Str weight_layer(Str name);
+#define SPECTRAL_U "spectral_norm.0.u"
+// The slot of this name in the layer of a slot; NULL: it has none.
+const Slot *weight_beside(const Module *m, Str name, const char *word);
 bool tensor_fits(const SafeTensor *t, const Slot *s);       // in shape and precision; t may be NULL
 bool tensor_same_shape(const SafeTensor *t, const Slot *s); // t may be NULL
 Str weights_listed(Arena *a, const SafeFile *f);            // the first tensors, for a message

@@ -23,6 +23,8 @@ static const SafeTensor *find_named(Arena scratch, const SafeFile *f, const Modu
     const SafeTensor *t = safe_find(f, name);
     if (!t)
         t = safe_find(f, weight_torch_name(&scratch, m, name));
+    if (!t && str_ends(name, STR(".w"))) // of a layer without the normalization that there is here
+        t = safe_find(f, str_format(&scratch, "%.*sweight", SARG(weight_layer(name))));
     return tensor_same_shape(t, s) && t->dtype != SafeUnread ? t : NULL;
 }
 

@@ -53,6 +53,34 @@ go wrapped.gan --data x=s.pack --batch 4 --steps 1 --out wrapped
 expect 0 export wrapped -o wrapped.safetensors
 go tiny.gan --data x=s.pack --batch 4 --steps 1 --out unwrapped --from wrapped.safetensors
 says ': 6 of 14 weights and states; initialized: D.conv.0.w, '
+# Normalized weights have the names of PyTorch's functions, which plain layers do not know; of weights that another function
+# changes the command warns. Layers that normalize begin with plain weights as well.
+cat >normed.gan <<'M'
+model normed
+data x : image(3, 8, 8) scale(-1, 1)
+net D(x: [3, 8, 8]) -> [] {
+  h = x |> conv(4, k=3, reparam=spectral_norm) |> conv_transpose(3, k=3, reparam=weight_norm) |> conv(3, k=1, reparam=equalized)
+  mean(h, sample)
+}
+step { update D minimize mean((D(x) - 1)^2) using adam() }
+M
+sed 's/, reparam=[a-z_]*//g' normed.gan >plain.gan
+go normed.gan --data x=s.pack --batch 4 --steps 2 --out normed
+expect 0 export normed -o normed.safetensors
+says '^warning: 1 of the weights (D.conv.1.weight) go through a `reparam`'
+for tensor in 'D.conv.0.weight_orig [4, 3, 3, 3]' 'D.conv.0.weight_u [4]' 'D.conv.0.weight_v [27]' 'D.conv_transpose.0.weight_g [4, 1, 1, 1]' \
+    'D.conv_transpose.0.weight_v [4, 3, 3, 3]' 'D.conv.1.weight [3, 3, 1, 1]'; do
+    grep -aqF "\"${tensor%% *}\": {\"dtype\": \"F32\", \"shape\": ${tensor#* }" normed.safetensors || fail "exported: no $tensor"
+done
+go normed.gan --data x=s.pack --batch 4 --steps 1 --out again --from normed.safetensors
+says ': 8 of 8 weights and states$'
+go plain.gan --data x=s.pack --batch 4 --steps 1 --out unnormed --from normed.safetensors
+says ': 4 of 6 weights and states; initialized: D.conv.0.w, D.conv_transpose.0.w$'
+go plain.gan --data x=s.pack --batch 4 --steps 1 --out plain
+expect 0 export plain -o plain.safetensors
+! grep -q warning err || fail 'a warning for plain layers'
+go normed.gan --data x=s.pack --batch 4 --steps 1 --out again2 --from plain.safetensors
+says ': 6 of 8 weights and states; initialized: D.conv.0.spectral_norm.0.u, D.conv_transpose.0.g$'
 # Nets under other names, as {"netG": ..., "netD": ...}; an average beside the net, whose shapes are the same.
 sed -e 's/\<G\>/netG/g' -e 's/\<D\>/netD/g' tiny.gan >named.gan
 go named.gan --data x=s.pack --batch 4 --steps 1 --out named

@@ -197,17 +197,20 @@ static void wrapper_modules_are_stripped_from_names(void **state) {
     safe_close(&f);
 }
 
-// By the function of torch.nn.utils and by that of its parametrizations. Spectral norm has a
-// `weight_v` too.
-static void weights_of_weight_norm_have_the_names_of_ours(void **state) {
+// By the functions of torch.nn.utils and by those of its parametrizations; another
+// parametrization's tensors keep their names.
+static void normalized_weights_have_one_name(void **state) {
     Fixture *p = *state;
     static const char *const names[][2] = {
-        {"a.weight_g", "a.g"},
-        {"a.weight_v", "a.weight"},
-        {"b.parametrizations.weight.original0", "b.g"},
-        {"b.parametrizations.weight.original1", "b.weight"},
+        {"a.weight_g", "a.weight_g"},
+        {"a.weight_v", "a.weight_v"},
+        {"b.parametrizations.weight.original0", "b.weight_g"},
+        {"b.parametrizations.weight.original1", "b.weight_v"},
         {"c.weight_orig", "c.weight_orig"},
-        {"c.weight_v", "c.weight_v"},
+        {"d.parametrizations.weight.original", "d.weight_orig"},
+        {"d.parametrizations.weight.0._u", "d.weight_u"},
+        {"d.parametrizations.weight.0._v", "d.weight_v"},
+        {"e.parametrizations.weight.original", "e.parametrizations.weight.original"},
     };
     enum { Count = sizeof names / sizeof *names };
     const float number[2] = {3, 4};
@@ -224,8 +227,8 @@ static void weights_of_weight_norm_have_the_names_of_ours(void **state) {
     assert_ok(weights_open(&p->arena, under(p, "a.safetensors"), &f));
     for (int i = 0; i < Count; i++)
         assert_str(f.tensor.at[i].name, names[i][1]);
-    assert_holds(&f, "a.g", 1, AXES(2), NUMBERS(3, 4));
-    assert_holds(&f, "b.weight", 3, AXES(2, 1, 1), NUMBERS(3, 4));
+    assert_holds(&f, "a.weight_g", 1, AXES(2), NUMBERS(3, 4));
+    assert_holds(&f, "b.weight_v", 3, AXES(2, 1, 1), NUMBERS(3, 4));
     safe_close(&f);
 }
 
@@ -342,7 +345,7 @@ int main(int argc, char **argv) {
         T(hostile_safetensors_are_refused),
         T(a_state_dict_holds_its_tensors_in_both_formats),
         T(wrapper_modules_are_stripped_from_names),
-        T(weights_of_weight_norm_have_the_names_of_ours),
+        T(normalized_weights_have_one_name),
         T(hostile_state_dicts_are_refused),
         T(a_damaged_archive_is_refused),
         T(refused_memory_is_an_error_in_weights_too),
