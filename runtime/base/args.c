@@ -89,8 +89,29 @@ static GanStatus set_bytes(const ArgOption *row, Str text, ArgValue *v) {
     return GAN_OK;
 }
 
-static GanStatus set_value(Arena *a, const ArgOption *row, Str text, ArgValue *v) {
+static GanStatus set_real(const ArgOption *row, Str text, ArgValue *v) {
+    if (!str_to_double(text, &v->real) || !(v->real > 0) || v->real > 1e6)
+        return fail(GAN_ERR_USAGE, "%s needs a number above 0, at most a million, not `%.*s`",
+                    row->word, SARG(text));
+    return GAN_OK;
+}
+
+static GanStatus set_choice(const ArgOption *row, Str text) {
+    return choice_has(row->value, text)
+               ? GAN_OK
+               : fail(GAN_ERR_USAGE, "%s needs %s, not `%.*s`", row->word, row->value, SARG(text));
+}
+
+static GanStatus add_pair(Arena *a, const ArgOption *row, Str text, ArgValue *v) {
     size_t eq = str_find(text, '=');
+    if (!eq || eq + 1 >= text.len)
+        return fail(GAN_ERR_USAGE, "%s needs %s, not `%.*s`: %s", row->word, row->value, SARG(text),
+                    row->help);
+    vec_push(a, &v->pair, ((Setting){str_sub(text, 0, eq), str_sub(text, eq + 1, text.len)}));
+    return GAN_OK;
+}
+
+static GanStatus set_value(Arena *a, const ArgOption *row, Str text, ArgValue *v) {
     v->text = text;
     switch (row->kind) {
     case ArgCount:
@@ -105,27 +126,15 @@ static GanStatus set_value(Arena *a, const ArgOption *row, Str text, ArgValue *v
     case ArgNumber:
         return set_number(row, text, 0, (int64_t)1 << 53, v); // what a JSON number holds
     case ArgReal:
-        if (!str_to_double(text, &v->real) || !(v->real > 0) || v->real > 1e6)
-            return fail(GAN_ERR_USAGE, "%s needs a number above 0, at most a million, not `%.*s`",
-                        row->word, SARG(text));
-        return GAN_OK;
+        return set_real(row, text, v);
     case ArgBytes:
         return set_bytes(row, text, v);
     case ArgText:
-        if (!text.len)
-            return fail(GAN_ERR_USAGE, "%s needs a %s", row->word, row->value);
-        return GAN_OK;
+        return text.len ? GAN_OK : fail(GAN_ERR_USAGE, "%s needs a %s", row->word, row->value);
     case ArgChoice:
-        if (!choice_has(row->value, text))
-            return fail(GAN_ERR_USAGE, "%s needs %s, not `%.*s`", row->word, row->value,
-                        SARG(text));
-        return GAN_OK;
+        return set_choice(row, text);
     case ArgPair:
-        if (!eq || eq + 1 >= text.len)
-            return fail(GAN_ERR_USAGE, "%s needs %s, not `%.*s`: %s", row->word, row->value,
-                        SARG(text), row->help);
-        vec_push(a, &v->pair, ((Setting){str_sub(text, 0, eq), str_sub(text, eq + 1, text.len)}));
-        return GAN_OK;
+        return add_pair(a, row, text, v);
     case ArgFlag:
     case ArgSecret:
         break;

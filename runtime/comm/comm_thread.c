@@ -133,8 +133,7 @@ static void init_sync(Comm *c) {
     pthread_condattr_destroy(&attr);
 }
 
-GanStatus comm_open(const LinkApi *link, void *arg, const CommOptions *o, Comm **out) {
-    *out = NULL;
+static GanStatus comm_new(const LinkApi *link, void *arg, const CommOptions *o, Comm **out) {
     Comm *c = mem_alloc(sizeof *c);
     Task *task = mem_alloc(FIRST_JOB * sizeof *task);
     if (!c || !task) {
@@ -150,34 +149,48 @@ GanStatus comm_open(const LinkApi *link, void *arg, const CommOptions *o, Comm *
                 .core = -1,
                 .bound = -1};
     init_sync(c);
+    *out = c;
+    return GAN_OK;
+}
+
+// False: the deadline has passed. *st: how it went.
+static bool wait_opened(Comm *c, double deadline, GanStatus *st) {
+    double until = time_now() + deadline;
+    pthread_mutex_lock(&c->lock);
+    while (!c->opened && (deadline <= 0 || time_now() < until))
+        comm_wait_until(c, &c->changed, deadline > 0 ? until : time_now() + 60);
+    bool opened = c->opened;
+    *st = c->code;
+    pthread_mutex_unlock(&c->lock);
+    return opened;
+}
+
+GanStatus comm_open(const LinkApi *link, void *arg, const CommOptions *o, Comm **out) {
+    Comm *c = NULL;
+    GanStatus st;
+    *out = NULL;
+    TRY(comm_new(link, arg, o, &c));
     if (pthread_create(&c->thread, NULL, comm_main, c) != 0) {
         comm_free(c);
         return fail(GAN_ERR_DEVICE, "no thread for a communicator");
     }
-    double until = time_now() + o->deadline;
-    pthread_mutex_lock(&c->lock);
-    while (!c->opened && (o->deadline <= 0 || time_now() < until))
-        comm_wait_until(c, &c->changed, o->deadline > 0 ? until : time_now() + 60);
-    bool opened = c->opened;
-    GanStatus st = c->code;
-    pthread_mutex_unlock(&c->lock);
-    if (!opened) { // its thread is caught inside the link, and uses what it has
+    if (!wait_opened(c, o->deadline, &st)) { // its thread is caught inside the link, with all of it
         pthread_detach(c->thread);
         return fail(GAN_ERR_DEVICE,
                     "the ranks did not connect within %g s: one was not started, ended, or "
                     "is stopped",
                     o->deadline);
     }
-    if (st == GAN_OK) {
-        c->slack = prctl(PR_GET_TIMERSLACK);
-        prctl(PR_SET_TIMERSLACK, 1UL); // it carries out small sums
-        *out = c;
-        return GAN_OK;
+    if (st != GAN_OK) {
+        fail(st, "%s", c->why);
+        pthread_join(c->thread, NULL);
+        comm_free(c);
+        return st;
     }
-    fail(st, "%s", c->why);
-    pthread_join(c->thread, NULL);
-    comm_free(c);
-    return st;
+    c->slack = prctl(PR_GET_TIMERSLACK);
+    prctl(PR_SET_TIMERSLACK, 1UL); // it carries out small sums
+    *out = c;
+    return GAN_OK;
 }
 
 // --- the end -------------------------------------------------------------------------------------

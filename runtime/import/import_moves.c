@@ -376,17 +376,43 @@ static bool counts_back(Import *m, const Value *index, int64_t n, bool *back) {
     return true;
 }
 
+// The index's axes take the place of the one they choose from.
+static Shape gathered_shape(const Shape *s, const Shape *index, uint32_t axis) {
+    Shape to = {.batch = -1, .outer = s->outer};
+    uint32_t rank = 0;
+    for (uint32_t i = 0; i < s->rank; i++) {
+        for (uint32_t k = 0; i == axis && k < index->rank; k++) {
+            to.batch = (int)k == index->batch ? (int)rank : to.batch;
+            to.dim[rank++] = index->dim[k];
+        }
+        if (i == axis)
+            continue;
+        to.batch = (int)i == s->batch ? (int)rank : to.batch;
+        to.dim[rank++] = s->dim[i];
+    }
+    to.rank = rank;
+    return to;
+}
+
+// One constant element: x[:, 3].
+static Str element_text(Import *m, int axis, double index) {
+    Text t = {.arena = m->a};
+    for (int i = 0; i < axis; i++)
+        text_fmt(&t, ":, ");
+    text_fmt(&t, "%.0f", index);
+    return format(m, "%.*s[%.*s]", SARG(name_of(m, 0)), SARG(text_str(&t)));
+}
+
 bool op_gather(Import *m, const Row *row) {
     const Shape s = import_operand(m, 0)->shape;
     Value *index = import_operand(m, 1);
-    uint32_t axis, rank = 0;
-    Shape to = {.batch = -1, .outer = s.outer};
+    uint32_t axis;
     bool back; // it may count from the end
     (void)row;
     if (!axis_in(m, attr_int(m, "axis", 0), s.rank, &axis))
         return false;
     if (takes_all(m, &s, index)) {
-        to = index->shape;
+        Shape to = index->shape;
         to.batch = 0;
         to.dim[0] = 1;
         return give_reshaped(m, &to);
@@ -394,28 +420,12 @@ bool op_gather(Import *m, const Row *row) {
     if ((int)axis == s.batch || (s.batch >= 0 && index->shape.batch >= 0) ||
         s.rank + index->shape.rank > ONNX_RANK)
         return import_refuse(m, "it takes some of the samples, or other elements of each");
-    for (uint32_t i = 0; i < s.rank; i++) {
-        for (uint32_t k = 0; i == axis && k < index->shape.rank; k++) {
-            to.batch = (int)k == index->shape.batch ? (int)rank : to.batch;
-            to.dim[rank++] = index->shape.dim[k];
-        }
-        if (i == axis)
-            continue;
-        to.batch = (int)i == s.batch ? (int)rank : to.batch;
-        to.dim[rank++] = s.dim[i];
-    }
-    to.rank = rank;
-    int at = shape_own_axis(&s, axis);
     if (!counts_back(m, index, s.dim[axis], &back))
         return false;
-    if (index->kind == ValueConstant && index->shape.rank == 0) {
-        Text t = {.arena = m->a};
-        for (int i = 0; i < at; i++)
-            text_fmt(&t, ":, ");
-        text_fmt(&t, "%.0f", index->number[0]);
-        return import_give(m, 0, to, BindCall,
-                           format(m, "%.*s[%.*s]", SARG(name_of(m, 0)), SARG(text_str(&t))));
-    }
+    Shape to = gathered_shape(&s, &index->shape, axis);
+    int at = shape_own_axis(&s, axis);
+    if (index->kind == ValueConstant && index->shape.rank == 0)
+        return import_give(m, 0, to, BindCall, element_text(m, at, index->number[0]));
     Str table = text_of(m, 0, BindOr), which = text_of(m, 1, back ? BindProduct : BindOr);
     if (back)
         which = format(m, "%.*s %% %lld", SARG(which), (long long)s.dim[axis]);

@@ -530,6 +530,39 @@ GanStatus job_format(const Json *root, Str path, Str own) {
                 SARG(path), SARG(format), SARG(own));
 }
 
+static Dtype get_precision(Reader *r) {
+    Str precision = get_str(r, "precision");
+    for (int i = 0; i < DtCount; i++)
+        if (str_eq(precision, str_c(dtype_name[i])))
+            return (Dtype)i;
+    r->wrong = r->wrong ? r->wrong : "precision";
+    return DtCount;
+}
+
+static Str get_device(Reader *r) {
+    Str device = get_str(r, "device");
+    if (!device_find(device))
+        r->wrong = r->wrong ? r->wrong : "device";
+    return device;
+}
+
+static Split get_split(Reader *r) {
+    return (Split){.chunks = get_later(r, "deterministic", BATCH_MOST),
+                   .micro = get_later(r, "micro", BATCH_MOST),
+                   .bucket = get_later(r, "bucket_bytes", (int64_t)1 << 53)};
+}
+
+static void get_lists(Reader *r, Job *out) {
+    get_pairs(r, r->root, "settings", &out->setting);
+    get_pairs(r, r->root, "data", &out->data);
+    get_weights(r, r->root, &out->weights);
+    const Json *classes = json_get(r->root, "classes"), *monitor = json_get(r->root, "monitor");
+    for (uint32_t i = 0; i < json_count(classes); i++)
+        vec_push(r->perm, &out->class_name, json_string(json_at(classes, i), (Str){0}));
+    if (monitor)
+        get_monitor(r, monitor, &out->monitor);
+}
+
 GanStatus job_read(Arena *perm, Str text, Str path, Job *out) {
     Reader r = {.perm = perm};
     TRY(json_parse(perm, text, path, &r.root));
@@ -545,35 +578,17 @@ GanStatus job_read(Arena *perm, Str text, Str path, Job *out) {
         .save_every = get_int(&r, "save_every", 1, STEPS_MOST),
         .keep = get_later(&r, "keep", STEPS_MOST),
         .seed = (uint64_t)get_int(&r, "seed", 0, (int64_t)SEED_MOST),
-        .device = get_str(&r, "device"),
+        .device = get_device(&r),
         .threads = (int)get_int(&r, "threads", 0, THREADS_MOST),
         .memory = (size_t)get_later(&r, "memory_bytes", (int64_t)1 << 53),
         .tf32 = json_bool(json_get(r.root, "tf32"), true),
-        .split = {.chunks = get_later(&r, "deterministic", BATCH_MOST),
-                  .micro = get_later(&r, "micro", BATCH_MOST),
-                  .bucket = get_later(&r, "bucket_bytes", (int64_t)1 << 53)},
+        .split = get_split(&r),
         .compress = json_bool(json_get(r.root, "compress"), false),
         .skip_bad = json_bool(json_get(r.root, "skip_bad"), false),
         .rate = (uint32_t)get_later(&r, "rate", SOUND_RATE_MOST),
-        .real = DtCount,
+        .real = get_precision(&r),
     };
-    Str precision = get_str(&r, "precision");
-    for (int i = 0; i < DtCount; i++)
-        if (str_eq(precision, str_c(dtype_name[i])))
-            out->real = (Dtype)i;
-    if (out->real == DtCount)
-        r.wrong = r.wrong ? r.wrong : "precision";
-    if (!device_find(out->device))
-        r.wrong = r.wrong ? r.wrong : "device";
-    get_pairs(&r, r.root, "settings", &out->setting);
-    get_pairs(&r, r.root, "data", &out->data);
-    get_weights(&r, r.root, &out->weights);
-    const Json *classes = json_get(r.root, "classes");
-    for (uint32_t i = 0; i < json_count(classes); i++)
-        vec_push(perm, &out->class_name, json_string(json_at(classes, i), (Str){0}));
-    const Json *monitor = json_get(r.root, "monitor");
-    if (monitor)
-        get_monitor(&r, monitor, &out->monitor);
+    get_lists(&r, out);
     if (!str_eq(json_string(json_get(r.root, "format"), (Str){0}), STR(FORMAT)))
         r.wrong = "format";
     return r.wrong
