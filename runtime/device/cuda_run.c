@@ -8,7 +8,8 @@
 // Branches: the next node that `compute` captures depends on a set of nodes, which is replaced
 // before each task by those of the tasks it must wait for (cuda_branch.c), and read after it: a
 // library call may be several nodes, and a wait for a collective none. One stream and no events for
-// it.
+// it. A graph that a driver or a library refuses is captured without branches, and if that is
+// refused too, tasks run one by one.
 //
 // A failing kernel is reported by some later call, and the context is lost. To name it, {block,
 // task} of the next task is copied to pinned memory every few tasks: a breadcrumb, which says that
@@ -233,12 +234,34 @@ void cuda_drop_all_graphs(Cuda *c) {
         cuda_drop_graphs(l);
 }
 
+// A capture has failed: the next ones demand less. Where that does not help it returns `failed`:
+// the card is lost, or the sums of ranks are captured, who must all do the same.
+static GanStatus demand_less(Cuda *c, GanStatus failed) {
+    static const char *const instead[] = {
+        [ReplayNone] = "no CUDA graphs, which is slower",
+        [ReplayChain] = "the launches of a CUDA graph run one after another, which may be slower"};
+    char text[1000];
+    if (c->comm && !cuda_comm_by_host(c))
+        return failed;
+    CUresult code = c->cu->StreamQuery(c->compute);
+    if (code != CUDA_SUCCESS && code != CUDA_ERROR_NOT_READY)
+        return cuda_check(c, code, "capturing a graph");
+    c->replay--;
+    snprintf(text, sizeof text, "%s: %.800s", instead[c->replay], gan_error());
+    device_notice(&c->base, text);
+    return GAN_OK;
+}
+
 static GanStatus run_piece(Loaded *l, uint32_t block, CudaPiece *p) {
     Cuda *c = l->cuda;
-    if (c->replay == ReplayNone || p->by_host || !l->block[block].warm)
+    bool graph = !p->by_host && l->block[block].warm;
+    while (graph && !p->graph && c->replay != ReplayNone) {
+        GanStatus st = capture(l, block, p);
+        if (st != GAN_OK)
+            TRY(demand_less(c, st));
+    }
+    if (!graph || !p->graph)
         return run_tasks(l, block, p->first, p->first + p->n, NULL);
-    if (!p->graph)
-        TRY(capture(l, block, p));
     CUDA_TRY(c, GraphLaunch(p->graph, c->compute), "launching a graph of %u launches", p->n);
     return GAN_OK;
 }

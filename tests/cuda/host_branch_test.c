@@ -1,5 +1,6 @@
 // host_branch_test.c - launches of captured graphs as branches, with the mock driver (record.h):
-// every order that memory requires and no other, and the same work without branches.
+// every order that memory requires and no other, the same work without branches, and runs that go
+// on where a graph cannot be captured.
 #include "host_run.h"
 #include "cuda_plan.h"
 
@@ -125,10 +126,64 @@ static void no_branches_is_one_chain(void **state) {
     }
 }
 
+// --- what cannot be captured ---------------------------------------------------------------------
+
+static char told[4096]; // the device's messages
+
+static void keep_notice(void *user, const char *text) {
+    (void)user;
+    size_t n = strlen(told);
+    snprintf(told + n, sizeof told - n, "%s\n", text);
+}
+
+static uint32_t launches(const Recorder *r) {
+    const WorkVec *w = recorder_work(r);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < w->n; i++)
+        n += w->at[i].kind == WorkLaunch || w->at[i].kind == WorkLibrary;
+    return n;
+}
+
+// Each step down is said once, whatever the number of blocks.
+static void where_a_capture_fails_the_run_goes_on_without(void **state) {
+    (void)state;
+    static const struct {
+        Mishap mishap;
+        bool graphs;
+        const char *says;
+    } cases[] = {
+        {MishapNone, true, ""},
+        {MishapNoBranches, true,
+         "the launches of a CUDA graph run one after another, which may be slower: "},
+        {MishapNoCapture, false, "no CUDA graphs, which is slower: "},
+    };
+    const DeviceOptions o = {.threads = 1, .notice = keep_notice};
+    uint32_t all = 0;
+    for (int i = 0; i < 3; i++) {
+        Run *run = new_tiny();
+        *told = 0;
+        recorder_mishap(run->r, cases[i].mishap, 0);
+        assert_fine(do_all(run, &o, 4));
+        all = i ? all : launches(run->r);
+        assert_int_equal(launches(run->r), all);
+        assert_int_equal(recorder_launched_graphs(run->r) > 0, cases[i].graphs);
+        int lines = 0;
+        for (const char *c = told; *c; c++)
+            lines += *c == '\n';
+        assert_int_equal(lines, i);
+        if (!strstr(told, cases[i].says))
+            fail_msg("not `%s`: %s", cases[i].says, told);
+        close_run(run);
+        assert_clean(run->r, "a capture that fails");
+        free_run(run);
+    }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tasks_wait_for_what_they_must_and_no_more),
         cmocka_unit_test(no_branches_is_one_chain),
+        cmocka_unit_test(where_a_capture_fails_the_run_goes_on_without),
         cmocka_unit_test(every_edge_is_needed_and_a_missing_one_is_detected),
     };
     if (CASES_LISTED(tests))

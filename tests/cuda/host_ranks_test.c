@@ -257,6 +257,21 @@ static void an_unordered_all_reduce_is_detected(void **state) {
     }
 }
 
+// Ranks that capture their sums must all do the same: none goes on by itself without graphs.
+static void a_rank_that_cannot_capture_its_sums_ends(void **state) {
+    (void)state;
+    Ranks ranks;
+    ranks_open(&ranks, RouteNccl, &(CommOptions){0});
+    Run *run = tiny_on(&ranks);
+    recorder_mishap(run->r, MishapNoCapture, 0);
+    assert_int_equal(init_and_steps(run, &ranks.device, 3), GAN_ERR_DEVICE);
+    assert_non_null(strstr(gan_error(), "capturing a graph failed"));
+    close_run(run);
+    assert_clean(run->r, "a rank without graphs");
+    free_run(run);
+    ranks_close(&ranks);
+}
+
 // --- refusals ------------------------------------------------------------------------------------
 
 static void options_nccl_cannot_do_are_refused(void **state) {
@@ -410,6 +425,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(every_model_reduces_through_the_host),
         cmocka_unit_test(the_link_is_given_calls_in_their_order),
         cmocka_unit_test(an_unordered_all_reduce_is_detected),
+        cmocka_unit_test(a_rank_that_cannot_capture_its_sums_ends),
         cmocka_unit_test(options_nccl_cannot_do_are_refused),
         cmocka_unit_test(a_lost_rank_ends_the_wait),
         cmocka_unit_test(a_rank_that_ends_alone_does_not_wait_for_the_others),
