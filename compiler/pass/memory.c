@@ -17,6 +17,7 @@
 
 #include "integers.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct TailTime { // a tail where a block runs it
@@ -481,6 +482,29 @@ static void share_buffers(Memory *m) {
         reuse_all(m);
 }
 
+static int by_bytes(const void *a, const void *b) {
+    const Buffer *x = *(Buffer *const *)a, *y = *(Buffer *const *)b;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? -1 : 1;
+    return x->owner < y->owner ? -1 : x->owner > y->owner;
+}
+
+// The smallest values live from the first launch to the last, as many as take a small part of the
+// peak together: for a few numbers' memory no launch of a card need wait for another.
+static void own_places(Memory *m) {
+    enum { PART = 64 }; // of the peak
+    size_t left = m->p->work_bound / PART;
+    Buffer **by_size = arena_array(m->a, Buffer *, m->buffer.n);
+    for (uint32_t i = 1; i < m->buffer.n; i++)
+        by_size[i - 1] = &m->buffer.at[i];
+    qsort(by_size, m->buffer.n - 1, sizeof *by_size, by_bytes);
+    for (uint32_t i = 0; i + 1 < m->buffer.n && by_size[i]->bytes <= left; i++) {
+        left -= by_size[i]->bytes;
+        by_size[i]->first = 0;
+        live_until(by_size[i], m->launches);
+    }
+}
+
 void memory_plan(const PassOptions *o, Plan *p) {
     Arena scratch;
     arena_need(&scratch);
@@ -489,8 +513,12 @@ void memory_plan(const PassOptions *o, Plan *p) {
     number_launches(&m);
     find_lifetimes(&m);
     share_buffers(&m);
-    p->work_bound = buffers_bound(scratch, m.buffer.at, m.buffer.n, m.launches);
-    p->work_bytes = buffers_pack(scratch, m.buffer.at, m.buffer.n, p->work_bound);
+    size_t bound = p->work_bound = buffers_bound(scratch, m.buffer.at, m.buffer.n, m.launches);
+    if (o->own_places) {
+        own_places(&m);
+        bound = buffers_bound(scratch, m.buffer.at, m.buffer.n, m.launches);
+    }
+    p->work_bytes = buffers_pack(scratch, m.buffer.at, m.buffer.n, bound);
     fill_places(&m, p);
     arena_release(&scratch);
 }

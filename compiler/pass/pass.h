@@ -33,6 +33,7 @@ typedef struct PassOptions {
     bool channels_pack; // the backend wants packed weights (cpu)
     bool few_launches;  // launch overhead outweighs memory: work on weights and state alone, and an
                         // update's writes, are batched into few launches
+    bool own_places;    // launches run side by side: small values share no memory with others
     size_t work_most;   // bytes of work memory a function may take; 0: no limit
     Parallel parallel;
 } PassOptions;
