@@ -40,9 +40,10 @@ typedef struct Chunker {
     uint32_t *phase;  // [old node] within its block; of groups across chunks: of their sums, less 1
     uint32_t *sum_of; // [old node] its sum in sums + 1, 0 none
     SumVec sums;
-    Row *row;        // [old block]
-    uint32_t **map;  // [chunk][old node]; shared nodes: chunk 0
-    uint32_t *whole; // [old node] the sum of a partial
+    Row *row;         // [old block]
+    NodeList *writes; // [slot] its Write nodes
+    uint32_t **map;   // [chunk][old node]; shared nodes: chunk 0
+    uint32_t *whole;  // [old node] the sum of a partial
     uint32_t blocks;
     uint8_t **open; // [new block][new block] whose nodes may be shared
     uint8_t *own;   // [new block] the one being filled
@@ -199,11 +200,11 @@ static void lay_tape(const Chunker *c, Func *f) {
 // --- nodes ---------------------------------------------------------------------------------------
 
 // Is slot `slot` written in the row of block `old` before the new block `block`?
-static bool written_before(const Chunker *c, int64_t slot, uint32_t old, uint32_t block) {
-    for (uint32_t i = 0; i < c->f->effect.n; i++) {
-        uint32_t w = c->f->effect.at[i];
-        if (node_slot(c->from, w) == slot && graph_node(c->from, w)->block == old &&
-            block_at(c, old, c->phase[w], 0) < block)
+static bool written_before(const Chunker *c, uint32_t slot, uint32_t old, uint32_t block) {
+    const NodeList *writes = &c->writes[slot];
+    for (uint32_t i = 0; i < writes->n; i++) {
+        uint32_t w = writes->at[i];
+        if (graph_node(c->from, w)->block == old && block_at(c, old, c->phase[w], 0) < block)
             return true;
     }
     return false;
@@ -395,6 +396,9 @@ void pass_chunk(Arena *perm, const Module *m, Func *f, const PassOptions *option
                  .order = o->chunks ? OrderTree : OrderAny};
     c.samples = m->share.samples / c.chunks;
     partials_find(perm, &was, NULL, &c.partial);
+    c.writes = arena_array(perm, NodeList, m->slot.n);
+    for (uint32_t i = 0; i < was.effect.n; i++)
+        vec_push(perm, &c.writes[node_slot(&was.g, was.effect.at[i])], was.effect.at[i]);
     find_phases(&c);
     list_nodes(&c);
     number_blocks(&c);
