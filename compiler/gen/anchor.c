@@ -75,23 +75,23 @@ static bool fits(const Product *p, const Cut *c) {
 
 // --- words ---------------------------------------------------------------------------------------
 
-typedef struct Words {
+typedef struct WordList {
     Arena *arena;
     Region *r;
-} Words;
+} WordList;
 
-static void put(Words *w, int64_t x) {
+static void put(WordList *w, int64_t x) {
     vec_push(w->arena, &w->r->number, x);
 }
 
-static void put_all(Words *w, const int64_t *x, size_t n) {
+static void put_all(WordList *w, const int64_t *x, size_t n) {
     for (size_t i = 0; i < n; i++)
         put(w, x[i]);
 }
 
 // i / extent is i * magic >> shift for every i below 2^31: magic is 2^shift / extent, rounded up,
 // and the error, below extent / 2^shift of i, does not reach the next multiple.
-static void put_divisor(Words *w, int64_t extent) {
+static void put_divisor(WordList *w, int64_t extent) {
     int64_t bits = 0;
     while ((int64_t)1 << bits < extent)
         bits++;
@@ -100,7 +100,7 @@ static void put_divisor(Words *w, int64_t extent) {
     put(w, 31 + bits);
 }
 
-static void put_list(Words *w, const List *l) {
+static void put_list(WordList *w, const List *l) {
     for (uint32_t i = 0; i < l->n; i++) {
         const Axis *a = &l->axis[i];
         put_divisor(w, a->extent);
@@ -109,14 +109,14 @@ static void put_list(Words *w, const List *l) {
     }
 }
 
-static void put_apart(Words *w, const Apart *a) {
+static void put_apart(WordList *w, const Apart *a) {
     static const int64_t unused[3];
     put(w, a->extent);
     put_all(w, a->stride, Sides);
     put_all(w, unused, 3); // as long as an axis
 }
 
-static void put_space(Words *w, const Product *p, const Along *s) {
+static void put_space(WordList *w, const Product *p, const Along *s) {
     for (Side x = SideA; x < Sides; x++)
         put(w, p->bounded[x] ? s->extent[x] : INT32_MAX);
     put_all(w, s->origin, Sides);
@@ -144,7 +144,7 @@ uint32_t anchor_operand(const CallRegion *c, uint32_t k, Arena scratch) {
 }
 
 // Where each list's axes are, behind the spatial axes.
-static void put_lists(Words *w, const Product *p) {
+static void put_lists(WordList *w, const Product *p) {
     const struct {
         uint32_t n;
         int space;
@@ -160,7 +160,7 @@ static void put_lists(Words *w, const Product *p) {
 }
 
 // The numbers of anchor_words.h.
-static void put_words(Words *w, const CallRegion *call, const Product *p, const Cut *c,
+static void put_words(WordList *w, const CallRegion *call, const Product *p, const Cut *c,
                       Arena scratch) {
     const Region *r = w->r;
     const int64_t head[GAN_LISTS] = {
@@ -234,7 +234,7 @@ static bool product_words(Arena *perm, const CallRegion *call, Arena scratch) {
         return false;
     set_region(call->r, &p, &c);
     call->r->number.n = 0;
-    put_words(&(Words){perm, call->r}, call, &p, &c, scratch);
+    put_words(&(WordList){perm, call->r}, call, &p, &c, scratch);
     return true;
 }
 

@@ -5,18 +5,21 @@
 
 #include "gen.h"
 
+// A function of the value columns, and what it is called for float.
 typedef struct MathName {
     const char *row, *f32;
-} MathName; // a function of the value columns, and what it is called for float
+} MathName;
 
 typedef struct Nest Nest;
 typedef struct Emit Emit;
 
-typedef struct Words {                               // names of types and functions
-    const char *storage[DtCount], *compute[DtCount]; // types; NULL: this dtype is not supported
-    const char *load[DtCount],
-        *store[DtCount],               // functions around an element read and written, or ""
-        *round[DtCount];               // around a number on its way; NULL: nothing is lost
+// Names of types and functions; NULL: this dtype is not supported.
+typedef struct Words {
+    const char *storage[DtCount];      // type of an element in memory
+    const char *compute[DtCount];      // type it is computed in
+    const char *load[DtCount];         // function around an element that is read, or ""
+    const char *store[DtCount];        // around one that is written, or ""
+    const char *round[DtCount];        // around one on its way; NULL: nothing is lost
     const MathName *math;              // those that are not the C library's; ends in {0}
     const char *draw32[4], *draw64[4]; // by Dist
 } Words;
