@@ -12,13 +12,14 @@
 // Fills `out` with a program that follows from `seed` alone.
 void program_random(Arena *a, uint64_t seed, Module *out);
 
-// A convolution and both its gradients, which become the three slots.
+// A convolution and both its gradients, which become the slots: some pairs of images and results
+// with one weight.
 typedef struct ConvCase {
     int batch; // 0: without a batch axis
     int64_t c, o, x[3], k[3];
     ConvGeom geom;
 } ConvCase;
-void program_conv(Arena *a, const ConvCase *k, Module *out);
+void program_conv(Arena *a, const ConvCase *k, uint32_t pairs, Module *out);
 // Of any shape that the oracle computes in a moment: one to three axes, groups, paddings, strides
 // and dilations, channels for which devices have methods of their own.
 void program_random_conv(Arena *a, uint64_t seed, Module *out);

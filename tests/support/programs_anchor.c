@@ -16,11 +16,13 @@ static Func *step_begin(Arena *a, int64_t batch, Module *out) {
     return f;
 }
 
-static Val slot_value(Builder *at, Module *m, const char *name, Type t) {
-    Slot s = {
-        .kind = t.batched ? SlotData : SlotState, .name = str_c(name), .net = NONE, .type = t};
-    vec_push(at->g->perm, &m->slot, s);
-    return Read(at, m->slot.n - 1, 0, t);
+static uint32_t slot_add(Arena *a, Module *m, Type t) {
+    Slot s = {.kind = t.batched ? SlotData : SlotState,
+              .name = str_format(a, "s%u", m->slot.n),
+              .net = NONE,
+              .type = t};
+    vec_push(a, &m->slot, s);
+    return m->slot.n - 1;
 }
 
 static int64_t conv_makes(const ConvCase *k, uint32_t i) {
@@ -29,7 +31,7 @@ static int64_t conv_makes(const ConvCase *k, uint32_t i) {
     return (padded - g->dilation[i] * (k->k[i] - 1) - 1) / g->stride[i] + 1;
 }
 
-void program_conv(Arena *a, const ConvCase *k, Module *out) {
+void program_conv(Arena *a, const ConvCase *k, uint32_t pairs, Module *out) {
     Func *f = step_begin(a, k->batch ? k->batch : 1, out);
     Builder at = {.g = &f->g};
     const ConvGeom *geom = &k->geom;
@@ -39,13 +41,21 @@ void program_conv(Arena *a, const ConvCase *k, Module *out) {
         wd[2 + i] = k->k[i];
         yd[1 + i] = conv_makes(k, i);
     }
-    Type image = type_make(k->batch > 0, geom->n + 1, xd);
-    Val x = slot_value(&at, out, "x", image),
-        gy = slot_value(&at, out, "gy", type_make(k->batch > 0, geom->n + 1, yd)),
-        w = slot_value(&at, out, "w", type_make(false, geom->n + 2, wd));
-    vec_push(a, &f->effect, Write(0, ConvDx(gy, w, geom, image)).id);
-    vec_push(a, &f->effect, Write(1, Conv(x, w, geom)).id);
-    vec_push(a, &f->effect, Write(2, ConvDw(x, gy, geom, val_type(w))).id);
+    const Type x = type_make(k->batch > 0, geom->n + 1, xd),
+               y = type_make(k->batch > 0, geom->n + 1, yd), w = type_make(false, geom->n + 2, wd);
+    uint32_t weights = slot_add(a, out, w);
+    for (uint32_t i = 0; i < pairs; i++) {
+        slot_add(a, out, x);
+        slot_add(a, out, y);
+    }
+    Val by = Read(&at, weights, 0, w), change = {0};
+    for (uint32_t i = 1; i <= 2 * pairs; i += 2) {
+        Val image = Read(&at, i, 0, x), made = Read(&at, i + 1, 0, y);
+        change = ConvDw(image, made, geom, w);
+        vec_push(a, &f->effect, Write(i, ConvDx(made, by, geom, x)).id);
+        vec_push(a, &f->effect, Write(i + 1, Conv(image, by, geom)).id);
+    }
+    vec_push(a, &f->effect, Write(weights, change).id);
 }
 
 // What an axis looks like: anything; a layer's; smaller than its kernel; met by the kernel once.
@@ -94,8 +104,10 @@ void program_random_conv(Arena *a, uint64_t seed, Module *out) {
     do {
         AxisKind kind = (AxisKind)below(&r, AxisKinds);
         int64_t groups = below(&r, 3) ? 1 : below(&r, 2) ? 2 : 3 + below(&r, 30);
-        bool deep = groups == 1 && below(&r, 2);
-        int64_t in = random_channels(&r, deep), made = random_channels(&r, deep || !below(&r, 3));
+        bool deep = groups == 1 && below(&r, 3);
+        bool one = groups > 2 && below(&r, 2); // depthwise
+        int64_t in = one ? 1 : random_channels(&r, deep),
+                made = one ? 1 : random_channels(&r, deep || !below(&r, 3));
         c = (ConvCase){.batch = (int)below(&r, 6), .c = groups * in, .o = groups * made};
         c.geom = (ConvGeom){.n = 1 + below(&r, 3), .groups = groups};
         int64_t samples = c.batch ? c.batch : 1;
@@ -108,7 +120,7 @@ void program_random_conv(Arena *a, uint64_t seed, Module *out) {
             elements *= c.x[i] > y ? c.x[i] : y;
         }
     } while (products > PRODUCTS || elements > ELEMENTS);
-    program_conv(a, &c, out);
+    program_conv(a, &c, 1 + below(&r, 2), out);
 }
 
 void program_random_dot(Arena *a, uint64_t seed, Module *out) {
@@ -138,8 +150,10 @@ void program_random_dot(Arena *a, uint64_t seed, Module *out) {
     Func *f = step_begin(a, 1 + below(&r, 5), out);
     Builder at = {.g = &f->g};
     Val x[Sides];
-    for (int s = SideA; s < Sides; s++)
-        x[s] = slot_value(&at, out, "x", type_make(batched[s], t[s].rank, t[s].dim));
+    for (int s = SideA; s < Sides; s++) {
+        t[s] = type_make(batched[s], t[s].rank, t[s].dim);
+        x[s] = Read(&at, slot_add(a, out, t[s]), 0, t[s]);
+    }
     Val y = Dot(x[SideA], label[SideA], x[SideB], label[SideB], label[SideOut], t[SideOut].rank,
                 batched[SideOut]);
     vec_push(a, &f->effect, Write(SideOut, y).id);
