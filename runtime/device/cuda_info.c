@@ -121,8 +121,8 @@ static const char *find_library(Arena *a, const char *const *names, const char *
     return text;
 }
 
-// Before 12.6 its versions were counted: 22 came with 12.4. Without a card that works no function of
-// it is called: CUPTI 13.2 recurses without end.
+// Before 12.6 its versions were counted: 22 came with 12.4. Without a card that works no function
+// of it is called: CUPTI 13.2 recurses without end.
 static const char *find_cupti(Arena *a, int driver, bool works) {
     int (*version)(uint32_t * out);
     uint32_t v = 0;

@@ -242,7 +242,8 @@ static GanStatus demand_less(Cuda *c, GanStatus failed) {
         [ReplayChain] = "the launches of a CUDA graph run one after another, which may be slower"};
     char text[1000];
     if (c->comm && !cuda_comm_by_host(c))
-        return failed;
+        return fail_in(failed, "ranks that sum by NCCL need CUDA graphs of one kind: %s may help",
+                       c->replay == ReplayBranches ? "--no-branches" : "--no-graph");
     CUresult code = c->cu->StreamQuery(c->compute);
     if (code != CUDA_SUCCESS && code != CUDA_ERROR_NOT_READY)
         return cuda_check(c, code, "capturing a graph");

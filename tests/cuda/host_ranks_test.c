@@ -260,16 +260,21 @@ static void an_unordered_all_reduce_is_detected(void **state) {
 // Ranks that capture their sums must all do the same: none goes on by itself without graphs.
 static void a_rank_that_cannot_capture_its_sums_ends(void **state) {
     (void)state;
-    Ranks ranks;
-    ranks_open(&ranks, RouteNccl, &(CommOptions){0});
-    Run *run = tiny_on(&ranks);
-    recorder_mishap(run->r, MishapNoCapture, 0);
-    assert_int_equal(init_and_steps(run, &ranks.device, 3), GAN_ERR_DEVICE);
-    assert_non_null(strstr(gan_error(), "capturing a graph failed"));
-    close_run(run);
-    assert_clean(run->r, "a rank without graphs");
-    free_run(run);
-    ranks_close(&ranks);
+    static const char *const instead[] = {"--no-branches may help", "--no-graph may help"};
+    for (int chain = 0; chain < 2; chain++) {
+        Ranks ranks;
+        ranks_open(&ranks, RouteNccl, &(CommOptions){0});
+        ranks.device.no_branches = chain;
+        Run *run = tiny_on(&ranks);
+        recorder_mishap(run->r, MishapNoCapture, 0);
+        assert_int_equal(init_and_steps(run, &ranks.device, 3), GAN_ERR_DEVICE);
+        assert_non_null(strstr(gan_error(), "capturing a graph failed"));
+        assert_non_null(strstr(gan_error(), instead[chain]));
+        close_run(run);
+        assert_clean(run->r, "a rank without graphs");
+        free_run(run);
+        ranks_close(&ranks);
+    }
 }
 
 // --- refusals ------------------------------------------------------------------------------------
