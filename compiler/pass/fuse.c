@@ -188,6 +188,7 @@ static void fuse_vertically(Fuse *z) {
             Reads r = z->reads[id].at[k];
             if (r.aligned && z->unit[r.node]) {
                 size_t bytes = type_bytes(z->g, node_type(z->g, r.node));
+                // what nothing else reads is then not stored either
                 bool only = z->users[r.node].n == 1 && !z->fixed[r.node];
                 vec_push(z->arena, &edge, ((Edge){bytes * (only ? 2 : 1), r.node, id}));
             }
