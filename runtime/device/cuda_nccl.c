@@ -2,8 +2,9 @@
 //
 // In: ranks connected by a host link (comm.h), which carries the library's bootstrap id. Out:
 // all-reduces enqueued on a stream, where a graph may capture them. The host blocks inside the
-// library only while the communicator is created. Later errors are polled (nccl_health); aborting
-// the communicator ends kernels that wait for ranks that will not come.
+// library only while the communicator is created, and, from NCCL 2.22 on, at the first sum of a
+// size, which connects the ranks (NCCL_RUNTIME_CONNECT). Later errors are polled (nccl_health);
+// aborting the communicator ends kernels that wait for ranks that will not come.
 //
 // Ending a communicator, in order or by aborting it, returns only when every rank of the machine
 // has ended its own: the library's proxy threads serve each other. A rank that fails alone must

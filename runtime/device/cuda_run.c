@@ -80,8 +80,9 @@ static void add_nodes(Arena *a, Nodes *to, const Nodes *from) {
 
 // What `compute` captures next depends on these nodes.
 static GanStatus set_nodes(const Cuda *c, const Nodes *nodes) {
+    CUgraphNode none = NULL; // nothing says that an array of no nodes may be NULL
     CUDA_TRY(c,
-             StreamUpdateCaptureDependencies(c->compute, nodes->at, nodes->n,
+             StreamUpdateCaptureDependencies(c->compute, nodes->n ? nodes->at : &none, nodes->n,
                                              CU_STREAM_SET_CAPTURE_DEPENDENCIES),
              "ordering a launch of a graph");
     return GAN_OK;

@@ -41,6 +41,7 @@ CUresult record_call(void) {
 bool in_capture(const char *call) {
     if (recording->capture)
         complain("%s: called while a stream is captured", call);
+    recording->invalid |= recording->capture != NULL;
     return recording->capture != NULL;
 }
 

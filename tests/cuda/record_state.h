@@ -78,6 +78,7 @@ struct Recorder {
     VEC(Transfer) transfer;
     WorkVec work;
     Object *capture; // the graph being captured
+    bool invalid;    // that capture: a call that it forbids was made
     uint32_t lines;
     size_t memory, used, most, graphs;
     size_t beside; // bytes that the driver and libraries took without being asked for memory

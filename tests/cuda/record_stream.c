@@ -64,6 +64,7 @@ static CUresult may_wait(void) {
         die();
     if (r->dead)
         return r->loss;
+    r->invalid |= r->capture != NULL;
     return r->capture ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
 }
 
@@ -211,6 +212,9 @@ static CUresult event_elapsed(float *ms, CUevent from, CUevent to) {
     const Object *b = object_get(to, KindEvent, "cuEventElapsedTime");
     if (a && b && (!a->timed || !b->timed))
         complain("cuEventElapsedTime: an event that is not timed");
+    for (int i = 0; a && b && i < RECORD_LINES; i++)
+        if (a->clock.at[i] > recording->host.at[i] || b->clock.at[i] > recording->host.at[i])
+            return CUDA_ERROR_NOT_READY;
     *ms = 1.0f / (float)(1 + recording->calls % 1000);
     return CUDA_SUCCESS;
 }
@@ -219,8 +223,10 @@ static CUresult event_elapsed(float *ms, CUevent from, CUevent to) {
 
 static CUresult begin_capture(CUstream s, CUstreamCaptureMode mode) {
     Recorder *r = recording;
-    (void)mode;
     CALL();
+    if (mode == CU_STREAM_CAPTURE_MODE_GLOBAL)
+        complain("cuStreamBeginCapture: no thread of a library may allocate in that mode");
+    r->invalid = false;
     Object *origin = object_get(s, KindStream, "cuStreamBeginCapture");
     if (r->capture)
         complain("cuStreamBeginCapture: one is recorded already");
@@ -257,6 +263,8 @@ static CUresult set_dependencies(CUstream handle, CUgraphNode *node, size_t n, u
         return CUDA_ERROR_ILLEGAL_STATE;
     if (r->mishap == MishapNoBranches)
         return CUDA_ERROR_NOT_SUPPORTED;
+    if (!node)
+        complain("cuStreamUpdateCaptureDependencies: no array, not even of no nodes");
     if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES)
         s->next = (EdgeVec){0};
     for (size_t i = 0; i < n; i++) {
@@ -301,7 +309,7 @@ static CUresult end_capture(CUstream s, CUgraph *out) {
         complain("cuStreamEndCapture: nothing is recorded there");
     if (code != CUDA_SUCCESS || !g)
         return code;
-    if (r->mishap == MishapNoCapture)
+    if (r->mishap == MishapNoCapture || r->invalid)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (!joined) {
         g->live = false;
