@@ -384,11 +384,11 @@ static void elements_read_twice_count_once(void **state) {
     (void)state;
     for (int i = 0; i < 4; i++) {
         Case *c = begin(1);
-        Arena scratch = arena;
         PassOptions o = {.real = DtF32};
         Val x = input(c, shape(false, 1, DIM(40))), a = padded(x, i & 1), b = padded(x, !(i & 1)),
             sum = i & 2 ? Add(a, b) : Add(Sin(a), Exp(b));
         result(c, sum);
+        Arena scratch = arena;
         Fuse z = {.arena = &scratch, .m = &c->m, .f = &c->m.step, .g = &c->m.step.g, .o = &o};
         ReadsVec reads = {0};
         units_find(&z);
