@@ -35,7 +35,7 @@ static bool is_notes(Str name) {
                              *const base[] = {"README", "LICENSE"};
     char z[8] = "";
     Str own = path_ext(name);
-    if (own.len < sizeof z)
+    if (own.len && own.len < sizeof z)
         memcpy(z, own.ptr, own.len);
     for (size_t i = 0; own.len && i < sizeof ext / sizeof *ext; i++)
         if (strcasecmp(z, ext[i]) == 0)
