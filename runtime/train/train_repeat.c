@@ -9,8 +9,12 @@ static GanStatus repeat_steps(Train *t, uint32_t last, Watch *w) {
         Counters c = counters_of(t);
         meter_begin(&t->meter, t->step);
         GanStatus st = train_run_step(t, &c);
-        if (st != GAN_OK)
-            return t->meter.broken ? GAN_OK : st;
+        if (st != GAN_OK && !t->meter.broken)
+            return st;
+        if (st != GAN_OK) {
+            watch_blame(w);
+            return GAN_OK;
+        }
         TRY(watch_left(w, &finite));
         t->step++;
     }

@@ -1,9 +1,9 @@
 // watch.c - see watch.h.
 //
-// In: launches, before and after each. Out: the first operation whose result is not finite. A
-// launch's results are checked in their stored format. When one is not finite, the inputs that the
-// launch overwrote are restored and the operations of its fused region are evaluated one by one on
-// the host, to find which it was.
+// In: launches, before and after each. Out: the first operation whose result is not finite and
+// reaches a loss or weight. A launch's results are checked in their stored format. When one is not
+// finite though all that the launch read is, the inputs that the launch overwrote are restored and
+// the operations of its fused region are evaluated one by one on the host, to find which it was.
 #include "watch.h"
 
 #include <math.h>
@@ -14,13 +14,23 @@ typedef struct WatchSaved {
     void *bytes;
 } WatchSaved;
 
+static GanStatus begin_step(Watch *w) {
+    arena_release(&w->step);
+    TRY(arena_init(&w->step, 0));
+    w->finding.n = w->finding.cap = 0;
+    w->cause = arena_array(&w->step, uint32_t, exec_step_plan(w->exec)->func->g.node.n);
+    return GAN_OK;
+}
+
 GanStatus watch_init(Watch *w, Exec *e) {
     *w = (Watch){.exec = e};
-    return arena_init(&w->room, 0);
+    TRY(arena_init(&w->room, 0));
+    return begin_step(w);
 }
 
 void watch_release(Watch *w) {
     arena_release(&w->room);
+    arena_release(&w->step);
 }
 
 // --- stored values -------------------------------------------------------------------------------
@@ -225,6 +235,37 @@ static GanStatus swap_saved(Watch *w, const Plan *p) {
     return GAN_OK;
 }
 
+static uint32_t earlier(uint32_t a, uint32_t b) { // of two causes
+    return a && (!b || a < b) ? a : b;
+}
+
+// Of a node, wherever it is stored: a write where its value is.
+static uint32_t cause_of(const Watch *w, uint32_t node) {
+    const Plan *p = exec_step_plan(w->exec);
+    uint32_t owner = p->place[node].owner, cause = w->cause[node];
+    if (owner != NONE)
+        cause = earlier(cause, w->cause[owner]);
+    if (graph_node(&p->func->g, node)->op == OpWrite)
+        cause = earlier(cause, cause_of(w, node_in(&p->func->g, node, 0)));
+    return cause;
+}
+
+static void add_finding(Watch *w, uint32_t node, Finding f) {
+    vec_push(&w->step, &w->finding, f);
+    w->cause[node] = w->finding.n;
+}
+
+// Of what an earlier launch of this step wrote to a slot.
+static uint32_t cause_in_slot(const Watch *w, uint32_t slot) {
+    const Func *f = exec_step_plan(w->exec)->func;
+    uint32_t cause = 0;
+    for (uint32_t i = 0; i < f->effect.n; i++)
+        if (graph_node(&f->g, f->effect.at[i])->op == OpWrite &&
+            node_slot(&f->g, f->effect.at[i]) == slot)
+            cause = earlier(cause, cause_of(w, f->effect.at[i]));
+    return cause;
+}
+
 // `out` of region r is broken: whose doing is it? A library call is one operation; a loop's members
 // are evaluated again. Where rounding makes a difference and that gives whole numbers, the value
 // itself is all that is known.
@@ -241,46 +282,56 @@ static GanStatus find_origin(Watch *w, const Plan *p, const Region *r, uint32_t 
     bool repeated = r->kind == RegionLoop && broken_in(&of_loop, out);
     for (uint32_t k = 0; r->kind == RegionCall && k < graph_node(e.g, out)->nin; k++)
         TRY(evaluate(&e, node_in(e.g, out, k)));
-    w->found = true;
-    w->at = (Finding){.step = c->step + 1, .repeated = repeated || r->kind == RegionCall};
+    Finding f = {.step = c->step + 1, .repeated = repeated || r->kind == RegionCall};
     if (repeated)
-        fill_finding(&of_loop, origin_of(&of_loop, out), &w->at);
+        fill_finding(&of_loop, origin_of(&of_loop, out), &f);
     else
-        fill_finding(&e, out, &w->at);
+        fill_finding(&e, out, &f);
+    add_finding(w, out, f);
     return GAN_OK;
 }
 
 // What goes into a launch straight from a slot: data may be broken as they come.
 static GanStatus look_at_reads(Watch *w, const Plan *p, const Region *r, const Counters *c) {
-    for (uint32_t i = 0; i < r->in.n && !w->found; i++) {
+    const Graph *g = &p->func->g;
+    for (uint32_t i = 0; i < r->in.n; i++) {
         uint32_t id = r->in.at[i];
         bool fine = true;
-        if (graph_node(&p->func->g, id)->op == OpRead)
-            TRY(is_finite(w, w->room, p, id, &fine));
-        if (fine)
+        if (graph_node(g, id)->op != OpRead)
+            continue;
+        TRY(is_finite(w, w->room, p, id, &fine));
+        w->cause[id] = fine ? 0 : cause_in_slot(w, node_slot(g, id));
+        if (fine || w->cause[id])
             continue;
         Arena room = w->room;
         Eval e = eval_init(w, p, r, c, &room);
         TRY(load(&e, id));
-        w->found = true;
-        w->at = (Finding){.step = c->step + 1, .repeated = true};
-        fill_finding(&e, id, &w->at);
+        Finding f = {.step = c->step + 1, .repeated = true};
+        fill_finding(&e, id, &f);
+        add_finding(w, id, f);
     }
     return GAN_OK;
+}
+
+static GanStatus look_at_output(Watch *w, const Plan *p, const Region *r, uint32_t out,
+                                const Counters *c) {
+    bool fine;
+    TRY(is_finite(w, w->room, p, out, &fine));
+    w->cause[out] = 0;
+    for (uint32_t i = 0; !fine && i < r->in.n; i++)
+        w->cause[out] = earlier(w->cause[out], cause_of(w, r->in.at[i]));
+    if (fine || w->cause[out])
+        return GAN_OK;
+    TRY(swap_saved(w, p)); // inputs as they were
+    TRY(find_origin(w, p, r, out, c));
+    return swap_saved(w, p);
 }
 
 static GanStatus look_at_outputs(Watch *w, const Plan *p, Launch l, const Counters *c) {
     for (uint32_t k = 0; k < l.instances; k++) {
         const Region *r = &p->region.at[p->merge.at[l.first + k]];
-        for (uint32_t i = 0; i < r->out.n; i++) {
-            bool fine;
-            TRY(is_finite(w, w->room, p, r->out.at[i], &fine));
-            if (fine)
-                continue;
-            TRY(swap_saved(w, p)); // inputs as they were
-            TRY(find_origin(w, p, r, r->out.at[i], c));
-            return swap_saved(w, p);
-        }
+        for (uint32_t i = 0; i < r->out.n; i++)
+            TRY(look_at_output(w, p, r, r->out.at[i], c));
     }
     return GAN_OK;
 }
@@ -288,8 +339,6 @@ static GanStatus look_at_outputs(Watch *w, const Plan *p, Launch l, const Counte
 GanStatus watch_launch(Watch *w, uint32_t launch, bool done, const Counters *c) {
     const Plan *p = exec_step_plan(w->exec);
     Launch l = p->launch.at[launch];
-    if (w->found)
-        return GAN_OK;
     if (done) {
         Arena kept = w->room;
         GanStatus st = look_at_outputs(w, p, l, c);
@@ -306,7 +355,7 @@ GanStatus watch_launch(Watch *w, uint32_t launch, bool done, const Counters *c) 
 GanStatus watch_left(Watch *w, bool *finite) {
     const Module *m = exec_module(w->exec);
     *finite = true;
-    for (uint32_t i = 0; w->found && *finite && i < m->slot.n; i++) {
+    for (uint32_t i = 0; w->finding.n && *finite && i < m->slot.n; i++) {
         const Slot *s = &m->slot.at[i];
         if (!slot_outlives(s))
             continue;
@@ -316,8 +365,22 @@ GanStatus watch_left(Watch *w, bool *finite) {
         TRY(exec_slot_save(w->exec, i, bytes));
         *finite = values_finite(bytes, n, (Dtype)s->type.dtype);
     }
-    w->found = w->found && !*finite;
+    if (*finite)
+        return begin_step(w);
+    watch_blame(w);
     return GAN_OK;
+}
+
+void watch_blame(Watch *w) {
+    const Func *f = exec_step_plan(w->exec)->func;
+    uint32_t cause = 0;
+    for (uint32_t i = 0; i < f->update.n; i++)
+        cause = earlier(cause, cause_of(w, f->update.at[i].loss));
+    for (uint32_t i = 0; i < f->effect.n; i++)
+        cause = earlier(cause, cause_of(w, f->effect.at[i]));
+    if (w->finding.n)
+        w->at = w->finding.at[cause ? cause - 1 : 0];
+    w->found = w->finding.n > 0;
 }
 
 // --- telling -------------------------------------------------------------------------------------

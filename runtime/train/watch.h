@@ -29,10 +29,12 @@ typedef struct Finding {
 } Finding;
 
 typedef struct Watch {
-    Arena room; // of one launch
-    Exec *exec; // borrowed
-    bool found; // in this step, so far
-    Finding at;
+    Arena room, step;     // of one launch; of the step
+    Exec *exec;           // borrowed
+    VEC(Finding) finding; // of the step, in order
+    uint32_t *cause; // [node] which finding made its value not finite, from 1 on; 0: it is finite
+    bool found;
+    Finding at;               // the one to blame
     struct WatchSaved *saved; // values the launch at hand writes over
     uint32_t saves;
 } Watch;
@@ -41,9 +43,13 @@ GanStatus watch_init(Watch *w, Exec *e);
 void watch_release(Watch *w); // accepts an empty one
 // For ExecHooks.launch, with the Watch as `user` of the caller's own hook.
 GanStatus watch_launch(Watch *w, uint32_t launch, bool done, const Counters *c);
-// The step is over and its losses are finite: false when what it left in the slots is not. Else the
-// finding, if there was one, is forgotten.
+// The step is over and its losses are finite: false when what it left in the slots is not, which is
+// blamed. Else its findings are forgotten.
 GanStatus watch_left(Watch *w, bool *finite);
+// A loss or what the step left is not finite: blames the first finding that reaches one of these,
+// or the first of all. One that meets, within a fused region, another that is masked there is taken
+// for that one's consequence.
+void watch_blame(Watch *w);
 
 // Where, which and of what, with the line and a caret; `f` is the model's.
 void watch_tell(const Watch *w, const Front *f, Text *out);
