@@ -9,9 +9,9 @@
 #include "cuda_plan.h"
 #include "host_run.h"
 #include "library.h"
+#include "report.h"
 
 #include <stdio.h>
-#include <string.h>
 
 typedef struct Report {
     CudnnApi api;
@@ -170,15 +170,11 @@ static void count_block(Report *r, const Loaded *l, const CudaBlock *b, Chains *
 }
 
 static GanStatus report(Report *r, Str model, Dtype real) {
-    size_t colon = str_find(model, ':');
-    int64_t batch = 0;
-    if (colon < model.len && !str_to_int(str_sub(model, colon + 1, model.len), &batch))
-        return fail(GAN_ERR_USAGE, "%.*s: behind the colon belongs a batch", SARG(model));
-    CompileOptions o = {
-        .path = str_sub(model, 0, colon), .batch = batch, .real = real, .dialect = &dialect_cuda};
+    CompileOptions o;
     Run run = {.arena = r->a};
     Front f;
     Chains c = {0};
+    TRY(report_model(model, real, &o));
     front_init(&f, &run.arena);
     TRY(compile_file(&f, &o, &run.compiled));
     run.r = recorder_new((size_t)8 << 40);
@@ -223,10 +219,7 @@ out:
 
 int main(int argc, char **argv) {
     Report r = {0};
-    Dtype real = DtCount;
-    for (int i = 0; argc > 2 && i < DtCount; i++)
-        if (!strcmp(argv[1], dtype_name[i]))
-            real = (Dtype)i;
+    Dtype real = report_real(argc, argv);
     if (real == DtCount) {
         fprintf(stderr, "usage: branch_report f32|bf16|f16 MODEL.gan[:BATCH]...\n");
         return 2;

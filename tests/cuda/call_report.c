@@ -7,11 +7,10 @@
 //   build/tests/call_report f32|bf16|f16 MODEL.gan[:BATCH]...
 #include "cards.h"
 #include "cuda_dnn.h"
-#include "driver.h"
 #include "library.h"
+#include "report.h"
 
 #include <stdio.h>
-#include <string.h>
 
 typedef struct Count {
     uint32_t launches, calls, own; // our kernels without anchors; cuDNN calls; our anchor kernels
@@ -108,18 +107,12 @@ static GanStatus count_step(Report *r, const Plan *p, Count *c) {
 }
 
 static GanStatus report(Report *r, Str model, Dtype real) {
-    size_t colon = str_find(model, ':');
-    int64_t batch = 0;
-    if (colon < model.len && !str_to_int(str_sub(model, colon + 1, model.len), &batch))
-        return fail(GAN_ERR_USAGE, "%.*s: behind the colon belongs a batch", SARG(model));
-    CompileOptions o = {.path = str_sub(model, 0, colon),
-                        .batch = (uint32_t)batch,
-                        .real = real,
-                        .dialect = &dialect_cuda};
+    CompileOptions o;
     Arena checkpoint = r->a;
     Front f;
     Compiled made = {0};
     Count c = {0};
+    TRY(report_model(model, real, &o));
     front_init(&f, &r->a);
     TRY(compile_file(&f, &o, &made));
     TRY(count_step(r, &made.step, &c));
@@ -158,10 +151,7 @@ out:
 
 int main(int argc, char **argv) {
     Report r = {0};
-    Dtype real = DtCount;
-    for (int i = 0; argc > 2 && i < DtCount; i++)
-        if (!strcmp(argv[1], dtype_name[i]))
-            real = (Dtype)i;
+    Dtype real = report_real(argc, argv);
     if (real == DtCount) {
         fprintf(stderr, "usage: call_report f32|bf16|f16 MODEL.gan[:BATCH]...\n");
         return 2;

@@ -4,11 +4,10 @@
 // less than SHORT is bound by how soon the next one can start.
 //
 //   build/tests/floor_report f32|bf16|f16 MODEL.gan[:BATCH]...
-#include "driver.h"
 #include "plan.h"
+#include "report.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static const double BANDWIDTH = 3.35e12; // bytes a second
 static const double SHORT = 2e-6;        // seconds
@@ -45,15 +44,11 @@ static void add_launch(const Plan *p, Launch l, Dtype real, Least *out) {
 }
 
 static GanStatus report(Arena a, Str model, Dtype real) {
-    size_t colon = str_find(model, ':');
-    int64_t batch = 0;
-    if (colon < model.len && !str_to_int(str_sub(model, colon + 1, model.len), &batch))
-        return fail(GAN_ERR_USAGE, "%.*s: behind the colon belongs a batch", SARG(model));
-    CompileOptions o = {
-        .path = str_sub(model, 0, colon), .batch = batch, .real = real, .dialect = &dialect_cuda};
+    CompileOptions o;
     Front f;
     Compiled made = {0};
     Least of[2] = {{0}}; // our kernels, calls of libraries
+    TRY(report_model(model, real, &o));
     front_init(&f, &a);
     TRY(compile_file(&f, &o, &made));
     const Plan *p = &made.step;
@@ -74,11 +69,8 @@ static GanStatus report(Arena a, Str model, Dtype real) {
 
 int main(int argc, char **argv) {
     Arena a;
-    Dtype real = DtCount;
-    for (int i = 0; argc > 2 && i < DtCount; i++)
-        if (!strcmp(argv[1], dtype_name[i]) && peak[i] > 0)
-            real = (Dtype)i;
-    if (real == DtCount) {
+    Dtype real = report_real(argc, argv);
+    if (real == DtCount || peak[real] <= 0) {
         fprintf(stderr, "usage: floor_report f32|bf16|f16 MODEL.gan[:BATCH]...\n");
         return 2;
     }

@@ -128,14 +128,6 @@ static void no_branches_is_one_chain(void **state) {
 
 // --- what cannot be captured ---------------------------------------------------------------------
 
-static char told[4096]; // the device's messages
-
-static void keep_notice(void *user, const char *text) {
-    (void)user;
-    size_t n = strlen(told);
-    snprintf(told + n, sizeof told - n, "%s\n", text);
-}
-
 static uint32_t launches(const Recorder *r) {
     const WorkVec *w = recorder_work(r);
     uint32_t n = 0;

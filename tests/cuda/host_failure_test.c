@@ -244,14 +244,6 @@ static void without_cudnn_kernels_of_ours_run(void **state) {
     free_run(run);
 }
 
-static char told[4096]; // the device's messages
-
-static void keep_notice(void *user, const char *text) {
-    (void)user;
-    size_t n = strlen(told);
-    snprintf(told + n, sizeof told - n, "%s\n", text);
-}
-
 // If an engine that the heuristics propose does not run, another is used. The message identifies it
 // well enough to reproduce.
 static void an_engine_that_does_not_run_is_skipped(void **state) {

@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
 
 // The cuda device, but each plan is announced to the recorder before it is loaded.
@@ -33,6 +34,14 @@ void compile_model(Run *run, const char *name, Str text, Dtype real, const Paral
     assert_non_null(c.dialect);
     run->compiled.module = *trial_module(a, &o);
     assert_fine(compile_plans(a, &run->compiled.module, &c, &run->compiled));
+}
+
+char told[4096];
+
+void keep_notice(void *user, const char *text) {
+    (void)user;
+    size_t n = strlen(told);
+    snprintf(told + n, sizeof told - n, "%s\n", text);
 }
 
 GanStatus open_run(Run *run, const DeviceOptions *o) {

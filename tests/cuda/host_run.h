@@ -32,6 +32,9 @@ Run *new_bare(void); // no model
 void free_run(Run *run);
 void compile_model(Run *run, const char *name, Str text, Dtype real, const Parallel *parallel);
 GanStatus open_run(Run *run, const DeviceOptions *o); // the device and the executor
+// For DeviceOptions.notice: adds the device's message to `told`, as a line.
+void keep_notice(void *user, const char *text);
+extern char told[4096];
 void close_run(Run *run);
 GanStatus put_data(Run *run);
 GanStatus do_steps(Run *run, uint32_t from, uint32_t to);           // and waits for them
