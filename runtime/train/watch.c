@@ -1,9 +1,10 @@
 // watch.c - see watch.h.
 //
 // In: launches, before and after each. Out: the first operation whose result is not finite and
-// reaches a loss or weight. A launch's results are checked in their stored format. When one is not
-// finite though all that the launch read is, the inputs that the launch overwrote are restored and
-// the operations of its fused region are evaluated one by one on the host, to find which it was.
+// reaches a loss or weight. A launch's results are checked in their stored format. Where one is not
+// finite, the inputs that the launch overwrote are restored and the operations of its fused region
+// are evaluated one by one on the host: a value that is not finite has the cause of an operand that
+// is not, or is a new finding.
 #include "watch.h"
 
 #include <math.h>
@@ -31,6 +32,41 @@ GanStatus watch_init(Watch *w, Exec *e) {
 void watch_release(Watch *w) {
     arena_release(&w->room);
     arena_release(&w->step);
+}
+
+// --- causes --------------------------------------------------------------------------------------
+
+static uint32_t earlier(uint32_t a, uint32_t b) { // of two causes
+    return a && (!b || a < b) ? a : b;
+}
+
+// Of a node, wherever it is stored: a write where its value is.
+static uint32_t cause_of(const Watch *w, uint32_t node) {
+    const Plan *p = exec_step_plan(w->exec);
+    uint32_t owner = p->place[node].owner, cause = w->cause[node];
+    if (owner != NONE)
+        cause = earlier(cause, w->cause[owner]);
+    if (graph_node(&p->func->g, node)->op == OpWrite)
+        cause = earlier(cause, cause_of(w, node_in(&p->func->g, node, 0)));
+    return cause;
+}
+
+// Of what an earlier launch of this step wrote to a slot.
+static uint32_t cause_in_slot(const Watch *w, uint32_t slot) {
+    const Func *f = exec_step_plan(w->exec)->func;
+    uint32_t cause = 0;
+    for (uint32_t i = 0; i < f->effect.n; i++)
+        if (graph_node(&f->g, f->effect.at[i])->op == OpWrite &&
+            node_slot(&f->g, f->effect.at[i]) == slot)
+            cause = earlier(cause, cause_of(w, f->effect.at[i]));
+    return cause;
+}
+
+static uint32_t cause_in_inputs(const Watch *w, const Region *r) {
+    uint32_t cause = 0;
+    for (uint32_t i = 0; i < r->in.n; i++)
+        cause = earlier(cause, cause_of(w, r->in.at[i]));
+    return cause;
 }
 
 // --- stored values -------------------------------------------------------------------------------
@@ -85,16 +121,29 @@ static GanStatus save_inputs(Watch *w, const Plan *p, Launch l) {
 // --- a region, member by member ------------------------------------------------------------------
 
 typedef struct Eval {
-    const Watch *w;
+    Watch *w;
     const Plan *p;
     const Graph *g;
     const Region *r;
     const Counters *c;
     Arena *room;
-    void **value; // [node] in logical order, float or, in f64, double
-    bool *loaded; // [node] it came from memory
+    void **value;    // [node] in logical order, float or, in f64, double
+    uint32_t *cause; // [node] as Watch.cause
     bool f64;
 } Eval;
+
+static Eval eval_init(Watch *w, const Plan *p, const Region *r, const Counters *c, Arena *room) {
+    uint32_t nodes = p->func->g.node.n;
+    return (Eval){.w = w,
+                  .p = p,
+                  .g = &p->func->g,
+                  .r = r,
+                  .c = c,
+                  .room = room,
+                  .value = arena_array(room, void *, nodes),
+                  .cause = arena_array(room, uint32_t, nodes),
+                  .f64 = p->real == DtF64};
+}
 
 static size_t count_of(const Eval *e, uint32_t id) {
     return (size_t)type_elements(e->g, node_type(e->g, id));
@@ -104,70 +153,11 @@ static double number(const Eval *e, uint32_t id, size_t i) {
     return e->f64 ? ((double *)e->value[id])[i] : (double)((float *)e->value[id])[i];
 }
 
-static bool is_member(const Region *r, uint32_t id) {
-    for (uint32_t i = 0; i < r->node.n; i++)
-        if (r->node.at[i] == id)
-            return true;
-    return false;
-}
-
-static GanStatus load(Eval *e, uint32_t id) {
-    size_t n = count_of(e, id);
-    double *x = arena_array(e->room, double, n);
-    TRY(exec_value_get(e->w->exec, e->p, id, x, n));
-    float *y = (float *)x; // shortened in place
-    for (size_t i = 0; !e->f64 && i < n; i++) {
-        float short_x = (float)x[i];
-        memcpy(y + i, &short_x, sizeof short_x);
-    }
-    e->value[id] = x;
-    e->loaded[id] = true;
-    return GAN_OK;
-}
-
-static GanStatus evaluate(Eval *e, uint32_t id) {
-    if (e->value[id])
-        return GAN_OK;
-    const Node *n = graph_node(e->g, id);
-    Place at = e->p->place[id];
-    bool stored = at.space == SpaceSlot || at.space == SpaceWork;
-    if (n->op == OpRead || (stored && at.owner == id && !is_member(e->r, id)))
-        return load(e, id);
-    const void *in[MAX_IN] = {0};
-    for (uint32_t k = 0; k < n->nin; k++) {
-        TRY(evaluate(e, node_in(e->g, id, k)));
-        in[k] = e->value[node_in(e->g, id, k)];
-    }
-    size_t bytes = count_of(e, id) * (e->f64 ? sizeof(double) : sizeof(float));
-    void *out = arena_alloc(e->room, bytes, 64);
-    if (n->op == OpWrite)
-        memcpy(out, in[0], bytes);
-    else
-        eval_node(e->g, id, in, out, e->f64, e->c, *e->room);
-    e->value[id] = out;
-    return GAN_OK;
-}
-
 static int64_t broken_in(const Eval *e, uint32_t id) {
     int64_t n = 0;
     for (size_t i = 0, all = count_of(e, id); i < all; i++)
         n += !isfinite(number(e, id, i));
     return n;
-}
-
-// Against the edges from a broken value to where its operands are whole.
-static uint32_t origin_of(const Eval *e, uint32_t id) {
-    for (;;) {
-        uint32_t next = 0;
-        for (uint32_t k = 0; k < graph_node(e->g, id)->nin && !next; k++) {
-            uint32_t in = node_in(e->g, id, k);
-            if (e->value[in] && broken_in(e, in))
-                next = in;
-        }
-        if (!next || (e->loaded[next] && graph_node(e->g, next)->op != OpRead))
-            return id;
-        id = next;
-    }
 }
 
 static WatchOperand operand_of(const Eval *e, uint32_t id) {
@@ -194,31 +184,76 @@ static void note_samples(const Eval *e, Finding *f) {
     }
 }
 
-static void fill_finding(const Eval *e, uint32_t id, Finding *f) {
-    enum { MOST = sizeof f->operand / sizeof *f->operand };
-    f->node = id;
-    f->of = (int64_t)count_of(e, id);
-    f->broken = broken_in(e, id);
-    for (size_t i = 0; i < (size_t)f->of && !f->nan; i++)
-        f->nan = isnan(number(e, id, i));
-    for (uint32_t k = 0; k < graph_node(e->g, id)->nin && f->operands < MOST; k++)
+// A new one: node `id`, whose value is there, as are those of its operands if they are known. Its
+// number.
+static uint32_t add_finding(const Eval *e, uint32_t id, bool repeated) {
+    Finding f = {.step = e->c->step + 1, .node = id, .repeated = repeated};
+    enum { MOST = sizeof f.operand / sizeof *f.operand };
+    f.of = (int64_t)count_of(e, id);
+    f.broken = broken_in(e, id);
+    for (size_t i = 0; i < (size_t)f.of && !f.nan; i++)
+        f.nan = isnan(number(e, id, i));
+    for (uint32_t k = 0; k < graph_node(e->g, id)->nin && f.operands < MOST; k++)
         if (e->value[node_in(e->g, id, k)])
-            f->operand[f->operands++] = operand_of(e, node_in(e->g, id, k));
-    note_samples(e, f);
+            f.operand[f.operands++] = operand_of(e, node_in(e->g, id, k));
+    note_samples(e, &f);
+    vec_push(&e->w->step, &e->w->finding, f);
+    return e->w->finding.n;
 }
 
-static Eval eval_init(const Watch *w, const Plan *p, const Region *r, const Counters *c,
-                      Arena *room) {
-    uint32_t nodes = p->func->g.node.n;
-    return (Eval){.w = w,
-                  .p = p,
-                  .g = &p->func->g,
-                  .r = r,
-                  .c = c,
-                  .room = room,
-                  .value = arena_array(room, void *, nodes),
-                  .loaded = arena_array(room, bool, nodes),
-                  .f64 = p->real == DtF64};
+static bool is_member(const Region *r, uint32_t id) {
+    for (uint32_t i = 0; i < r->node.n; i++)
+        if (r->node.at[i] == id)
+            return true;
+    return false;
+}
+
+static GanStatus load(Eval *e, uint32_t id) {
+    size_t n = count_of(e, id);
+    double *x = arena_array(e->room, double, n);
+    TRY(exec_value_get(e->w->exec, e->p, id, x, n));
+    float *y = (float *)x; // shortened in place
+    for (size_t i = 0; !e->f64 && i < n; i++) {
+        float short_x = (float)x[i];
+        memcpy(y + i, &short_x, sizeof short_x);
+    }
+    e->value[id] = x;
+    e->cause[id] = cause_of(e->w, id);
+    return GAN_OK;
+}
+
+// The earliest cause of an operand; a value without one that is not finite is a new finding.
+static uint32_t cause_of_member(const Eval *e, uint32_t id) {
+    uint32_t cause = 0;
+    if (!broken_in(e, id))
+        return 0;
+    for (uint32_t k = 0; k < graph_node(e->g, id)->nin; k++)
+        cause = earlier(cause, e->cause[node_in(e->g, id, k)]);
+    return cause ? cause : add_finding(e, id, true);
+}
+
+static GanStatus evaluate(Eval *e, uint32_t id) {
+    if (e->value[id])
+        return GAN_OK;
+    const Node *n = graph_node(e->g, id);
+    Place at = e->p->place[id];
+    bool stored = at.space == SpaceSlot || at.space == SpaceWork;
+    if (n->op == OpRead || (stored && at.owner == id && !is_member(e->r, id)))
+        return load(e, id);
+    const void *in[MAX_IN] = {0};
+    for (uint32_t k = 0; k < n->nin; k++) {
+        TRY(evaluate(e, node_in(e->g, id, k)));
+        in[k] = e->value[node_in(e->g, id, k)];
+    }
+    size_t bytes = count_of(e, id) * (e->f64 ? sizeof(double) : sizeof(float));
+    void *out = arena_alloc(e->room, bytes, 64);
+    if (n->op == OpWrite)
+        memcpy(out, in[0], bytes);
+    else
+        eval_node(e->g, id, in, out, e->f64, e->c, *e->room);
+    e->value[id] = out;
+    e->cause[id] = cause_of_member(e, id);
+    return GAN_OK;
 }
 
 // Swaps the launch's inputs that it wrote over with what lies there now.
@@ -232,62 +267,6 @@ static GanStatus swap_saved(Watch *w, const Plan *p) {
         TRY(exec_value_load(w->exec, p, s->node, s->bytes));
         memcpy(s->bytes, now, n);
     }
-    return GAN_OK;
-}
-
-static uint32_t earlier(uint32_t a, uint32_t b) { // of two causes
-    return a && (!b || a < b) ? a : b;
-}
-
-// Of a node, wherever it is stored: a write where its value is.
-static uint32_t cause_of(const Watch *w, uint32_t node) {
-    const Plan *p = exec_step_plan(w->exec);
-    uint32_t owner = p->place[node].owner, cause = w->cause[node];
-    if (owner != NONE)
-        cause = earlier(cause, w->cause[owner]);
-    if (graph_node(&p->func->g, node)->op == OpWrite)
-        cause = earlier(cause, cause_of(w, node_in(&p->func->g, node, 0)));
-    return cause;
-}
-
-static void add_finding(Watch *w, uint32_t node, Finding f) {
-    vec_push(&w->step, &w->finding, f);
-    w->cause[node] = w->finding.n;
-}
-
-// Of what an earlier launch of this step wrote to a slot.
-static uint32_t cause_in_slot(const Watch *w, uint32_t slot) {
-    const Func *f = exec_step_plan(w->exec)->func;
-    uint32_t cause = 0;
-    for (uint32_t i = 0; i < f->effect.n; i++)
-        if (graph_node(&f->g, f->effect.at[i])->op == OpWrite &&
-            node_slot(&f->g, f->effect.at[i]) == slot)
-            cause = earlier(cause, cause_of(w, f->effect.at[i]));
-    return cause;
-}
-
-// `out` of region r is broken: whose doing is it? A library call is one operation; a loop's members
-// are evaluated again. Where rounding makes a difference and that gives whole numbers, the value
-// itself is all that is known.
-static GanStatus find_origin(Watch *w, const Plan *p, const Region *r, uint32_t out,
-                             const Counters *c) {
-    Arena room = w->room;
-    Eval e = eval_init(w, p, r, c, &room), of_loop = e;
-    TRY(load(&e, out));
-    if (r->kind == RegionLoop) {
-        of_loop.value = arena_array(&room, void *, e.g->node.n);
-        for (uint32_t i = 0; i < r->node.n; i++)
-            TRY(evaluate(&of_loop, r->node.at[i]));
-    }
-    bool repeated = r->kind == RegionLoop && broken_in(&of_loop, out);
-    for (uint32_t k = 0; r->kind == RegionCall && k < graph_node(e.g, out)->nin; k++)
-        TRY(evaluate(&e, node_in(e.g, out, k)));
-    Finding f = {.step = c->step + 1, .repeated = repeated || r->kind == RegionCall};
-    if (repeated)
-        fill_finding(&of_loop, origin_of(&of_loop, out), &f);
-    else
-        fill_finding(&e, out, &f);
-    add_finding(w, out, f);
     return GAN_OK;
 }
 
@@ -306,32 +285,66 @@ static GanStatus look_at_reads(Watch *w, const Plan *p, const Region *r, const C
         Arena room = w->room;
         Eval e = eval_init(w, p, r, c, &room);
         TRY(load(&e, id));
-        Finding f = {.step = c->step + 1, .repeated = true};
-        fill_finding(&e, id, &f);
-        add_finding(w, id, f);
+        w->cause[id] = add_finding(&e, id, true);
     }
     return GAN_OK;
 }
 
-static GanStatus look_at_output(Watch *w, const Plan *p, const Region *r, uint32_t out,
-                                const Counters *c) {
-    bool fine;
-    TRY(is_finite(w, w->room, p, out, &fine));
-    w->cause[out] = 0;
-    for (uint32_t i = 0; !fine && i < r->in.n; i++)
-        w->cause[out] = earlier(w->cause[out], cause_of(w, r->in.at[i]));
-    if (fine || w->cause[out])
+// Evaluates what makes each broken output of the region, from its inputs as they were.
+static GanStatus repeat_region(Eval *e, const bool *broken) {
+    TRY(swap_saved(e->w, e->p));
+    for (uint32_t i = 0; i < e->r->out.n; i++)
+        if (broken[i])
+            TRY(evaluate(e, e->r->out.at[i]));
+    return swap_saved(e->w, e->p);
+}
+
+// A value of which only its operands' causes are known: of a library call, which is one operation,
+// or where rounding makes a difference and the region's members gave finite numbers.
+static GanStatus look_at_value(Watch *w, const Plan *p, const Region *r, uint32_t id,
+                               const Counters *c) {
+    w->cause[id] = cause_in_inputs(w, r);
+    if (w->cause[id])
         return GAN_OK;
-    TRY(swap_saved(w, p)); // inputs as they were
-    TRY(find_origin(w, p, r, out, c));
+    Eval e = eval_init(w, p, r, c, &w->room);
+    bool call = r->kind == RegionCall;
+    TRY(load(&e, id));
+    TRY(swap_saved(w, p));
+    for (uint32_t k = 0; call && k < graph_node(e.g, id)->nin; k++)
+        TRY(evaluate(&e, node_in(e.g, id, k)));
+    w->cause[id] = add_finding(&e, id, call);
     return swap_saved(w, p);
 }
 
-static GanStatus look_at_outputs(Watch *w, const Plan *p, Launch l, const Counters *c) {
+static GanStatus look_at_region(Watch *w, const Plan *p, const Region *r, const Counters *c) {
+    bool *broken = arena_array(&w->room, bool, r->out.n), any = false;
+    for (uint32_t i = 0; i < r->out.n; i++) {
+        bool fine;
+        TRY(is_finite(w, w->room, p, r->out.at[i], &fine));
+        w->cause[r->out.at[i]] = 0;
+        broken[i] = !fine;
+        any = any || !fine;
+    }
+    if (!any)
+        return GAN_OK;
+    Eval e = eval_init(w, p, r, c, &w->room);
+    if (r->kind == RegionLoop)
+        TRY(repeat_region(&e, broken));
+    for (uint32_t i = 0; i < r->out.n; i++) {
+        uint32_t id = r->out.at[i];
+        if (broken[i] && e.cause[id])
+            w->cause[id] = e.cause[id];
+        else if (broken[i])
+            TRY(look_at_value(w, p, r, id, c));
+    }
+    return GAN_OK;
+}
+
+static GanStatus look_at_results(Watch *w, const Plan *p, Launch l, const Counters *c) {
     for (uint32_t k = 0; k < l.instances; k++) {
-        const Region *r = &p->region.at[p->merge.at[l.first + k]];
-        for (uint32_t i = 0; i < r->out.n; i++)
-            TRY(look_at_output(w, p, r, r->out.at[i], c));
+        Arena kept = w->room; // what the launch wrote over; behind it is free again
+        TRY(look_at_region(w, p, &p->region.at[p->merge.at[l.first + k]], c));
+        w->room = kept;
     }
     return GAN_OK;
 }
@@ -339,12 +352,8 @@ static GanStatus look_at_outputs(Watch *w, const Plan *p, Launch l, const Counte
 GanStatus watch_launch(Watch *w, uint32_t launch, bool done, const Counters *c) {
     const Plan *p = exec_step_plan(w->exec);
     Launch l = p->launch.at[launch];
-    if (done) {
-        Arena kept = w->room;
-        GanStatus st = look_at_outputs(w, p, l, c);
-        w->room = kept;
-        return st;
-    }
+    if (done)
+        return look_at_results(w, p, l, c);
     arena_release(&w->room); // what the last launch saved
     TRY(arena_init(&w->room, 0));
     for (uint32_t k = 0; k < l.instances; k++)

@@ -47,8 +47,7 @@ GanStatus watch_launch(Watch *w, uint32_t launch, bool done, const Counters *c);
 // blamed. Else its findings are forgotten.
 GanStatus watch_left(Watch *w, bool *finite);
 // A loss or what the step left is not finite: blames the first finding that reaches one of these,
-// or the first of all. One that meets, within a fused region, another that is masked there is taken
-// for that one's consequence.
+// or the first of all.
 void watch_blame(Watch *w);
 
 // Where, which and of what, with the line and a caret; `f` is the model's.

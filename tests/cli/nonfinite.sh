@@ -50,3 +50,17 @@ for device in ref cpu; do
     grep -q '"operation": "log"' burst_$device/nonfinite.json && fail 'the masked logarithm is blamed'
     exists burst_$device/log.jsonl
 done
+
+# Nor is one that is masked in the same fused region where another appears.
+cat >beside.gan <<'END'
+model beside "a logarithm whose numbers are masked where a square root's are not"
+data v : float(2)
+net E(x: [2]) -> [2] = x |> dense(2)
+net D(x: [2]) -> [] = x |> dense(1) |> squeeze
+step { update D minimize mean(D(v)) + mean(where(v[0] > 0, E(stop(log(v))), 0) + sqrt(-1 - v*v)) using sgd() }
+sample scores = D(v)
+END
+for device in ref cpu; do
+    expect 1 train beside.gan --data v=v.npy --batch 4 --threads 1 --device $device --out beside_$device
+    says '`sqrt` gave NaN in step 1, 8 of 8 numbers'
+done
