@@ -410,7 +410,8 @@ static double moved_sum(Slope *s, double h) {
     return sum_of(y, type_elements(g, node_type(g, s->y)), false);
 }
 
-// The error relative to the allowed error; negative: not checked.
+// The error relative to the allowed error, infinite for a gradient that is not a number where y is
+// smooth; negative: not checked.
 static double slope_error(Slope *s, uint32_t gradient, Str *what) {
     const Graph *g = s->g;
     const double h = 1e-5, *way = s->value[gradient], *y = s->value[s->y];
@@ -423,6 +424,8 @@ static double slope_error(Slope *s, uint32_t gradient, Str *what) {
         slope += term;
         size += fabs(term);
     }
+    if (!isfinite(size))
+        size = 0;          // the differences alone say whether y is smooth
     double d[3], kink = 0; // kink: of the one-sided differences, how far they are apart
     for (int k = 0; k < 3; k++) {
         double step = h / (1 << 2 * k), up = moved_sum(s, step), down = moved_sum(s, -step);
@@ -432,13 +435,13 @@ static double slope_error(Slope *s, uint32_t gradient, Str *what) {
     double noise = 1e-8 * (1 + sum_of(y, type_elements(g, node_type(g, s->y)), true));
     double drift = fmax(fabs(d[1] - d[0]), fabs(d[2] - d[1])),
            allowed = 1e-5 * size + noise + 4 * drift;
-    if (!isfinite(slope) || !isfinite(d[0] + d[1] + d[2]) ||
-        kink > 1e-2 * (size + fabs(d[2])) + noise || drift > 1e-3 * (size + fabs(d[2])) + noise)
+    if (!isfinite(d[0] + d[1] + d[2]) || kink > 1e-2 * (size + fabs(d[2])) + noise ||
+        drift > 1e-3 * (size + fabs(d[2])) + noise)
         return -1;
     *what = str_format(s->p->a, "d sum(%%%u) / d %%%u (%s of %s) is %.9g, a difference %.9g", s->y,
                        s->x, op_info[graph_node(g, s->y)->op].text,
                        op_info[graph_node(g, s->x)->op].text, slope, d[1]);
-    return fabs(slope - d[1]) / allowed;
+    return isfinite(slope) ? fabs(slope - d[1]) / allowed : INFINITY;
 }
 
 double plain_slopes(Plain *p, Str *worst, uint32_t *counted) {
