@@ -61,6 +61,59 @@ static bool forget_a_write(Arena *a, Plan *p, uint32_t at) {
     return r->out.n;
 }
 
+// The region that stores a value keeps others.
+static bool forget_a_value(Plan *p, uint32_t id) {
+    uint32_t owner = p->place[id].owner, region = p->region_of[owner];
+    Region *r = region == NONE ? NULL : &p->region.at[region];
+    for (uint32_t i = 0; r && r->out.n > 1 && i < r->out.n; i++)
+        if (r->out.at[i] == owner) {
+            r->out.at[i] = r->out.at[--r->out.n];
+            return true;
+        }
+    return false;
+}
+
+static bool forget_a_report(Arena *a, Plan *p, uint32_t at) {
+    (void)a;
+    uint32_t n = p->func->report.n;
+    return n && forget_a_value(p, p->func->report.at[at % n].node);
+}
+
+static bool is_used(const Plan *p, const Region *r, uint32_t id) {
+    for (uint32_t i = 0; i < r->node.n; i++)
+        for (uint32_t k = 0; k < graph_node(&p->func->g, r->node.at[i])->nin; k++)
+            if (node_in(&p->func->g, r->node.at[i], k) == id)
+                return true;
+    return false;
+}
+
+static bool compute_less(Arena *a, Plan *p, uint32_t at) {
+    Region *r = region_with(p, at, RegionLoop);
+    (void)a;
+    if (!r || is_used(p, r, r->node.at[r->node.n - 1]))
+        return false;
+    r->node.n--;
+    return true;
+}
+
+static bool exchange_members(Arena *a, Plan *p, uint32_t at) {
+    Region *r = region_with(p, at, RegionLoop);
+    (void)a;
+    if (!r || r->node.n < 2)
+        return false;
+    uint32_t keep = r->node.at[0];
+    r->node.at[0] = r->node.at[r->node.n - 1];
+    r->node.at[r->node.n - 1] = keep;
+    return true;
+}
+
+static bool move_to_another_block(Arena *a, Plan *p, uint32_t at) {
+    Region *r = &p->region.at[at % p->region.n];
+    (void)a;
+    r->block = (r->block + 1) % p->func->blocks;
+    return p->func->blocks > 1;
+}
+
 static bool exchange_regions(Arena *a, Plan *p, uint32_t at) {
     OrderVec order;
     region_orders(a, p, &order);
@@ -110,6 +163,31 @@ static bool launch_never(Arena *a, Plan *p, uint32_t at) {
     if (s->n)
         s->n--;
     return s->n;
+}
+
+static Launch *launch_with(const Plan *p, uint32_t at, bool merged) {
+    for (uint32_t i = 0; i < p->launch.n; i++) {
+        Launch *l = &p->launch.at[(at + i) % p->launch.n];
+        if ((l->instances > 1) == merged)
+            return l;
+    }
+    return NULL;
+}
+
+static bool launch_with_another(Arena *a, Plan *p, uint32_t at) {
+    const Launch *l = launch_with(p, at, true);
+    (void)a;
+    if (l)
+        p->region.at[p->merge.at[l->first + 1]].merged = NONE;
+    return l;
+}
+
+static bool merge_a_call(Arena *a, Plan *p, uint32_t at) {
+    const Launch *l = launch_with(p, at, true);
+    (void)a;
+    if (l)
+        p->region.at[l->region].kind = RegionCall;
+    return l;
 }
 
 // Two values in work memory that one region reads.
@@ -173,10 +251,16 @@ static const Planted planted[] = {
     {"an input that nobody stores", read_what_nobody_stores, regions_verify},
     {"a value that is stored twice", store_twice, regions_verify},
     {"a write that no region stores", forget_a_write, regions_verify},
+    {"a report that no region stores", forget_a_report, regions_verify},
+    {"a value that is not computed", compute_less, regions_verify},
+    {"members in another order", exchange_members, regions_verify},
+    {"a region of another block", move_to_another_block, regions_verify},
     {"regions in another order", exchange_regions, regions_verify},
     {"launches in another order", exchange_launches, schedule_verify},
     {"a launch twice", launch_twice, schedule_verify},
     {"a region that is never launched", launch_never, schedule_verify},
+    {"a launch with another region", launch_with_another, schedule_verify},
+    {"a call in a launch of loops", merge_a_call, schedule_verify},
     {"two live values in one place", overlap, memory_verify},
     {"a value at an odd place", lie_askew, memory_verify},
     {"values beyond the work memory", lie_beyond, memory_verify},
