@@ -69,6 +69,7 @@ typedef struct DnnStep { // a primitive, or a function of ours
     void *job;
 } DnnStep;
 struct DnnCall {
+    const char *method; // of a convolution (dnn_conv.c); NULL: a product of matrices
     int n;
     DnnStep step[DNN_STEPS];
     int from, to; // steps from..to-1 run once a round

@@ -234,17 +234,22 @@ static bool covers(const Graph *g, const Roles *r, const ConvGeom *geom) {
 }
 
 // The first that takes a convolution computes it.
-static DnnMethod *const methods[] = {dnn_thin,     dnn_grouped, dnn_taps,
-                                     dnn_winograd, dnn_columns, dnn_phases};
+static const struct {
+    const char *name;
+    DnnMethod *take;
+} methods[] = {{"thin", dnn_thin},         {"grouped", dnn_grouped}, {"taps", dnn_taps},
+               {"winograd", dnn_winograd}, {"columns", dnn_columns}, {"phases", dnn_phases}};
 
 dnnl_status_t dnn_prepare_conv(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call,
                                bool *done) {
     const Graph *g = &p->func->g;
     Roles r = roles_of(g, id);
     ConvGeom geom = conv_geom(node_attr(g, id));
-    if (covers(g, &r, &geom))
+    if (covers(g, &r, &geom)) {
+        call->method = "product";
         return dnn_prepare_covering(d, p, r.node[SideX], r.node[SideW], r.node[SideY], id, m, call,
                                     done);
+    }
     DnnProblem x = {r.kind, conv_of(g, r.node, &geom), .weights = r.node[SideW]};
     const DnnShape *shape[Sides] = {&x.conv.src, &x.conv.weights, &x.conv.dst};
     for (int i = 0; i < Sides; i++) {
@@ -253,7 +258,12 @@ dnnl_status_t dnn_prepare_conv(Dnn *d, const Plan *p, uint32_t id, Memory m, Dnn
             return dnnl_success;
     }
     dnnl_status_t s = dnnl_success;
-    for (size_t i = 0; i < sizeof methods / sizeof *methods && s == dnnl_success && !*done; i++)
-        s = methods[i](d, call, &x, done);
-    return s != dnnl_success || *done ? s : prepare_library(d, call, &r, &x.conv, x.t, done);
+    for (size_t i = 0; i < sizeof methods / sizeof *methods && s == dnnl_success && !*done; i++) {
+        call->method = methods[i].name;
+        s = methods[i].take(d, call, &x, done);
+    }
+    if (s != dnnl_success || *done)
+        return s;
+    call->method = "library";
+    return prepare_library(d, call, &r, &x.conv, x.t, done);
 }

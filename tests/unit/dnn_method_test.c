@@ -1,0 +1,204 @@
+// dnn_method_test.c - which method of dnn_conv.c computes a convolution, and by which
+// implementations of the library: a table of shapes, for each direction; and that none of the
+// shipped models is left to the library's reference implementations, or to the evaluator's loops.
+// Results do not depend on it, so no other test would notice a slow one. Nothing is run.
+#include "dnn.h"
+
+#include "driver.h"
+#include "programs.h"
+
+#include <setjmp.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include "arena_cases.h"
+
+static Arena empty;
+
+static Dnn *open_library(void) {
+    Dnn *d;
+    assert_int_equal(dnn_open(&d), GAN_OK);
+    dnn_set_cache_only(d);
+    return d;
+}
+
+// Prepares a product as the cpu device does, at addresses that nothing is read from.
+static const DnnCall *prepare(Dnn *d, const Plan *p, uint32_t id) {
+    static char nowhere[1];
+    DnnCall *call;
+    dnn_block(d, graph_node(&p->func->g, id)->block);
+    if (dnn_prepare(d, p, id, (Memory){nowhere, nowhere}, &call) != GAN_OK)
+        fail_msg("%s", gan_error());
+    return call;
+}
+
+static const char *implementation(const DnnStep *s) {
+    const_dnnl_primitive_desc_t desc;
+    const char *name = NULL;
+    assert_int_equal(dnnl_primitive_get_primitive_desc(s->primitive, &desc), dnnl_success);
+    assert_int_equal(dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, (void *)&name),
+                     dnnl_success);
+    return name;
+}
+
+// The first of a call's primitives that is a reference implementation; NULL: none is.
+static const char *slow(const DnnCall *call) {
+    for (int i = 0; i < call->n; i++) {
+        const char *name = call->step[i].host ? "" : implementation(&call->step[i]);
+        if (strstr(name, "ref"))
+            return name;
+    }
+    return NULL;
+}
+
+// --- a table -------------------------------------------------------------------------------------
+
+enum { Directions = 3 };
+
+// Extents are the same along all axes. dnn_conv.c has the order in which methods are asked.
+static const struct {
+    Dtype real;
+    int axes, batch; // batch 0: without a batch axis
+    int64_t c, o, x, k, stride, pad, dilation, groups;
+    const char *method[Directions]; // forward, input gradient, weight gradient
+} rows[] = {
+    // layers of image nets: strided and not, of images, to one number, of few pixels
+    {DtF32, 2, 32, 64, 128, 32, 4, 2, 1, 1, 1, {"winograd", "winograd", "winograd"}},
+    {DtF32, 2, 32, 128, 128, 32, 3, 1, 1, 1, 1, {"winograd", "winograd", "winograd"}},
+    {DtF32, 2, 32, 256, 512, 8, 4, 2, 1, 1, 1, {"winograd", "winograd", "winograd"}},
+    {DtF32, 2, 32, 256, 512, 4, 4, 2, 1, 1, 1, {"taps", "taps", "taps"}},
+    {DtF32, 2, 32, 512, 1, 4, 4, 1, 0, 1, 1, {"product", "product", "product"}},
+    {DtF32, 2, 32, 3, 64, 64, 4, 2, 1, 1, 1, {"library", "thin", "library"}},
+    {DtF32, 2, 4, 1, 64, 256, 5, 2, 2, 1, 1, {"library", "thin", "library"}},
+    {DtF32, 2, 1, 64, 3, 256, 7, 1, 3, 1, 1, {"thin", "library", "thin"}},
+    {DtF32, 2, 32, 256, 256, 32, 1, 1, 0, 1, 1, {"library", "phases", "library"}},
+    {DtF32, 2, 4, 64, 128, 128, 5, 2, 2, 1, 1, {"library", "phases", "library"}},
+    {DtF32, 2, 4, 48, 40, 33, 3, 2, 1, 1, 1, {"library", "phases", "library"}},
+    {DtF32, 2, 4, 64, 64, 32, 3, 1, 2, 2, 1, {"library", "library", "library"}},
+    {DtF32, 2, 0, 64, 64, 32, 3, 1, 1, 1, 1, {"library", "library", "library"}},
+    // of lines and of volumes
+    {DtF32, 1, 16, 64, 64, 4096, 11, 1, 25, 5, 1, {"library", "library", "library"}},
+    {DtF32, 1, 16, 32, 32, 8192, 3, 1, 1, 1, 1, {"library", "phases", "library"}},
+    {DtF32, 3, 8, 32, 64, 16, 4, 2, 1, 1, 1, {"library", "phases", "library"}},
+    // in groups
+    {DtF32, 2, 8, 24, 24, 32, 3, 1, 1, 1, 24, {"library", "library", "library"}},
+    {DtF32, 2, 8, 24, 24, 32, 5, 1, 2, 1, 24, {"library", "library", "grouped"}},
+    {DtF32, 2, 8, 256, 256, 32, 3, 1, 1, 1, 16, {"library", "library", "library"}},
+    {DtF32, 1, 8, 64, 64, 64, 41, 4, 20, 1, 4, {"grouped", "grouped", "grouped"}},
+    {DtBF16, 2, 32, 64, 128, 32, 4, 2, 1, 1, 1, {"library", "library", "columns"}},
+    {DtBF16, 2, 32, 128, 128, 32, 3, 1, 1, 1, 1, {"library", "library", "library"}},
+    {DtBF16, 2, 32, 256, 512, 4, 4, 2, 1, 1, 1, {"taps", "taps", "taps"}},
+    {DtBF16, 2, 32, 3, 64, 64, 4, 2, 1, 1, 1, {"library", "thin", "library"}},
+    {DtBF16, 2, 8, 24, 24, 32, 5, 1, 2, 1, 24, {"library", "library", "grouped"}},
+    {DtBF16, 1, 8, 64, 64, 64, 41, 4, 20, 1, 4, {"grouped", "library", "library"}},
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+static void plan_row(Arena *a, size_t row, Module *m, Plan *out) {
+    const PassOptions o = {.real = rows[row].real};
+    ConvCase c = {.batch = rows[row].batch, .c = rows[row].c, .o = rows[row].o};
+    c.geom = (ConvGeom){.n = (uint32_t)rows[row].axes, .groups = rows[row].groups};
+    for (int i = 0; i < rows[row].axes; i++) {
+        c.x[i] = rows[row].x;
+        c.k[i] = rows[row].k;
+        c.geom.stride[i] = rows[row].stride;
+        c.geom.dilation[i] = rows[row].dilation;
+        c.geom.before[i] = c.geom.after[i] = rows[row].pad;
+    }
+    program_conv(a, &c, 1, m);
+    passes_run(a, m, &m->step, &o, NULL);
+    slots_place(m, rows[row].real);
+    plan_make(a, m, &m->step, &o, out);
+}
+
+static void check_row(Arena a, size_t row) {
+    static const Op op[Directions] = {OpConv, OpConvDx, OpConvDw};
+    Module m;
+    Plan p;
+    Dnn *d = open_library();
+    plan_row(&a, row, &m, &p);
+    uint32_t seen = 0;
+    for (uint32_t i = 0; i < p.region.n; i++)
+        for (int k = 0; k < Directions; k++) {
+            uint32_t id = p.region.at[i].node.at[0];
+            if (p.region.at[i].kind != RegionCall || graph_node(&m.step.g, id)->op != op[k])
+                continue;
+            const DnnCall *call = prepare(d, &p, id);
+            assert_non_null(call);
+            if (strcmp(call->method, rows[row].method[k]) != 0 || slow(call))
+                fail_msg("row %zu, %s: by %s%s%s, not %s", row, op_info[op[k]].text, call->method,
+                         slow(call) ? ", " : "", slow(call) ? slow(call) : "",
+                         rows[row].method[k]);
+            seen |= 1u << k;
+        }
+    assert_int_equal(seen, 7);
+    dnn_close(d);
+}
+
+// With AVX-512 and no matrix unit; on other processors the library's own differ in speed, and with
+// them the choice.
+static void methods_follow_from_the_shape(void **state) {
+    (void)state;
+    if (dnn_vector_level() < 4 || dnn_has_matrix_unit())
+        skip();
+    for (size_t i = 0; i < ROWS; i++)
+        check_row(empty, i);
+}
+
+// --- the shipped models --------------------------------------------------------------------------
+
+static uint32_t check_plan(Str model, const Plan *p) {
+    const Graph *g = &p->func->g;
+    Dnn *d = open_library();
+    uint32_t products = 0;
+    for (uint32_t i = 0; i < p->launch.n; i++) {
+        const Region *r = &p->region.at[p->launch.at[i].region];
+        uint32_t id = r->node.at[0];
+        if (r->kind != RegionCall || node_family(g, id) != FamilyProduct)
+            continue;
+        const DnnCall *call = prepare(d, p, id);
+        const char *name = call ? slow(call) : "the evaluator's loops";
+        if (name)
+            fail_msg("%.*s in %s: %%%u (%s) by %s", SARG(model), dtype_name[p->real], id,
+                     op_info[graph_node(g, id)->op].text, name);
+        products++;
+    }
+    dnn_close(d);
+    return products;
+}
+
+static uint32_t check_model(Arena a, Str file, Dtype real) {
+    Front f;
+    Compiled c;
+    CompileOptions o = {.path = path_join(&a, STR(ROOT_DIR "/models"), file), .real = real};
+    front_init(&f, &a);
+    assert_int_equal(compile_file(&f, &o, &c), GAN_OK);
+    uint32_t products = check_plan(file, &c.step);
+    for (uint32_t i = 0; i < c.module.entry.n; i++)
+        products += check_plan(file, &c.entry[i]);
+    return products;
+}
+
+static void no_model_is_left_to_a_reference_implementation(void **state) {
+    Arena a = empty;
+    StrVec names = {0};
+    uint32_t products = 0;
+    (void)state;
+    if (dnn_vector_level() < 4)
+        skip();
+    assert_int_equal(dir_list(&a, STR(ROOT_DIR "/models"), &names), GAN_OK);
+    for (uint32_t i = 0; i < names.n; i++)
+        if (str_ends(names.at[i], STR(".gan"))) {
+            products += check_model(a, names.at[i], DtF32);
+            products += check_model(a, names.at[i], DtBF16);
+        }
+    assert_true(products > 1000);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(methods_follow_from_the_shape),
+        cmocka_unit_test(no_model_is_left_to_a_reference_implementation),
+    };
+    return ARENA_CASES(tests, &empty, 0);
+}
