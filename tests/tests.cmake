@@ -173,6 +173,8 @@ foreach(name options run eval resume f16 damage gradients bad_model bad_data bad
     set_tests_properties(cli_${name} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
 endforeach()
 
+gan_program(swd_times bench/swd_times.c gan_run)    # for tests/bench/distances.py
+
 file(GLOB shipped CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/stdlib/*.gan ${CMAKE_SOURCE_DIR}/models/*.gan)
 add_test(NAME fmt_shipped COMMAND ganc fmt --check ${shipped})    # what we ship is in canonical layout
 

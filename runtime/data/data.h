@@ -312,7 +312,7 @@ bool stream_label(const DataStream *s, uint64_t sample, uint32_t *out);
 typedef GanStatus SwdProduct(const float *a, const float *b, size_t m, size_t n, size_t k,
                              float *c);
 typedef struct SwdOptions {
-    SwdProduct *product;  // projects; NULL: plain loops
+    SwdProduct *product;  // projects
     uint32_t projections; // 0: 128
     uint32_t patches;     // 7x7 patches per image and level; 0: 64
     uint64_t seed;

@@ -214,7 +214,10 @@ GanStatus npy_read_f32(Arena *perm, Str path, float **out, uint32_t *rank, int64
     if (st != GAN_OK)
         st = fail_in(st, "%.*s", SARG(path));
     *out = st == GAN_OK ? arena_array(perm, float, a.count) : NULL;
-    for (size_t i = 0; st == GAN_OK && i < a.count; i++)
+    bool ready = a.kind == 'f' && a.size == 4 && !a.swapped && !a.fortran;
+    if (st == GAN_OK && ready)
+        memcpy(*out, a.data, a.count * sizeof **out);
+    for (size_t i = 0; st == GAN_OK && !ready && i < a.count; i++)
         (*out)[i] = (float)array_at(&a, i);
     for (uint32_t i = 0; st == GAN_OK && i < a.rank; i++)
         dim[i] = a.dim[i];

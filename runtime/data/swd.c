@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { Patch = 7, Lanes = 16, CoarsestSide = 16 };
+enum { Patch = 7, Group = 16, CoarsestSide = 16 };
 
 typedef struct Points { // one set as rows of numbers
     float *x;           // owned, [n, d]
@@ -32,18 +32,26 @@ static float unsortable(uint32_t u) {
     return f;
 }
 
-// Ascending, by four passes over bytes; `spare` has room for n as well.
+// Ascending: a radix sort, whose digits are all counted in one pass. `key` and `spare` have room
+// for n.
 static void sort_floats(float *x, size_t n, uint32_t *key, uint32_t *spare) {
-    for (size_t i = 0; i < n; i++)
+    enum { Digits = 3, Bits = 11, Values = 1 << Bits };
+    uint32_t start[Digits][Values] = {0};
+    assert(n <= UINT32_MAX);
+    for (size_t i = 0; i < n; i++) {
         key[i] = sortable(x[i]);
-    for (uint32_t shift = 0; shift < 32; shift += 8) {
-        size_t start[257] = {0};
+        for (uint32_t digit = 0; digit < Digits; digit++)
+            start[digit][key[i] >> digit * Bits & (Values - 1)]++;
+    }
+    for (uint32_t digit = 0; digit < Digits; digit++) {
+        uint32_t *at = start[digit], sum = 0;
+        for (uint32_t v = 0; v < Values; v++) {
+            uint32_t count = at[v];
+            at[v] = sum;
+            sum += count;
+        }
         for (size_t i = 0; i < n; i++)
-            start[(key[i] >> shift & 255) + 1]++;
-        for (uint32_t b = 0; b < 256; b++)
-            start[b + 1] += start[b];
-        for (size_t i = 0; i < n; i++)
-            spare[start[key[i] >> shift & 255]++] = key[i];
+            spare[at[key[i] >> digit * Bits & (Values - 1)]++] = key[i];
         uint32_t *t = key;
         key = spare;
         spare = t;
@@ -67,91 +75,87 @@ static double distance_1d(const float *a, size_t n, const float *b, size_t m) {
 
 // --- directions ----------------------------------------------------------------------------------
 
-// Lanes unit vectors of length d, interleaved: dir [d, Lanes].
+// Unit vectors: dir [Group, d].
 static void make_directions(const Order *o, uint64_t group, size_t d, float *dir) {
-    double norm[Lanes] = {0};
-    for (size_t k = 0; k < d; k++) {
-        for (uint32_t l = 0; l < Lanes;
-             l += 2) { // Box and Muller: two normal numbers from two uniform ones
+    for (uint32_t l = 0; l < Group; l += 2, dir += 2 * d) {
+        double norm[2] = {0};
+        for (size_t k = 0; k < d; k++) { // Box and Muller: two normal numbers from two uniform ones
             uint64_t bits = order_draw(o, group, k, l);
             double u = ((double)(bits >> 32) + 1) / 4294967296.0,
                    angle = (double)(bits & 0xffffffffu) * (6.283185307179586 / 4294967296.0);
             double r = sqrt(-2 * log(u)), v[2] = {r * cos(angle), r * sin(angle)};
             for (uint32_t i = 0; i < 2; i++) {
-                dir[k * Lanes + l + i] = (float)v[i];
-                norm[l + i] += v[i] * v[i];
+                dir[i * d + k] = (float)v[i];
+                norm[i] += v[i] * v[i];
             }
         }
-    }
-    for (size_t k = 0; k < d; k++)
-        for (uint32_t l = 0; l < Lanes; l++)
-            dir[k * Lanes + l] = (float)(dir[k * Lanes + l] / sqrt(norm[l]));
-}
-
-// x [d, Lanes] to out [Lanes, d].
-static void transpose(const float *x, size_t d, float *out) {
-    for (uint32_t l = 0; l < Lanes; l++)
-        for (size_t k = 0; k < d; k++)
-            out[l * d + k] = x[k * Lanes + l];
-}
-
-// out [Lanes, n]
-static void project(const Points *p, const float *dir, float *out) {
-    for (size_t i = 0; i < p->n; i++) {
-        const float *x = p->x + i * p->d;
-        float sum[Lanes] = {0};
-        for (size_t k = 0; k < p->d; k++)
-            for (uint32_t l = 0; l < Lanes; l++)
-                sum[l] += x[k] * dir[k * Lanes + l];
-        for (uint32_t l = 0; l < Lanes; l++)
-            out[l * p->n + i] = sum[l];
+        for (uint32_t i = 0; i < 2; i++)
+            for (size_t k = 0; k < d; k++)
+                dir[i * d + k] = (float)(dir[i * d + k] / sqrt(norm[i]));
     }
 }
 
 typedef struct Slices { // of two sets along `lanes` directions
-    float *dir;         // [d, Lanes], behind it turned [lanes, d]
-    float *on[2];       // [lanes, n] owned, with dir and keys
-    uint32_t *keys;     // [2, most]
+    float *dir;         // owned; [lanes, d]
+    float *on[2];       // owned; [lanes, n]
+    double *apart;      // owned; [lanes] distances
+    size_t most;        // points of the larger set
     uint32_t lanes;
 } Slices;
 
-// A matrix product reads all points in every call: as many directions at once as fit a small
-// buffer.
+// A product reads all points in every call: as many directions at once as fit a small buffer.
 static bool slices_init(Slices *s, const Points p[2], const SwdOptions *o) {
     enum { Room = 1 << 24 }; // numbers
-    size_t most = p[0].n > p[1].n ? p[0].n : p[1].n, fit = Room / most / Lanes;
-    uint32_t groups = (o->projections + Lanes - 1) / Lanes;
-    s->lanes = Lanes * (!o->product || fit < 1 ? 1 : fit < groups ? (uint32_t)fit : groups);
-    s->dir = mem_alloc(p[0].d * (Lanes + s->lanes) * sizeof *s->dir);
+    s->most = p[0].n > p[1].n ? p[0].n : p[1].n;
+    size_t fit = Room / s->most / Group;
+    uint32_t groups = (o->projections + Group - 1) / Group;
+    s->lanes = Group * (fit < 1 ? 1 : fit < groups ? (uint32_t)fit : groups);
+    s->dir = mem_alloc(p[0].d * s->lanes * sizeof *s->dir);
     for (uint32_t i = 0; i < 2; i++)
         s->on[i] = mem_alloc(p[i].n * s->lanes * sizeof *s->on[i]);
-    s->keys = mem_alloc(2 * most * sizeof *s->keys);
-    return s->dir && s->on[0] && s->on[1] && s->keys;
+    s->apart = mem_alloc(s->lanes * sizeof *s->apart);
+    return s->dir && s->on[0] && s->on[1] && s->apart;
 }
 
 static void slices_release(Slices *s) {
     mem_free(s->dir);
     mem_free(s->on[0]);
     mem_free(s->on[1]);
-    mem_free(s->keys);
+    mem_free(s->apart);
 }
 
 // Directions from group `first` on.
 static GanStatus slice(Slices *s, const Points p[2], const Order *order, uint64_t first,
                        SwdProduct *product) {
     size_t d = p[0].d;
-    float *rows = s->dir + d * Lanes;
-    for (uint32_t at = 0; at < s->lanes; at += Lanes) {
-        make_directions(order, first + at / Lanes, d, s->dir);
-        if (product)
-            transpose(s->dir, d, rows + at * d);
-    }
+#pragma omp parallel for schedule(static)
+    for (uint32_t g = 0; g < s->lanes / Group; g++)
+        make_directions(order, first + g, d, s->dir + g * Group * d);
     for (uint32_t i = 0; i < 2; i++)
-        if (product)
-            TRY(product(rows, p[i].x, s->lanes, p[i].n, d, s->on[i]));
-        else
-            project(&p[i], s->dir, s->on[i]);
+        TRY(product(s->dir, p[i].x, s->lanes, p[i].n, d, s->on[i]));
     return GAN_OK;
+}
+
+// Each direction's by itself, so that their sum does not depend on the number of threads. False:
+// there is no memory.
+static bool distances(Slices *s, const Points p[2]) {
+    bool room = true;
+#pragma omp parallel reduction(&& : room)
+    {
+        uint32_t *keys = mem_alloc(2 * s->most * sizeof *keys);
+        room = keys != NULL;
+#pragma omp for schedule(static)
+        for (uint32_t l = 0; l < s->lanes; l++) {
+            float *x = s->on[0] + l * p[0].n, *y = s->on[1] + l * p[1].n;
+            if (!keys)
+                continue;
+            sort_floats(x, p[0].n, keys, keys + s->most);
+            sort_floats(y, p[1].n, keys, keys + s->most);
+            s->apart[l] = distance_1d(x, p[0].n, y, p[1].n);
+        }
+        mem_free(keys);
+    }
+    return room;
 }
 
 static GanStatus distance(const Points *a, const Points *b, const SwdOptions *o, uint64_t seed,
@@ -162,21 +166,18 @@ static GanStatus distance(const Points *a, const Points *b, const SwdOptions *o,
     GanStatus st = GAN_OK;
     double sum = 0;
     uint32_t lanes = 0;
-    if (!slices_init(&s, p, o))
-        st = fail(GAN_ERR_MEMORY, "no memory to compare %zu with %zu points of %zu numbers", a->n,
-                  b->n, a->d);
-    for (; st == GAN_OK && lanes < o->projections; lanes += s.lanes) {
-        st = slice(&s, p, &order, lanes / Lanes, o->product);
-        for (uint32_t l = 0; st == GAN_OK && l < s.lanes; l++) {
-            float *x = s.on[0] + l * a->n, *y = s.on[1] + l * b->n;
-            sort_floats(x, a->n, s.keys, s.keys + (a->n > b->n ? a->n : b->n));
-            sort_floats(y, b->n, s.keys, s.keys + (a->n > b->n ? a->n : b->n));
-            sum += distance_1d(x, a->n, y, b->n);
-        }
+    bool room = slices_init(&s, p, o);
+    for (; st == GAN_OK && room && lanes < o->projections; lanes += s.lanes) {
+        st = slice(&s, p, &order, lanes / Group, o->product);
+        room = st != GAN_OK || distances(&s, p);
+        for (uint32_t l = 0; st == GAN_OK && room && l < s.lanes; l++)
+            sum += s.apart[l];
     }
     slices_release(&s);
     *out = sum / lanes;
-    return st;
+    return room ? st
+                : fail(GAN_ERR_MEMORY, "no memory to compare %zu with %zu points of %zu numbers",
+                       a->n, b->n, a->d);
 }
 
 // --- pyramid -------------------------------------------------------------------------------------
@@ -356,6 +357,8 @@ GanStatus swd_measure(const float *a, size_t na, const float *b, size_t nb, cons
         return fail(GAN_ERR_INPUT, "a distance needs two sets of images, none empty");
     Points pa = {(float *)a, na, each}, pb = {(float *)b, nb, each}; // read only
     TRY(distance(&pa, &pb, &o, o.seed, &out->pixels));
+    if (!level_count(chw[1], chw[2]))
+        return GAN_OK;
     const float *from[2] = {a, b};
     Level s[2] = {{.n = na}, {.n = nb}};
     bool ok = true;

@@ -627,6 +627,46 @@ static void a_written_wav_file_reads_back(void **state) {
 // Of a file with numbers that are not read, the others are.
 // --- distance, synthesis, command line -----------------------------------------------------------
 
+static GanStatus multiply(const float *a, const float *b, size_t m, size_t n, size_t k, float *c) {
+    for (size_t i = 0; i < m * n; i++) {
+        float sum = 0;
+        for (size_t t = 0; t < k; t++)
+            sum += a[i / n * k + t] * b[i % n * k + t];
+        c[i] = sum;
+    }
+    return GAN_OK;
+}
+
+static int by_float(const void *a, const void *b) {
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+// Along one axis every direction is 1 or -1, to rounding. Numbers of both signs and many exponents,
+// some equal.
+static void in_one_dimension_the_distance_is_that_of_sorted_values(void **state) {
+    (void)state;
+    enum { N = 3000 };
+    static float x[2][N], sorted[2][N];
+    Order noise = {.n = 1, .seed = 6};
+    double sum = 0;
+    SwdOptions o = {.product = multiply};
+    SwdResult r;
+    for (uint32_t s = 0; s < 2; s++) {
+        for (uint32_t i = 0; i < N; i++) {
+            uint64_t bits = order_draw(&noise, s, i, 0);
+            float u = (float)(bits >> 56) / 16 - 8 + (float)s;
+            x[s][i] = i % 3 ? ldexpf(u, (int)(bits % 64) - 60) : u;
+        }
+        memcpy(sorted[s], x[s], sizeof sorted[s]);
+        qsort(sorted[s], N, sizeof *sorted[s], by_float);
+    }
+    for (uint32_t i = 0; i < N; i++)
+        sum += fabs((double)sorted[0][i] - sorted[1][i]);
+    assert_ok(swd_measure(x[0], N, x[1], N, (const uint32_t[]){1, 1, 1}, &o, &r));
+    assert_true(r.pixels > 0.1 && fabs(r.pixels * N / sum - 1) < 1e-7);
+}
+
 static void the_distance_is_zero_for_equal_sets_and_grows(void **state) {
     (void)state;
     enum { N = 24, D = 3 * 32 * 32 };
@@ -634,7 +674,7 @@ static void the_distance_is_zero_for_equal_sets_and_grows(void **state) {
     uint32_t chw[3] = {3, 32, 32};
     Order noise = {.n = 1, .seed = 5};
     double last = 0;
-    SwdOptions o = {.projections = 32, .patches = 16};
+    SwdOptions o = {.product = multiply, .projections = 32, .patches = 16};
     SwdResult r = {0};
     for (uint32_t i = 0; i < N * D; i++)
         a[i] = (float)(order_draw(&noise, 0, i, 0) >> 40) / 16777216 - 0.5f;
@@ -913,6 +953,7 @@ int main(int argc, char **argv) {
         T(a_nan_in_a_pack_names_its_sample),
         T(every_wav_format_is_read_exactly),
         T(a_written_wav_file_reads_back),
+        T(in_one_dimension_the_distance_is_that_of_sorted_values),
         T(the_distance_is_zero_for_equal_sets_and_grows),
         T(the_command_line_has_the_documented_exit_codes),
         T(synthesis_is_repeatable_and_the_ring_has_its_spread),
