@@ -30,7 +30,7 @@ Snapshot snapshot_take(Elab *e) {
 }
 
 static void close_blocks(Building *b, uint32_t from) {
-    memset(b->open + from, 0, MAX_BLOCKS - from);
+    memset(b->scope_end + from, 0, (MAX_BLOCKS - from) * sizeof *b->scope_end);
 }
 
 void snapshot_restore(Elab *e, const Snapshot *s) {
@@ -76,7 +76,7 @@ static void new_block(Elab *e) {
     }
     if (id >= b->fn->blocks)
         b->fn->blocks = id + 1;
-    b->open[id] = 1;
+    b->scope_end[id] = NONE;
     b->at->block = id;
     emit(e, CtlBlock, id, 0);
 }

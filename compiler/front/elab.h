@@ -74,7 +74,7 @@ typedef struct Building { // one function
     const OnceEntry *once;
     Nodes site, pin; // Module.site[] and Pin nodes, in program order
     Cursors cursor;
-    uint8_t *open;        // [MAX_BLOCKS] Builder.open
+    uint32_t *scope_end;  // [MAX_BLOCKS] Builder.scope_end: NONE while it is open, 0 behind it
     Branching *branching; // of the innermost control scope; NULL: no run-time control here
     uint32_t choices;     // run-time choices with a value that are open
     uint32_t repeats;     // depth

@@ -20,10 +20,10 @@ void building_init(Elab *e, Building *b, Func *fn, Graph *g, uint32_t index) {
     b->at->g = g;
     if (!fn)
         return;
-    b->open = arena_array(e->perm, uint8_t, MAX_BLOCKS);
-    b->open[0] = 1;
+    b->scope_end = arena_array(e->perm, uint32_t, MAX_BLOCKS);
+    b->scope_end[0] = NONE;
     b->cursor.block = 1;
-    b->at->open = b->open;
+    b->at->scope_end = b->scope_end;
     fn->blocks = 1;
     vec_push(e->perm, &fn->tape, ((Ctl){CtlBlock, 0, 0}));
 }

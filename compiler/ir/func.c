@@ -1,8 +1,6 @@
 // func.c - analyses of a whole function that several passes share: which nodes are live, which
-// blocks have run before which.
+// blocks dominate which.
 #include "program.h"
-
-#include <string.h>
 
 uint8_t *func_roots(Arena *a, const Func *f) {
     uint8_t *root = arena_array(a, uint8_t, f->g.node.n);
@@ -30,56 +28,35 @@ uint8_t *func_live(Arena *a, const Func *f) {
     return live;
 }
 
-// --- which blocks have always run before which ---------------------------------------------------
+// --- which blocks dominate which -----------------------------------------------------------------
 
-// Scopes get numbers as the tape opens them; a block's path is the scopes around it. An earlier
-// block is open to a later one when its path is the start of the later one's.
-typedef struct Path {
-    uint32_t n, scope[MAX_SCOPES], block;
-} Path;
-
-static bool path_starts(const Path *whole, const Path *start) {
-    return start->n <= whole->n &&
-           memcmp(whole->scope, start->scope, start->n * sizeof *start->scope) == 0;
-}
-
-uint8_t **blocks_open(Arena *a, const Func *f, bool past_repeats) {
-    uint32_t blocks = f->blocks ? f->blocks : 1;
-    uint8_t **open = arena_array(a, uint8_t *, blocks);
-    for (uint32_t b = 0; b < blocks; b++) {
-        open[b] = arena_array(a, uint8_t, blocks);
-        memset(open[b], f->tape.n == 0, blocks); // without a tape the text is straight
-        open[b][b] = 1;
-    }
-    Path now = {0}, *seen = arena_array(a, Path, f->tape.n + 1);
-    uint32_t scopes = 0, count = 0, depth = 0, outside[MAX_SCOPES];
+uint32_t *blocks_scope_end(Arena *a, const Func *f, bool past_repeats) {
+    typedef struct Scope {
+        CtlKind kind;
+        uint32_t first; // block
+    } Scope;
+    Scope open[MAX_SCOPES];
+    uint32_t blocks = f->blocks ? f->blocks : 1, next = 0, depth = 0;
+    uint32_t *end = arena_array(a, uint32_t, blocks);
+    for (uint32_t b = 0; b < blocks; b++)
+        end[b] = blocks;
     for (uint32_t i = 0; i < f->tape.n; i++) {
-        const Ctl *c = &f->tape.at[i];
-        switch (c->kind) {
-        case CtlBlock:
-            now.block = c->arg;
-            for (uint32_t k = 0; k < count; k++)
-                open[now.block][seen[k].block] |= path_starts(&now, &seen[k]);
-            seen[count++] = now;
-            break;
-        case CtlRepeat:
-        case CtlEvery:
-        case CtlIf:
+        CtlKind kind = f->tape.at[i].kind;
+        if (kind == CtlBlock) {
+            next++;
+        } else if (kind == CtlElse || kind == CtlEnd) {
+            Scope *s = &open[depth - 1];
+            for (uint32_t b = s->first; b < next && !(s->kind == CtlRepeat && past_repeats); b++)
+                end[b] = end[b] == blocks ? next : end[b]; // else a scope within has ended it
+            s->first = next;
+            depth -= kind == CtlEnd;
+        } else {
             if (depth == MAX_SCOPES)
                 bug("scopes nest deeper than %d", MAX_SCOPES);
-            outside[depth++] = now.n;
-            if (c->kind != CtlRepeat || !past_repeats)
-                now.scope[now.n++] = ++scopes;
-            break;
-        case CtlElse:
-            now.scope[now.n - 1] = ++scopes;
-            break;
-        case CtlEnd:
-            now.n = outside[--depth];
-            break;
+            open[depth++] = (Scope){kind, next};
         }
     }
-    return open;
+    return end;
 }
 
 // They are where the tape between them has the else of a scope that encloses both.

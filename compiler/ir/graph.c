@@ -125,10 +125,10 @@ static uint32_t append(const Builder *b, Node n, const uint32_t *in) {
 }
 
 bool builder_sees(const Builder *b, uint32_t id) {
-    return !b->open || b->open[graph_node(b->g, id)->block];
+    return !b->scope_end || block_dominates(b->scope_end, graph_node(b->g, id)->block, b->block);
 }
 
-// An equal node of an open block, else a new one, which from now on is the one to be found.
+// An equal node that dominates, else a new one, which from now on is the one to be found.
 static uint32_t share(const Builder *b, Node n, const uint32_t *in) {
     Graph *g = b->g;
     uint64_t h = node_hash(&n, in);

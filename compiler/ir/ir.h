@@ -112,12 +112,18 @@ typedef struct Graph {
 
 // Where and how nodes are added to a graph: an insertion point, as LLVM's IRBuilder has.
 typedef struct Builder {
-    Graph *g;            // borrowed
-    uint32_t block;      // of new nodes
-    const uint8_t *open; // [block] may its nodes be shared here, do they dominate? NULL: all
-    Span span;           // of new nodes
-    bool raw;            // true: no simplification, no sharing (the text reader, tests)
+    Graph *g;                  // borrowed
+    uint32_t block;            // of new nodes
+    const uint32_t *scope_end; // [block] of block_dominates; NULL: nodes of all blocks are shared
+    Span span;                 // of new nodes
+    bool raw;                  // true: no simplification, no sharing (the text reader, tests)
 } Builder;
+
+// Has block `a` always run when `b` begins, or is it `b`? Blocks are numbered in program order, so
+// that is until the scope around `a` ends: scope_end[a] is the first block behind it.
+static inline bool block_dominates(const uint32_t *scope_end, uint32_t a, uint32_t b) {
+    return a <= b && b < scope_end[a];
+}
 
 typedef struct Val {
     Builder *b; // adds what is computed from it
@@ -185,7 +191,7 @@ uint32_t builder_copy(Builder *b, const Graph *from, uint32_t id, uint32_t *in);
 // bug() when the shape rule refuses: check user input with graph_check first.
 uint32_t builder_add(Builder *b, Op op, const uint32_t *in, uint32_t nin, const Attr *attr,
                      const Type *want);
-bool builder_sees(const Builder *b, uint32_t id); // is its block open to the builder's?
+bool builder_sees(const Builder *b, uint32_t id); // does its block dominate the builder's?
 // The shape rule alone: false and q->error when the operands do not fit.
 bool graph_check(Infer *q, Op op);
 static inline const Node *graph_node(const Graph *g, uint32_t id) {

@@ -167,11 +167,11 @@ uint8_t *func_live(Arena *a, const Func *f);
 uint32_t func_gradient(const Func *f, uint32_t node, uint32_t *slot);
 uint32_t func_block(const Func *f, uint32_t block); // the first that this block of the text became
 bool func_reads(const Func *f, uint32_t slot);      // has a node an operand that is this slot?
-// Which blocks have always run before which, [block][block]: row b marks b and the earlier blocks
-// of its own and of enclosing scopes, as Builder.open wants it. `past_repeats`: also those of
-// repeats that have ended, whose last round's values may be used.
+// [block] The first block behind the scope it is in, their number where there is none: what
+// block_dominates asks. `past_repeats`: the end of a repeat ends no scope, for the values of its
+// last round may be used.
 enum { MAX_SCOPES = 32 }; // scopes around a block
-uint8_t **blocks_open(Arena *a, const Func *f, bool past_repeats);
+uint32_t *blocks_scope_end(Arena *a, const Func *f, bool past_repeats);
 // Are two blocks in different branches of one `if` or `every`?
 bool blocks_exclude(const Func *f, uint32_t a, uint32_t b);
 

@@ -7,11 +7,11 @@ typedef struct Verify {
     const Module *m;
     const Func *f;
     Arena *scratch;
-    uint8_t **open;  // [block][block] whose values a block may use
-    uint32_t *at;    // [block] tape entry
-    uint32_t blocks; // on the tape so far
-    uint32_t *write; // [slot] 1 + its last write in Func.effect, 0 none
-    uint32_t *older; // [effect] the same of the write of the slot before it
+    uint32_t *scope_end; // [block] of block_dominates, whose values a block may use
+    uint32_t *at;        // [block] tape entry
+    uint32_t blocks;     // on the tape so far
+    uint32_t *write;     // [slot] 1 + its last write in Func.effect, 0 none
+    uint32_t *older;     // [effect] the same of the write of the slot before it
     char error[512];
 } Verify;
 
@@ -113,7 +113,7 @@ static bool verify_type(Verify *v, uint32_t id) {
 // Is a value there at the end of block `block`?
 static bool is_ready(const Verify *v, uint32_t id, uint32_t block) {
     return op_info[graph_node(&v->f->g, id)->op].cls == ClassLEAF ||
-           v->open[block][graph_node(&v->f->g, id)->block];
+           block_dominates(v->scope_end, graph_node(&v->f->g, id)->block, block);
 }
 
 static bool verify_operands(Verify *v, uint32_t id) {
@@ -260,7 +260,7 @@ static bool verify_named(Verify *v, const Named *n, const char *what) {
                  n->block);
 }
 
-// The condition of an `if` is computed before it in a scope around it: then it is open to the
+// The condition of an `if` is computed before it in a scope around it: then it dominates the
 // first block that follows.
 static bool verify_conditions(Verify *v) {
     uint32_t next = NONE;
@@ -270,7 +270,7 @@ static bool verify_conditions(Verify *v) {
         if (c->kind != CtlIf || op_info[graph_node(&v->f->g, c->cond)->op].cls == ClassLEAF)
             continue;
         uint32_t home = graph_node(&v->f->g, c->cond)->block;
-        if (v->at[home] > i || (next != NONE && !v->open[next][home]))
+        if (v->at[home] > i || (next != NONE && !block_dominates(v->scope_end, home, next)))
             return wrong(v, "tape entry %u: condition %u may not have run", i, c->cond);
     }
     return true;
@@ -323,7 +323,7 @@ static bool verify_func(Verify *v, const Func *f) {
             return false;
     if (!verify_tape(v) || !verify_parts(v))
         return false;
-    v->open = blocks_open(v->scratch, f, true);
+    v->scope_end = blocks_scope_end(v->scratch, f, true);
     for (uint32_t id = 1; id < f->g.node.n; id++)
         if (!verify_operands(v, id) || !verify_flight(v, id))
             return false;

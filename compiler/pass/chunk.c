@@ -45,10 +45,13 @@ typedef struct Chunker {
     uint32_t **map;   // [chunk][old node]; shared nodes: chunk 0
     uint32_t *whole;  // [old node] the sum of a partial
     uint32_t blocks;
-    uint8_t **open; // [new block][new block] whose nodes may be shared
-    uint8_t *own;   // [new block] the one being filled
-    int64_t *first; // [new block]
-    uint32_t *of;   // [new block] the old one
+    uint32_t *end;       // [old block] the first new block behind its scope
+    NodeList *lane;      // [0] the new blocks of shared work; [1 + chunk] those of a chunk
+    uint32_t shown;      // the chunk's lane that is shown, 0 none
+    uint32_t *scope_end; // [new block] Builder.scope_end; 0 where it is not shown
+    uint32_t *own;       // [new block] the same, which shows the one being filled alone
+    int64_t *first;      // [new block]
+    uint32_t *of;        // [new block] the old one
 } Chunker;
 
 // --- phases --------------------------------------------------------------------------------------
@@ -150,36 +153,39 @@ static void number_blocks(Chunker *c) {
     }
 }
 
-typedef struct Home { // what a new block is
-    uint32_t old, phase, chunk;
-} Home;
+// The lane of a new block: 1 + the chunk that it is of, 0 for shared work.
+static uint32_t lane_of(uint32_t phase, uint32_t chunk) {
+    return phase % Phases == PhaseChunk ? 1 + chunk : 0;
+}
 
-// A block may share what an open one computes that comes before it, but not another chunk's: those
-// must not know of each other.
-static void open_blocks(Chunker *c) {
-    uint8_t **old = blocks_open(c->perm, c->f, false);
-    Home *home = arena_array(c->perm, Home, c->blocks);
-    c->open = arena_array(c->perm, uint8_t *, c->blocks);
-    c->own = arena_array(c->perm, uint8_t, c->blocks);
+static void describe_block(Chunker *c, uint32_t old, uint32_t phase, uint32_t chunk) {
+    uint32_t b = block_at(c, old, phase, chunk), lane = lane_of(phase, chunk);
+    c->first[b] = lane ? chunk * c->samples : 0;
+    c->of[b] = old;
+    vec_push(c->perm, &c->lane[lane], b);
+}
+
+static void describe_blocks(Chunker *c) {
+    c->end = blocks_scope_end(c->perm, c->f, false);
+    c->scope_end = arena_array(c->perm, uint32_t, c->blocks);
+    c->own = arena_array(c->perm, uint32_t, c->blocks);
     c->first = arena_array(c->perm, int64_t, c->blocks);
     c->of = arena_array(c->perm, uint32_t, c->blocks);
-    for (uint32_t b = 0; b < c->f->blocks; b++) {
+    c->lane = arena_array(c->perm, NodeList, 1 + c->chunks);
+    for (uint32_t b = 0; b < c->f->blocks; b++)
         for (uint32_t p = 0; p < c->row[b].phases; p++)
             for (uint32_t k = 0; k < (p % Phases == PhaseChunk ? c->chunks : 1); k++)
-                home[block_at(c, b, p, k)] = (Home){b, p, k};
-    }
-    for (uint32_t b = 0; b < c->blocks; b++) {
-        Home h = home[b];
-        bool chunk = h.phase % Phases == PhaseChunk;
-        c->open[b] = arena_array(c->perm, uint8_t, c->blocks);
-        c->first[b] = chunk ? h.chunk * c->samples : 0;
-        c->of[b] = h.old;
-        for (uint32_t e = 0; e < c->blocks; e++) {
-            Home o = home[e];
-            bool other = o.phase % Phases == PhaseChunk && (!chunk || o.chunk != h.chunk);
-            bool before = o.old == h.old ? o.phase <= h.phase : old[h.old][o.old] != 0;
-            c->open[b][e] = before && !other;
-        }
+                describe_block(c, b, p, k);
+    for (uint32_t b = 0; b < c->f->blocks; b++)
+        c->end[b] = c->end[b] < c->f->blocks ? c->row[c->end[b]].first : c->blocks;
+}
+
+// Opens or closes a lane: a block may share what those that dominate it compute, but not another
+// chunk's: chunks must not know of each other.
+static void show_lane(Chunker *c, uint32_t lane, bool shown) {
+    for (uint32_t i = 0; i < c->lane[lane].n; i++) {
+        uint32_t b = c->lane[lane].at[i];
+        c->scope_end[b] = shown ? c->end[c->of[b]] : 0;
     }
 }
 
@@ -223,20 +229,27 @@ static uint32_t seen(Chunker *c, uint32_t id, uint32_t user, uint32_t chunk) {
     bool slot = n->op == OpRead && n->block == old &&
                 !written_before(c, node_slot(c->from, id), old, c->to.block);
     if (slot || is_leaf(c, id)) {
-        c->to.open = slot ? c->own : c->to.open;
+        c->to.scope_end = slot ? c->own : c->scope_end;
         uint32_t made = copy_leaf(c, id);
-        c->to.open = c->open[c->to.block];
+        c->to.scope_end = c->scope_end;
         return made;
     }
     bool sum = c->whole[id] && !straddles(c, id); // groups: the table, which each has read back
     return sum ? c->whole[id] : c->map[per_chunk(c, id) ? chunk : 0][id];
 }
 
-static void enter(Chunker *c, uint32_t block) {
+static void enter(Chunker *c, uint32_t block, uint32_t lane) {
     c->own[c->to.block] = 0;
-    c->own[block] = 1;
+    c->own[block] = NONE;
     c->to.block = block;
-    c->to.open = c->open[block];
+    c->to.scope_end = c->scope_end;
+    if (lane == c->shown)
+        return;
+    if (c->shown)
+        show_lane(c, c->shown, false);
+    if (lane)
+        show_lane(c, lane, true);
+    c->shown = lane;
 }
 
 static void add_spans(Chunker *c, uint32_t made, uint32_t id) {
@@ -302,7 +315,7 @@ static void fill_groups(Chunker *c, uint32_t id, uint32_t chunk) {
 
 static void fill_phase(Chunker *c, uint32_t old, uint32_t phase, uint32_t chunk) {
     const NodeList *node = &c->row[old].node[phase];
-    enter(c, block_at(c, old, phase, chunk));
+    enter(c, block_at(c, old, phase, chunk), lane_of(phase, chunk));
     for (uint32_t i = 0; i < node->n; i++) {
         uint32_t id = node->at[i];
         if (phase % Phases == PhaseSum)
@@ -325,7 +338,7 @@ static void fill_row(Chunker *c, uint32_t old) {
 static uint32_t whole_of(Chunker *c, uint32_t id) {
     if (id && is_leaf(c, id)) {
         c->to.block = 0;
-        c->to.open = NULL;
+        c->to.scope_end = NULL;
         return copy_leaf(c, id);
     }
     return c->whole[id] ? c->whole[id] : c->map[0][id];
@@ -402,7 +415,8 @@ void pass_chunk(Arena *perm, const Module *m, Func *f, const PassOptions *option
     find_phases(&c);
     list_nodes(&c);
     number_blocks(&c);
-    open_blocks(&c);
+    describe_blocks(&c);
+    show_lane(&c, 0, true);
     find_sums(&c, o);
     c.map = arena_array(perm, uint32_t *, c.chunks);
     c.whole = arena_array(perm, uint32_t, was.g.node.n);

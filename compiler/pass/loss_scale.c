@@ -96,8 +96,7 @@ typedef struct Scaler {
     uint32_t *scaled; // [old node] of a Grad: the update whose scale it has, + 1; 0 none
     Gate *gate;       // [update]
     const Module *m;
-    const uint8_t *const *open; // [block] Builder.open
-    uint32_t version;           // of reads: the first that is free
+    uint32_t version; // of reads: the first that is free
 } Scaler;
 
 static Val read_slot(const Scaler *s, Builder *to, uint32_t update, uint32_t which) {
@@ -143,7 +142,6 @@ static void open_gate(Scaler *s, Rewriter *r, uint32_t update) {
     Gate *gate = &s->gate[update];
     Builder *to = &r->to, outer = *to;
     to->block = u->block;
-    to->open = s->open[u->block];
     Val bad = Number(to, 0), scale = read_slot(s, to, update, ScaleOf);
     for (uint32_t i = 0; i < u->grad.n; i++)
         bad = Add(bad, not_finite(rewritten(r, u->grad.at[i].node)));
@@ -235,7 +233,6 @@ void pass_loss_scale(Arena *perm, const Module *m, Func *f, const PassOptions *o
         return;
     Scaler s = {.f = f,
                 .m = m,
-                .open = (const uint8_t *const *)blocks_open(perm, f, false),
                 .version = free_version(&f->g),
                 .slot = arena_array(perm, uint32_t, n),
                 .scaled = arena_array(perm, uint32_t, f->g.node.n),

@@ -80,7 +80,8 @@ static uint32_t read_output(Rewriter *r, uint32_t id) {
     bool changes = false;
     for (uint32_t k = 0; k < n->nin; k++) {
         uint32_t old = node_in(from, id, k), y = output[old];
-        bool known = y && y < id && r->to.open[graph_node(from, y)->block];
+        bool known = y && y < id &&
+                     block_dominates(r->to.scope_end, graph_node(from, y)->block, r->to.block);
         in[k] = known ? compare_output(r, old, rewritten(r, y)) : r->map[old];
         changes |= known;
     }

@@ -45,21 +45,22 @@ uint32_t node_copy(Rewriter *r, uint32_t id) {
 
 void func_rewrite(Arena *perm, Func *f, int64_t batch, RewriteFn rewrite, void *user) {
     const Graph *from = &f->g;
-    const uint8_t *live = func_live(perm, f), *const *open = (const uint8_t *const *)blocks_open(
-                                                  perm, f, false);
+    const uint8_t *live = func_live(perm, f);
     uint32_t *map = arena_array(perm, uint32_t, from->node.n);
     Graph to;
     graph_init(&to, perm, batch);
     to.next_unique = from->next_unique;
     to.literal = from->literal;
-    Rewriter r = {.to.g = &to, .from = from, .map = map, .user = user};
+    Rewriter r = {.to = {.g = &to, .scope_end = blocks_scope_end(perm, f, false)},
+                  .from = from,
+                  .map = map,
+                  .user = user};
     if (from->simple && !from->literal && batch == from->batch)
         r.same = arena_array(perm, uint8_t, from->node.n);
     for (uint32_t id = 1; id < from->node.n; id++) {
         if (!live[id])
             continue;
         r.to.block = graph_node(from, id)->block;
-        r.to.open = open[r.to.block];
         r.to.span = from->span.at[graph_node(from, id)->span]
                         .span; // all that one node becomes names its line
         uint32_t before = to.node.n;

@@ -137,24 +137,24 @@ static void a_raw_builder_keeps_what_it_is_given(void **state) {
     assert_int_equal(op_of(Neg(Neg(x))), OpNeg);
 }
 
-static void nodes_are_shared_only_where_their_block_is_open(void **state) {
+static void nodes_are_shared_only_where_their_block_dominates(void **state) {
     (void)state;
-    uint8_t open[3] = {1, 1, 0};
-    at.open = open;
+    uint32_t scope_end[3] = {3, 3, 3};
+    at.scope_end = scope_end;
     Val x = leaf(0, SAMPLE(3));
     at.block = 1;
     Val a = Tanh(x), n = Neg(x), five = Num(x, 5);
     assert_int_equal(Tanh(x).id, a.id);
     at.block = 2;
-    open[1] = 0, open[2] = 1;
+    scope_end[1] = 2;
     Val b = Tanh(x);
     assert_int_not_equal(b.id, a.id);
     assert_int_equal(Tanh(x).id, b.id);
     assert_int_equal(Num(x, 5).id, five.id);
-    // The closed block may have been skipped: what its node says of its operands does not hold
+    // The block before may have been skipped: what its node says of its operands does not hold
     // here.
     assert_int_equal(op_of(Neg(n)), OpNeg);
-    open[1] = 1;
+    scope_end[1] = 3;
     assert_int_equal(Neg(n).id, x.id);
 }
 
@@ -377,7 +377,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(equal_nodes_are_one_node, graph_open),
         cmocka_unit_test_setup(pins_and_writes_are_never_shared, graph_open),
         cmocka_unit_test_setup(a_raw_builder_keeps_what_it_is_given, graph_open),
-        cmocka_unit_test_setup(nodes_are_shared_only_where_their_block_is_open, graph_open),
+        cmocka_unit_test_setup(nodes_are_shared_only_where_their_block_dominates, graph_open),
         cmocka_unit_test_setup(a_shared_node_keeps_all_source_spans, graph_open),
         cmocka_unit_test_setup(reachability_follows_operands, graph_open),
         cmocka_unit_test_setup(operands_that_do_not_fit_are_named, graph_open),

@@ -292,10 +292,10 @@ static void blocks(Arena *a) {
         {"100000", "110000", "111000", "100100", "100010", "100001"},
         {"100000", "110000", "111000", "110100", "110010", "110001"}};
     for (uint32_t past = 0; past < 2; past++) {
-        uint8_t **open = blocks_open(a, &f, past);
+        const uint32_t *scope_end = blocks_scope_end(a, &f, past);
         for (uint32_t b = 0; b < 6; b++) {
             for (uint32_t k = 0; k < 6; k++) {
-                expect(open[b][k] == (want[past][b][k] == '1'), "block open",
+                expect(block_dominates(scope_end, k, b) == (want[past][b][k] == '1'), "block dominates",
                        str_format(a, "%u to %u, %u", k, b, past));
             }
         }
