@@ -3,6 +3,7 @@
 // share a call, and which reductions need none.
 #include "driver.h"
 #include "edited.h"
+#include "launch_of.h"
 #include "plan.h"
 #include "shard.h"
 
@@ -57,15 +58,6 @@ static const char *model_with(Arena *a, const char *norm) {
 }
 
 // --- a plan --------------------------------------------------------------------------------------
-
-static uint32_t launch_of(const Plan *p, uint32_t region) {
-    for (uint32_t l = 0; l < p->launch.n; l++)
-        for (uint32_t i = 0; i < p->launch.at[l].instances; i++)
-            if (p->merge.at[p->launch.at[l].first + i] == region)
-                return l;
-    fail_msg("region %u is never launched", region);
-    return 0;
-}
 
 static bool lies_in(const Plan *p, uint32_t node, const Collective *c) {
     Place at = p->place[node];

@@ -3,6 +3,7 @@
 //
 // Regions are made by hand; the order of their numbers is the program's. Nothing runs, so values
 // may be of any size.
+#include "launch_of.h"
 #include "plan.h"
 
 #include <setjmp.h>
@@ -334,15 +335,6 @@ static uint32_t add_call(Case *c, int64_t bytes, uint32_t a, uint32_t b) {
     if (b != NONE)
         in[n++] = c->p.region.at[b].out.at[0];
     return add_region(c, RegionCall, new_value(c, bytes), in, n);
-}
-
-static uint32_t launch_of(const Plan *p, uint32_t region) {
-    for (uint32_t l = 0; l < p->launch.n; l++)
-        for (uint32_t i = 0; i < p->launch.at[l].instances; i++)
-            if (p->merge.at[p->launch.at[l].first + i] == region)
-                return l;
-    fail_msg("region %u is never launched", region);
-    return 0;
 }
 
 // Updates of gains and biases wait for the end of their block, and are one launch there; those of

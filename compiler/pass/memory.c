@@ -123,38 +123,43 @@ static uint32_t number_section(Memory *m, const Section *s, uint32_t now) {
 }
 
 // Of a tail that several blocks run, its regions have the time in the last of them.
-static uint32_t number_block(Memory *m, uint32_t block, uint32_t now) {
-    const Plan *p = m->p;
-    for (uint32_t s = 0; s < p->section.n; s++) {
-        const Section *section = &p->section.at[s];
-        if (section->block != block || section->kind == SectionTail)
-            continue;
-        if (section->kind == SectionRest) {
-            const Tail *t = &p->tail.at[section->tail];
-            uint32_t end = number_section(m, &p->section.at[t->section], now);
-            vec_push(m->a, &m->span, ((TailTime){section->tail, now, end}));
-            m->wrapped = t->wraps ? end : m->wrapped;
-            now = end;
-        }
-        now = number_section(m, section, now);
-    }
-    return now;
+static uint32_t number_tail(Memory *m, uint32_t tail, uint32_t now) {
+    const Tail *t = &m->p->tail.at[tail];
+    uint32_t end = number_section(m, &m->p->section.at[t->section], now);
+    vec_push(m->a, &m->span, ((TailTime){tail, now, end}));
+    m->wrapped = t->wraps ? end : m->wrapped;
+    return end;
 }
 
-// Numbers the launches along the tape, and notes which repeats enclose each block.
 static void number_launches(Memory *m) {
     const Plan *p = m->p;
-    const Func *f = p->func;
+    const uint32_t *order = plan_sections(m->a, p);
+    uint32_t now = 0;
+    for (uint32_t i = 0; i < p->section.n; i++) {
+        const Section *s = &p->section.at[order[i]];
+        if (s->kind == SectionBegin)
+            m->begin[s->block] = now;
+        if (s->kind == SectionTail)
+            continue; // numbered where it runs
+        if (s->kind == SectionRest)
+            now = number_tail(m, s->tail, now);
+        now = number_section(m, s, now);
+        m->end[s->block] = now;
+    }
+    m->launches = now;
+}
+
+// Which repeats enclose each block, and the launches of each repeat.
+static void find_loops(Memory *m) {
+    const Func *f = m->p->func;
     uint32_t now = 0, depth = 0, open[MAX_SCOPES];
     for (uint32_t i = 0; i < f->tape.n; i++) {
         Ctl c = f->tape.at[i];
         if (c.kind == CtlBlock) {
-            m->begin[c.arg] = now;
             for (uint32_t k = 0; k < depth; k++)
                 if (f->tape.at[open[k]].kind == CtlRepeat)
                     vec_push(m->a, &m->loops[c.arg], open[k]);
-            now = number_block(m, c.arg, now);
-            m->end[c.arg] = now;
+            now = m->end[c.arg];
         } else if (c.kind == CtlEnd) {
             m->loop_end[open[--depth]] = now ? now - 1 : 0;
         } else if (c.kind != CtlElse) {
@@ -164,17 +169,15 @@ static void number_launches(Memory *m) {
             open[depth++] = i;
         }
     }
-    m->launches = now;
 }
 
 static void find_tails(Memory *m) {
     const Plan *p = m->p;
     memset(m->tail_of, 0xff, p->region.n * sizeof *m->tail_of);
     for (uint32_t t = 0; t < p->tail.n; t++) {
-        const Section *s = &p->section.at[p->tail.at[t].section];
-        for (uint32_t l = s->first; l < s->first + s->n; l++)
-            for (uint32_t k = 0; k < p->launch.at[l].instances; k++)
-                m->tail_of[p->merge.at[p->launch.at[l].first + k]] = t;
+        uint32_t *region, n = section_regions(p, &p->section.at[p->tail.at[t].section], &region);
+        for (uint32_t i = 0; i < n; i++)
+            m->tail_of[region[i]] = t;
     }
 }
 
@@ -465,6 +468,8 @@ static void memory_init(Memory *m) {
     m->loop_end = arena_array(m->a, uint32_t, f->tape.n);
     m->tail_of = arena_array(m->a, uint32_t, p->region.n);
     find_tails(m);
+    number_launches(m);
+    find_loops(m);
     vec_push(m->a, &m->buffer, (Buffer){0});
 }
 
@@ -510,7 +515,6 @@ void memory_plan(const PassOptions *o, Plan *p) {
     arena_need(&scratch);
     Memory m = {.a = &scratch, .p = p, .o = o};
     memory_init(&m);
-    number_launches(&m);
     find_lifetimes(&m);
     share_buffers(&m);
     size_t bound = p->work_bound = buffers_bound(scratch, m.buffer.at, m.buffer.n, m.launches);
@@ -526,7 +530,6 @@ void memory_plan(const PassOptions *o, Plan *p) {
 void memory_lives(Arena *a, const PassOptions *o, Plan *p, Lives *out) {
     Memory m = {.a = a, .p = p, .o = o};
     memory_init(&m);
-    number_launches(&m);
     find_lifetimes(&m);
     *out = (Lives){.time = m.time, .tail_of = m.tail_of, .launches = m.launches};
     out->value = arena_array(a, Buffer, p->func->g.node.n);
@@ -572,7 +575,6 @@ static const char *parts_wrong(const Memory *m, uint32_t *a, uint32_t *b) {
 // Live ranges, and buffers at the offsets that places say; false where that is no plan.
 static bool place_buffers(Memory *m, Arena *perm, Refusal *wrong) {
     uint32_t a = 0, b = 0;
-    number_launches(m);
     find_lifetimes(m);
     for (uint32_t i = 0; i < m->p->collective.n; i++)
         bundle(m, &m->p->collective.at[i]);

@@ -7,10 +7,9 @@
 #include "pass.h"
 
 // fuse.c. Fills region[] (node, in, out, kind, block), region_of[], why[], copied[], collective[],
-// and of
-// place[]: `space` SpaceInline for values that kernels compute where they use them (constants,
-// iota), and `owner` of every node: itself, or for a view (a move that leaves the bytes in place)
-// the owner of its source. Region.in and .out hold owners.
+// and of place[]: `space` SpaceInline for values that kernels compute where they use them
+// (constants, iota), and `owner` of every node: itself, or for a view (a move that leaves the bytes
+// in place) the owner of its source. Region.in and .out hold owners.
 void fuse(Arena *perm, const PassOptions *o, Plan *p);
 
 // collective.c. Fills collective[] from the regions, except offset and launches, and Region.call:
@@ -39,6 +38,8 @@ typedef struct TailWays {
 // For a tail of these regions of one block; in `a`. False: the next block is not known statically.
 bool tail_place(Arena *a, const Plan *p, const uint32_t *tail, uint32_t n, TailWays *out);
 
+// The sections as they run, block by block: [section.n] of Plan.section[], in `a`.
+uint32_t *plan_sections(Arena *a, const Plan *p);
 // The regions launched in a section; their number.
 uint32_t section_regions(const Plan *p, const Section *s, uint32_t **out);
 
@@ -64,8 +65,7 @@ void memory_lives(Arena *a, const PassOptions *o, Plan *p, Lives *out);
 size_t region_bytes(const Plan *p, const Region *r);
 double region_seconds(const Plan *p, const Region *r);
 
-// --- verify_plan.c: the rules that plans keep
-// -----------------------------------------------------
+// --- verify_plan.c: the rules that plans keep ----------------------------------------------------
 
 typedef struct Refusal {
     Str why;         // what is wrong with a plan; in the arena that is given

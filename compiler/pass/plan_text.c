@@ -165,10 +165,9 @@ static void put_section(Form *f, const Plan *p, const Section *s) {
 static void put_launches(Form *f, const Plan *p) {
     if (f->level < PlanScheduled)
         return;
-    for (uint32_t b = 0; b < p->func->blocks; b++)
-        for (uint32_t s = 0; s < p->section.n; s++)
-            if (p->section.at[s].block == b)
-                put_section(f, p, &p->section.at[s]);
+    const uint32_t *order = plan_sections(f->t->arena, p);
+    for (uint32_t i = 0; i < p->section.n; i++)
+        put_section(f, p, &p->section.at[order[i]]);
 }
 
 static void put_func(Form *f, const Plan *p, uint32_t index) {

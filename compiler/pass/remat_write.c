@@ -110,23 +110,32 @@ static void write_section(Writing *w, const Lives *lives, const Section *section
 }
 
 // What the executor sees of a block that is no region's, and gradients that only have a name.
-static void write_roots(Writing *w, const uint8_t *root, uint32_t block) {
-    const Graph *g = &w->base->func->g;
-    for (uint32_t id = 1; id < g->node.n; id++)
-        if (root[id] && graph_node(g, id)->block == block && !out_of(w, id))
-            write_node(w, NONE, id);
+static void write_roots(Writing *w, const NodeList *roots) {
+    for (uint32_t i = 0; i < roots->n; i++)
+        if (!out_of(w, roots->at[i]))
+            write_node(w, NONE, roots->at[i]);
+}
+
+// [block] Its roots (func_roots).
+static NodeList *roots_by_block(Arena *a, const Func *f) {
+    const uint8_t *root = func_roots(a, f);
+    NodeList *roots = arena_array(a, NodeList, f->blocks);
+    for (uint32_t id = 1; id < f->g.node.n; id++)
+        if (root[id])
+            vec_push(a, &roots[graph_node(&f->g, id)->block], id);
+    return roots;
 }
 
 // Blocks in the order of the tape, each with its tail, as in a plan run from end to end.
 static void write_graph(Writing *w, const Lives *lives) {
     const Plan *p = w->base;
-    const uint8_t *root = func_roots(w->perm, p->func);
+    const NodeList *roots = roots_by_block(w->perm, p->func);
+    const uint32_t *order = plan_sections(w->perm, p);
     write_reads(w);
-    for (uint32_t b = 0; b < p->func->blocks; b++) {
-        for (uint32_t s = 0; s < p->section.n; s++)
-            if (p->section.at[s].block == b)
-                write_section(w, lives, &p->section.at[s]);
-        write_roots(w, root, b);
+    for (uint32_t b = 0, i = 0; b < p->func->blocks; b++) {
+        for (; i < p->section.n && p->section.at[order[i]].block == b; i++)
+            write_section(w, lives, &p->section.at[order[i]]);
+        write_roots(w, &roots[b]);
     }
     for (uint32_t r = 0; r < p->region.n; r++)
         for (uint32_t i = 0; i < p->region.at[r].out.n; i++)
@@ -183,10 +192,9 @@ static void add_launches(Writing *w, const Lives *lives, Plan *p) {
         vec_push(w->perm, &p->section, base->section.at[s]);
     for (uint32_t t = 0; t < base->tail.n; t++)
         vec_push(w->perm, &p->tail, base->tail.at[t]);
-    for (uint32_t b = 0; b < base->func->blocks; b++)
-        for (uint32_t s = 0; s < p->section.n; s++)
-            if (p->section.at[s].block == b)
-                add_section(w, lives, &p->section.at[s], p);
+    const uint32_t *order = plan_sections(w->perm, base);
+    for (uint32_t i = 0; i < base->section.n; i++)
+        add_section(w, lives, &p->section.at[order[i]], p);
 }
 
 void runs_plan(Arena *perm, const PassOptions *o, const Plan *base, const Lives *lives,

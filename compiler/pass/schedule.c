@@ -401,6 +401,9 @@ void schedule(Arena *perm, const PassOptions *o, Plan *p) {
     s.clock.leads = arena_array(&scratch, uint32_t, regions);
     s.clock.weights = arena_array(&scratch, uint8_t, regions);
     s.clock.arrives = arena_array(&scratch, double, calls);
+    s.of_block = arena_array(&scratch, RegionVec, p->func->blocks);
+    for (uint32_t r = 0; r < p->region.n; r++)
+        vec_push(&scratch, &s.of_block[p->region.at[r].block], r);
     find_orders(&s);
     s.behind = arena_array(&scratch, uint32_t, regions);
     s.deferrable = arena_array(&scratch, uint8_t, regions);

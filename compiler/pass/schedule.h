@@ -43,6 +43,7 @@ typedef struct Sched {
     Arena *perm;
     Arena *a; // scratch
     Plan *p;
+    RegionVec *of_block;  // [block] its regions
     OrderVec order;       // sorted by after
     VEC(uint32_t) * next; // [region] its successors
     uint32_t *waits;      // [region] predecessors not scheduled yet

@@ -24,8 +24,9 @@ void sched_regions_of(Sched *s, uint32_t block, RegionVec *out) {
     uint32_t tails = out->n;
     for (uint32_t t = 0; t < tails; t++)
         s->next[out->at[t]].n = 0;
-    for (uint32_t r = 0; r < p->region.n; r++) {
-        if (p->region.at[r].block != block || s->deferred[r])
+    for (uint32_t i = 0; i < s->of_block[block].n; i++) {
+        uint32_t r = s->of_block[block].at[i];
+        if (s->deferred[r])
             continue;
         vec_push(s->a, out, r);
         for (uint32_t t = 0; t < tails; t++)
