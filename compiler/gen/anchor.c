@@ -89,31 +89,21 @@ static void put_all(WordList *w, const int64_t *x, size_t n) {
         put(w, x[i]);
 }
 
-// i / extent is i * magic >> shift for every i below 2^31: magic is 2^shift / extent, rounded up,
-// and the error, below extent / 2^shift of i, does not reach the next multiple.
-static void put_divisor(WordList *w, int64_t extent) {
-    int64_t bits = 0;
-    while ((int64_t)1 << bits < extent)
-        bits++;
-    put(w, extent);
-    put(w, (int64_t)((((uint64_t)1 << (31 + bits)) + (uint64_t)extent - 1) / (uint64_t)extent));
-    put(w, 31 + bits);
-}
-
 static void put_list(WordList *w, const List *l) {
     for (uint32_t i = 0; i < l->n; i++) {
         const Axis *a = &l->axis[i];
-        put_divisor(w, a->extent);
+        put(w, a->extent);
+        put(w, a->extent > 1 ? fast_divisor(a->extent) : 0);
         put_all(w, a->step, 2);
         put_all(w, a->stride, 2);
     }
 }
 
 static void put_apart(WordList *w, const Apart *a) {
-    static const int64_t unused[3];
+    static const int64_t unused[GAN_AXIS_WORDS - 1 - Sides];
     put(w, a->extent);
     put_all(w, a->stride, Sides);
-    put_all(w, unused, 3); // as long as an axis
+    put_all(w, unused, GAN_AXIS_WORDS - 1 - Sides);
 }
 
 static void put_space(WordList *w, const Product *p, const Along *s) {

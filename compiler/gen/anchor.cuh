@@ -31,20 +31,20 @@ struct gan_shape {
 
 // An axis of a product: how many steps it has, and what one adds in each of its two operands.
 struct gan_axis {
-    uint32_t extent, magic, shift; // i / extent is i * magic >> shift, for every i below 2^31
-    int32_t step[2];               // of the coordinate, where the axis is a spatial one
-    int64_t stride[2];             // elements
+    uint32_t extent;
+    uint64_t by;       // what gan_divide divides by it with; not of 1
+    int32_t step[2];   // of the coordinate, where the axis is a spatial one
+    int64_t stride[2]; // elements
 };
 
 template <int N> GAN_FN gan_axis gan_axis_at(const gan_args<N> &w, int at) {
     gan_axis a;
     a.extent = (uint32_t)w.at[at];
-    a.magic = (uint32_t)w.at[at + 1];
-    a.shift = (uint32_t)w.at[at + 2];
-    a.step[0] = (int32_t)w.at[at + 3];
-    a.step[1] = (int32_t)w.at[at + 4];
-    a.stride[0] = (int64_t)w.at[at + 5];
-    a.stride[1] = (int64_t)w.at[at + 6];
+    a.by = (uint64_t)w.at[at + 1];
+    a.step[0] = (int32_t)w.at[at + 2];
+    a.step[1] = (int32_t)w.at[at + 3];
+    a.stride[0] = (int64_t)w.at[at + 4];
+    a.stride[1] = (int64_t)w.at[at + 5];
     return a;
 }
 
@@ -74,7 +74,7 @@ GAN_FN gan_spot<P::space> gan_spot_at(const gan_args<N> &w, const gan_list &l, i
 #pragma unroll 1
     for (int k = l.n - 1; k >= 0; k--) {
         const gan_axis a = gan_axis_at(w, l.at + k * GAN_AXIS_WORDS);
-        const uint32_t rest = (uint32_t)((uint64_t)i * a.magic >> a.shift);
+        const uint32_t rest = a.extent > 1 ? gan_divide(i, a.by) : i;
         const uint32_t digit = i - rest * a.extent;
         s.at += digit * (side ? a.stride[1] : a.stride[0]);
 #pragma unroll

@@ -42,8 +42,8 @@ enum { GAN_SPACE = GAN_LISTS + GAN_LIST_COUNT * GAN_LIST_WORDS };
 enum { GAN_EXTENT = 0, GAN_ORIGIN = 3, GAN_STEP = 6, GAN_STRIDE = 9, GAN_DILATION, GAN_BEFORE };
 enum { GAN_KERNEL = GAN_BEFORE + 1, GAN_SPACE_WORDS };
 
-// Then the axes (gan_axis): extent, magic, shift, two steps, two strides. Those of g say after
-// their extent how many elements one adds in A, B and C.
-enum { GAN_AXIS_WORDS = 7 };
+// Then the axes (gan_axis): extent, its fast_divisor (0 of 1), two steps, two strides. Those of g
+// say after their extent how many elements one adds in A, B and C.
+enum { GAN_AXIS_WORDS = 6 };
 
 #endif

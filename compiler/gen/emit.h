@@ -69,9 +69,7 @@ typedef enum Role {
 
 // A number as text: written out when small, else an argument.
 Str emit_num(Emit *e, uint32_t role, int64_t x);
-void emit_end_number(Emit *e, uint32_t number); // ends its declaration, and says what it is
-// The word that gan_divide divides by x with (kernel_cuda.h). 1 < x < 2^31.
-int64_t emit_inverse(int64_t x);
+void emit_end_number(Emit *e, uint32_t number);      // ends its declaration, and says what it is
 uint32_t emit_position(const Nest *n, uint32_t var); // of a variable among the loops: what names it
 void emit_ix(Emit *e, Ix x);
 // One side of a bound, lower or upper: does it need a test? The test.

@@ -62,15 +62,6 @@ void emit_end_number(Emit *e, uint32_t number) {
         text_fmt(e->t, meaning[role] ? "; // %s\n" : ";\n", meaning[role]);
 }
 
-// The low half is 2^(32 + s) / x, rounded up, where 2^s < x <= 2^(s + 1); the high half is s. Its
-// error, below x, times any number below 2^31 does not reach the next multiple of 2^(32 + s).
-int64_t emit_inverse(int64_t x) {
-    uint64_t s = 0, by = (uint64_t)x;
-    while ((uint64_t)2 << s < by)
-        s++;
-    return (int64_t)(s << 32 | (((uint64_t)1 << (32 + s)) + by - 1) / by);
-}
-
 uint32_t emit_position(const Nest *n, uint32_t var) {
     for (uint32_t i = 0; i < n->orders; i++)
         if (n->order[i] == var)

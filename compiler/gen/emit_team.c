@@ -114,7 +114,7 @@ static void put_pack(Emit *e) {
 static void put_quotient(Emit *e, const char *name, Str number, uint32_t role, int64_t of) {
     emit_line(e);
     text_fmt(e->t, "%sconst uint32_t %s = gan_divide(%.*s, %.*s);\n", emit_if_named(e), name,
-             SARG(number), SARG(emit_num(e, role, emit_inverse(of))));
+             SARG(number), SARG(emit_num(e, role, fast_divisor(of))));
 }
 
 static bool is_name(Str text) {

@@ -109,7 +109,7 @@ GAN_FN float gan_sqrtf(float a) {
     return corrected == corrected || a < 0.0f ? corrected : a; // zero, infinity, NaN
 }
 
-// i / n for i below 2^31; `by` is what emit_inverse made of n (Granlund and Montgomery 1994).
+// i / n for i below 2^31; `by` is fast_divisor(n) of base/integers.h.
 GAN_FN uint32_t gan_divide(uint32_t i, uint64_t by) {
     return __umulhi(i, (uint32_t)by) >> (uint32_t)(by >> 32);
 }
