@@ -164,7 +164,7 @@ if(GAN_HAVE_CUDNN)
     gan_program(branch_report cuda/branch_report.c gan_recorder gan_run) # the same
     add_dependencies(branch_report no_card)
 else()
-    message(STATUS "tests: host_test needs the headers of CUDA and cuDNN; left out")
+    message(STATUS "tests of the cuda device: left out, as the headers of CUDA or cuDNN are not found")
 endif()
 
 # Whole commands: shell scripts that are given the program.
