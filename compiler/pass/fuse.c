@@ -98,7 +98,7 @@ static bool aligned_read(const Fuse *z, uint32_t user, uint32_t id) {
 // in their own block; false when a reader comes after a write all the same, or is the write itself
 // and needs other elements than the one it puts in their place (h := flip(h, ...)).
 static bool order_readers(Fuse *z, uint32_t read, const NodeVec *readers) {
-    const NodeVec *writes = &z->writes[slot_of(z, read)];
+    const NodeVec *writes = &z->writes[node_slot(z->g, read)];
     uint32_t home = z->g->node.at[read].block;
     for (uint32_t i = 0; i < writes->n; i++) {
         uint32_t w = writes->at[i], wb = z->g->node.at[w].block;
@@ -114,7 +114,7 @@ static bool order_readers(Fuse *z, uint32_t read, const NodeVec *readers) {
 }
 
 static bool overwritten(const Fuse *z, uint32_t read, uint32_t block) {
-    const NodeVec *writes = &z->writes[slot_of(z, read)];
+    const NodeVec *writes = &z->writes[node_slot(z->g, read)];
     for (uint32_t i = 0; i < writes->n; i++)
         if (z->g->node.at[writes->at[i]].block <= block)
             return true;

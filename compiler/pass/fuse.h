@@ -81,13 +81,10 @@ typedef struct Fuse {
 static inline OpClass node_class(const Graph *g, uint32_t id) {
     return (OpClass)op_info[g->node.at[id].op].cls;
 }
-static inline int64_t slot_of(const Fuse *z, uint32_t id) {
-    return node_attr(z->g, id)->i[0];
-} // of a Read or Write
 // Writes of the slot that a value read straight from one lies in; NULL: it lies elsewhere.
 static inline const NodeVec *slot_changes(const Fuse *z, uint32_t id) {
     bool read = z->g->node.at[id].op == OpRead && !z->unit[id];
-    return read ? &z->writes[slot_of(z, id)] : NULL;
+    return read ? &z->writes[node_slot(z->g, id)] : NULL;
 }
 bool unit_joins(const Graph *g, uint32_t id); // may be in a region with others
 

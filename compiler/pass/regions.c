@@ -102,7 +102,7 @@ static void build_region(Build *b, Plan *p, uint32_t cluster) {
     if (z->g->node.at[cluster].op == OpRead) {
         r->kind = RegionCopy;
         vec_push(b->perm, &r->node, cluster);
-        vec_push(b->perm, &p->copied, (uint32_t)slot_of(z, cluster));
+        vec_push(b->perm, &p->copied, node_slot(z->g, cluster));
     } else if (node_class(z->g, cluster) == ClassCOMM) {
         build_comm(b, &root);
     } else if (node_class(z->g, cluster) == ClassANCHOR && !z->o->no_fuse) {
