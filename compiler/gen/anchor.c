@@ -257,7 +257,7 @@ static void region_kernel(Arena *perm, Plan *plan, Region *r, uint32_t spaces, M
     r->kernel = map_find(known, h.lo) - 1;
     if (r->kernel != NONE)
         return;
-    Kernel k = {.threads = make->threads, .words = words, .spare = !make->only};
+    Kernel k = {.threads = make->threads, .words = words, .fallback = !make->only};
     k.name = str_format(perm, "%s_%.*s", make->name, SARG(kernel_hash(&scratch, anonymous)));
     k.source = kernel_text(perm, make, &call, words, k.name);
     vec_push(perm, &plan->kernel, k);

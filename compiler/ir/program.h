@@ -61,7 +61,7 @@ typedef struct Kernel {
     bool finish; // C: NAME_finish combines the partial results
     bool many;   // CUDA: its launches are of one region or several; NAME ends in _many
     uint32_t parts;   // CUDA: of several in one, whose number is a region's last word; else 0
-    bool spare;       // CUDA: launched only where the device has no library for its regions
+    bool fallback;    // CUDA: launched only where the device has no library for its regions
     uint32_t threads; // CUDA: of a block
     uint32_t shared;  // CUDA: bytes of dynamic shared memory a block needs
     uint32_t words;   // CUDA: in, out, scratch and tickets where there is scratch, number
@@ -69,7 +69,7 @@ typedef struct Kernel {
 
 typedef struct Cubin { // CUDA: a batch of kernels, perhaps others among them, as machine code
     int arch;          // 90: for cards of compute capability 9.0, and 9.x behind it
-    bool ptx;          // or as PTX, the spare ones: for any card from `arch` on
+    bool ptx;          // or as PTX, the fallbacks: for any card from `arch` on
     Str code;
 } Cubin;
 typedef VEC(Cubin) CubinVec;

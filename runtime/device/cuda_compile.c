@@ -269,14 +269,14 @@ static int nearest_arch(const Nvrtc *n, int arch) {
     return arch >= CUDA_OLDEST_ARCH ? arch : 0;
 }
 
-// Of all functions' kernels each once: those that are spare, or those that are not.
-static KernelRefs kernels_of(Arena *a, const Plan *const *plan, uint32_t plans, bool spare) {
+// Of all functions' kernels each once: the fallbacks, or the others.
+static KernelRefs kernels_of(Arena *a, const Plan *const *plan, uint32_t plans, bool fallback) {
     KernelRefs out = {0};
     Map known = {0};
     for (uint32_t p = 0; p < plans; p++) {
         for (uint32_t i = 0; i < plan[p]->kernel.n; i++) {
             const Kernel *k = &plan[p]->kernel.at[i];
-            if (k->spare != spare || map_find(&known, kernel_hash(k->name)))
+            if (k->fallback != fallback || map_find(&known, kernel_hash(k->name)))
                 continue;
             map_put(a, &known, kernel_hash(k->name), 1);
             vec_push(a, &out, k);

@@ -26,7 +26,7 @@ typedef struct CudaImages {
 GanStatus cuda_compile(const Nvrtc *n, const CudaKernels *k, Arena *a, CudaImages *out);
 
 // All kernels of several plans for each architecture, and once as PTX for all of these and later
-// ones, the spare kernels as that alone: appends the images that have them to *out, in `a`. Each
+// ones, the fallbacks as that alone: appends the images that have them to *out, in `a`. Each
 // architecture must be one NVRTC makes code for. Images that the cache has may contain other
 // kernels too.
 GanStatus cuda_compile_ahead(const Nvrtc *n, const Plan *const *plan, uint32_t plans,

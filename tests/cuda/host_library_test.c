@@ -161,7 +161,7 @@ typedef struct Kept {
     char dir[32];
 } Kept;
 
-// A plan of a model, all of whose kernels but the spare ones are wanted, and an empty folder.
+// A plan of a model, all of whose kernels but the fallbacks are wanted, and an empty folder.
 static void kept_open(Kept *k, Str model) {
     *k = (Kept){.dir = "/tmp/gan-kept-XXXXXX"};
     assert_fine(arena_init(&k->a, 0));
@@ -176,7 +176,7 @@ static void kept_open(Kept *k, Str model) {
     const Plan *p = &k->compiled.entry[0];
     bool *wanted = arena_array(&k->a, bool, p->kernel.n);
     for (uint32_t i = 0; i < p->kernel.n; i++)
-        wanted[i] = !p->kernel.at[i].spare;
+        wanted[i] = !p->kernel.at[i].fallback;
     assert_true(p->kernel.n > 0);
     k->kernels = (CudaKernels){p, wanted, 90, str_c(k->dir)};
 }
@@ -289,7 +289,7 @@ static bool holds(Str image, Str name) {
     return memmem(image.ptr, image.len, name.ptr, name.len) != NULL;
 }
 
-// Loads one kernel without a compiler, from code shipped with the plan; spare ones as PTX.
+// Loads one kernel without a compiler, from code shipped with the plan; fallbacks as PTX.
 static void check_came(Kept *k, uint32_t kernel) {
     CudaImages came;
     Plan *p = (Plan *)(uintptr_t)k->kernels.plan;
@@ -302,7 +302,7 @@ static void check_came(Kept *k, uint32_t kernel) {
     for (uint32_t i = 0; i < p->kernel.n; i++)
         assert_int_equal(came.of[i], i == kernel ? 0 : NONE);
     assert_true(holds(came.code[0], x->name));
-    assert_int_equal(str_starts(came.code[0], STR("\177ELF")), !x->spare);
+    assert_int_equal(str_starts(came.code[0], STR("\177ELF")), !x->fallback);
     k->kernels.arch = 120; // a card later than the code
     assert_fine(cuda_compile(NULL, &k->kernels, &k->a, &came));
     assert_int_equal(came.n, 1);
@@ -317,9 +317,9 @@ static void check_came(Kept *k, uint32_t kernel) {
     p->cubin = all;
 }
 
-static uint32_t first_kernel(const Plan *p, bool spare) {
+static uint32_t first_kernel(const Plan *p, bool fallback) {
     uint32_t i = 0;
-    while (i < p->kernel.n && p->kernel.at[i].spare != spare)
+    while (i < p->kernel.n && p->kernel.at[i].fallback != fallback)
         i++;
     assert_true(i < p->kernel.n);
     return i;
@@ -349,10 +349,10 @@ static void kernels_are_in_their_modules(void **state) {
     }
     assert_true(again < p.kernel.n / 8);
     assert_fine(cuda_compile_ahead(k.nvrtc, plan, 1, &(int){90}, 1, (Str){0}, &k.a, &p.cubin));
-    const Cubin *spare = &p.cubin.at[p.cubin.n - 1];
-    assert_true(spare->ptx);
-    assert_int_equal(spare->arch, 80); // for all cards, as what the others were made of
-    assert_non_null(strstr(spare->code.ptr, ".target sm_80"));
+    const Cubin *fallback = &p.cubin.at[p.cubin.n - 1];
+    assert_true(fallback->ptx);
+    assert_int_equal(fallback->arch, 80); // for all cards, as what the others were made of
+    assert_non_null(strstr(fallback->code.ptr, ".target sm_80"));
     check_came(&k, first_kernel(&p, false));
     check_came(&k, first_kernel(&p, true));
     kept_close(&k);

@@ -30,7 +30,7 @@ static void check_images(Arena *a, const Plan *p, int arch) {
 
 // Each line is a member's name, and what follows it is the code.
 static void take_kernels(Arena *a, Str bytes) {
-    Kernel kernel[] = {{.name = STR("k_ours")}, {.name = STR("k_spare"), .spare = true}};
+    Kernel kernel[] = {{.name = STR("k_ours")}, {.name = STR("k_fallback"), .fallback = true}};
     const Func f = {.name = STR("step")};
     Plan p = {.func = &f, .kernel = {.at = kernel, .n = 2}};
     Ganx g = {0};
