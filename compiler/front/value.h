@@ -6,6 +6,7 @@
 #ifndef GAN_VALUE_H
 #define GAN_VALUE_H
 
+#include "build.h"
 #include "front.h"
 
 typedef struct Elab Elab;

@@ -42,15 +42,15 @@ typedef enum Op {
 
 typedef enum OpClass {
     ClassNone,
-    ClassEW,
-    ClassREDUCE,
-    ClassMOVE,
-    ClassANCHOR,
-    ClassRNG,
-    ClassSTATE,
-    ClassLEAF,
-    ClassMETA,
-    ClassCOMM,
+    ClassEW,     // elementwise
+    ClassREDUCE, // over axes, or over rows of equal index
+    ClassMOVE,   // the same elements at other places
+    ClassANCHOR, // a library call (AnchorFamily)
+    ClassRNG,    // draws
+    ClassSTATE,  // reads and writes of slots
+    ClassLEAF,   // constants, and numbers of elements
+    ClassMETA,   // for passes, which replace it
+    ClassCOMM,   // collectives between ranks
     ClassCount
 } OpClass;
 
@@ -86,7 +86,7 @@ typedef struct Node {
     uint32_t in;    // first operand, in Graph.edge[]
     uint32_t type;  // in Graph.type[]
     uint32_t attr;  // in Graph.attr[], 0 none
-    uint32_t block; // Func.block[] it is computed in; leaves without effects: 0
+    uint32_t block; // of the function, in which it is computed; leaves without effects: 0
     uint32_t span;  // head of its set in Graph.span[], 0 none; not part of identity
 } Node;
 
@@ -128,7 +128,7 @@ static inline bool block_dominates(const uint32_t *scope_end, uint32_t a, uint32
 typedef struct Val {
     Builder *b; // adds what is computed from it
     uint32_t id;
-} Val; // what the functions of build.c take and return
+} Val; // what the functions of build.h take and return
 
 // --- op.c: the table -----------------------------------------------------------------------------
 
@@ -253,74 +253,22 @@ void type_strides(const Type *t, int64_t stride[MAX_RANK + 1]);
 void type_layout(const Type *t, int64_t stride[MAX_RANK + 1]);
 Str type_text(Arena *a, const Type *t); // "[B, 3, 64, 64]", "[64, 3, 4, 4]", "[]", "[B]"
 
-// --- build.c: builders. One per EW row (Val Mul(Val a, Val b), ...), and these -------------------
+// --- attributes ----------------------------------------------------------------------------------
 
-#define EW_ARGS_1 Val a
-#define EW_ARGS_2 Val a, Val b
-#define EW_ARGS_3 Val a, Val b, Val c
-#define EW_ARGS_(n) EW_ARGS_##n
-#define EW(Name, text, n, ...) Val Name(EW_ARGS_(n));
-#include "ops.def"
-
-Val Num(Val like, double x); // a shared constant in like's graph and dtype
-Val Number(Builder *b, double x);
-Val Filled(Builder *b, double x, Type type); // every element x
-Val CastTo(Val x, Val like);                 // x in like's dtype
-Val Iota(Builder *b, uint32_t axes, Type type);
-Val Read(Builder *b, uint32_t slot, uint32_t version, Type type);
-Val Write(uint32_t slot, Val x);
+// Of a Rand.
 typedef enum Dist { DistUniform, DistNormal, DistTruncated, DistCategorical } Dist;
-Val Rand(Builder *b, Dist dist, uint32_t site, double classes, Type type);
-Val Pin(Val x); // a new identity each call
-Val Grad(Val y, Val x);
-Val Commit(Val made, Val was, uint32_t update); // Func.update[update]
-Val Sum(Val x, uint32_t axes);                  // keeps extents of 1; bit 0 makes it shared
-Val SumTo(Val x, Type to);                      // adjoint of Expand: sums what `to` does not have
-Val GroupSum(Val x, int64_t group);             // group == batch: sums and expands
-Val Squares(Val x, uint32_t axes);
-Val MaxOf(Val x, uint32_t axes);
-Val ArgMax(Val x, uint32_t axes);
-Val Reshape(Val x, uint32_t rank, const int64_t *dim);
-Val Expand(Val x, Type to); // nothing when it fits already
-Val Permute(Val x, const uint32_t *axis);
-Val Slice(Val x, const int64_t *from, const int64_t *count, const int64_t *step);
-// `extent`: of the result.
-Val Pad(Val x, const int64_t *before, const int64_t *step, const int64_t *extent);
-Val Flip(Val x, uint32_t axes);
-Val Concat(const Val *x, uint32_t n, uint32_t axis);
-Val Gather(Val table, Val index);
-Val Scatter(Val rows, Val index, Type table);
-// Labels are 1..; both operands' batch axes are label 0 where they have one. `batched`: the result
-// keeps the batch.
-Val Dot(Val a, const uint8_t *la, Val b, const uint8_t *lb, const uint8_t *lo, uint32_t no,
-        bool batched);
-typedef struct ConvGeom {
-    uint32_t n;
+
+typedef struct ConvGeom { // of a Conv, ConvDx or ConvDw
+    uint32_t n;           // spatial axes
     int64_t stride[3], before[3], after[3], dilation[3], groups;
 } ConvGeom;
-// Collectives: part `part` of call `call`, and its sum over the ranks. In the fixed order of a tree
-// (OrderTree), or as is fastest.
-typedef enum SumOrder { OrderAny, OrderTree } SumOrder;
-// A call of up to so many bytes, whose result is waited for, starts before larger ones.
-enum { COMM_SMALL = 64 << 10 };
-Val ReduceStart(Val partial, uint32_t call, uint32_t part, SumOrder order);
-Val ReduceWait(Val started);
-Val Conv(Val x, Val w, const ConvGeom *c);
-Val ConvDx(Val gy, Val w, const ConvGeom *c, Type x);
-Val ConvDw(Val x, Val gy, const ConvGeom *c, Type w);
 ConvGeom conv_geom(const Attr *a);
 Attr conv_attr(const ConvGeom *c);
 
-// Of samples [parts, ..., n] or a shared value [lines, parts, n], without a factor 1/n either way.
-// Real to complex: the first n/2 + 1 frequencies, which say the others; complex to real, the
-// inverse of it: `like` says how many numbers.
-Val Fft(Val x, bool inverse, const Type *like); // like: NULL, or the type where it is real
-
-// The indices that sort each row along the last axis of [n] or [l, n]: ascending, stable, NaN last.
-Val ArgSort(Val x);
-// Element i of each row is element index[i] of x's row; of x's type. `back`: element i goes to
-// index[i] instead, which is the inverse, and the adjoint.
-Val Arrange(Val x, Val index, bool back);
+// Of a ReduceStart: in the fixed order of a tree (OrderTree), or as is fastest.
+typedef enum SumOrder { OrderAny, OrderTree } SumOrder;
+// A call of up to so many bytes, whose result is waited for, starts before larger ones.
+enum { COMM_SMALL = 64 << 10 };
 
 // --- op_order.c ----------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 #ifndef GAN_OP_H
 #define GAN_OP_H
 
-#include "ir.h"
+#include "build.h"
 
 enum { TYPE_UNSTATED = 255 };    // Infer.out.rank when not stated
 enum { MOST_COUNTED = 1 << 24 }; // f32 holds every whole number up to here: indices

@@ -3,6 +3,7 @@
 #ifndef GAN_PASS_H
 #define GAN_PASS_H
 
+#include "build.h"
 #include "program.h"
 
 // How a step is divided among ranks, and what is known of the link between them. All zero: one

@@ -7,6 +7,7 @@
 #ifndef GAN_TEST_PROGRAMS_H
 #define GAN_TEST_PROGRAMS_H
 
+#include "build.h"
 #include "program.h"
 
 // Fills `out` with a program that follows from `seed` alone.

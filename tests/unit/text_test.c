@@ -1,6 +1,7 @@
 // text_test.c - the text form, the verifier and the hash: printed text reads back to the same
 // bytes; errors are reported with their line; what is not part of a graph's identity does not
 // change its hash.
+#include "build.h"
 #include "program.h"
 #include "walks.h"
 
@@ -295,8 +296,8 @@ static void blocks(Arena *a) {
         const uint32_t *scope_end = blocks_scope_end(a, &f, past);
         for (uint32_t b = 0; b < 6; b++) {
             for (uint32_t k = 0; k < 6; k++) {
-                expect(block_dominates(scope_end, k, b) == (want[past][b][k] == '1'), "block dominates",
-                       str_format(a, "%u to %u, %u", k, b, past));
+                expect(block_dominates(scope_end, k, b) == (want[past][b][k] == '1'),
+                       "block dominates", str_format(a, "%u to %u, %u", k, b, past));
             }
         }
     }
