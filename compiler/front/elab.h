@@ -61,7 +61,7 @@ typedef struct Branching { // run-time outcomes of the statement being evaluated
     bool muted_outside;
 } Branching;
 
-enum { MAX_BLOCKS = 4096, MAX_NESTED = 24, MAX_CALLS = 200, MAX_LISTS = 200, MAX_WORK = 4000000 };
+enum { MAX_NESTED = 24, MAX_CALLS = 200, MAX_LISTS = 200, MAX_WORK = 4000000 };
 
 typedef struct Building { // one function
     Func *fn;             // NULL: top-level expressions (schedules), in Elab.loose

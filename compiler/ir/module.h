@@ -133,6 +133,9 @@ typedef struct Again {
     uint32_t block;
 } Again; // work the text repeats and the graph shares
 
+// Blocks that a text may have, and scopes around one.
+enum { MAX_BLOCKS = 4096, MAX_SCOPES = 32 };
+
 struct Func {
     Str name;
     Graph g;
@@ -170,7 +173,6 @@ bool func_reads(const Func *f, uint32_t slot);      // has a node an operand tha
 // [block] The first block behind the scope it is in, their number where there is none: what
 // block_dominates asks. `past_repeats`: the end of a repeat ends no scope, for the values of its
 // last round may be used.
-enum { MAX_SCOPES = 32 }; // scopes around a block
 uint32_t *blocks_scope_end(Arena *a, const Func *f, bool past_repeats);
 // Are two blocks in different branches of one `if` or `every`?
 bool blocks_exclude(const Func *f, uint32_t a, uint32_t b);

@@ -5,7 +5,6 @@
 #include "text.h"
 #include "words.h"
 
-enum { MAX_BLOCKS = 4096 };
 static const size_t MaxText = (size_t)1 << 28;
 
 typedef struct Reader {
