@@ -48,53 +48,13 @@ static Str unique_name(Arena *a, const Meter *m, Str name) {
     }
 }
 
-// Where a block stands: the marks around it, and which branch of each.
-typedef struct Stand {
-    uint32_t n, mark[MAX_SCOPES], branch[MAX_SCOPES];
-} Stand;
-
-static Stand stand_of(const Func *f, uint32_t block) {
-    Stand s = {0};
-    for (uint32_t i = 0; i < f->tape.n; i++) {
-        Ctl c = f->tape.at[i];
-        switch (c.kind) {
-        case CtlBlock:
-            if (c.arg == block)
-                return s;
-            break;
-        case CtlRepeat:
-        case CtlEvery:
-        case CtlIf:
-            s.mark[s.n] = i;
-            s.branch[s.n++] = 0;
-            break;
-        case CtlElse:
-            s.branch[s.n - 1] = 1;
-            break;
-        case CtlEnd:
-            s.n--;
-            break;
-        }
-    }
-    return s;
-}
-
-// Does a step that runs one of them never run the other?
-static bool exclusive(const Func *f, uint32_t a, uint32_t b) {
-    Stand x = stand_of(f, a), y = stand_of(f, b);
-    for (uint32_t i = 0; i < x.n && i < y.n && x.mark[i] == y.mark[i]; i++)
-        if (x.branch[i] != y.branch[i])
-            return true;
-    return false;
-}
-
 static bool joins(const Meter *m, uint32_t series, const Series *like, uint32_t block) {
     const Series *s = &m->series.at[series];
     bool fits =
         s->report == like->report && s->rounds == like->rounds && str_eq(s->base, like->base);
     for (uint32_t i = 0; fits && i < m->source.n; i++)
         fits = m->source.at[i].series != series ||
-               exclusive(&m->module->step, m->source.at[i].block, block);
+               blocks_exclude(&m->module->step, m->source.at[i].block, block);
     return fits;
 }
 
