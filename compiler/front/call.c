@@ -262,6 +262,27 @@ static void help_shape(Elab *e, const Type *w, const Type *t, Str expected) {
                   SARG(str_sub(expected, 1, expected.len - 1)));
 }
 
+static bool is_numbers(const Ast *shape) {
+    for (uint32_t i = 0; i < shape->list.n; i++)
+        if (shape->list.at[i]->kind != AstNum)
+            return false;
+    return shape->kind == AstList;
+}
+
+// A result is refused where its function declares it: what calls it is right, unless it said the
+// numbers.
+static void refuse_result(Elab *e, const Ast *shape, Str who, Str expected, Str found) {
+    Span call = here(e), at = shape->span;
+    if (e->f->source.at[at.file - 1].library) {
+        diag(e->f, DiagE0403, call, SARG(who), SARG(expected), SARG(found));
+        diag_note(e->f, at, "%.*s is expected here", SARG(expected));
+        return;
+    }
+    diag(e->f, DiagE0403, at, SARG(who), SARG(expected), SARG(found));
+    if (!is_numbers(shape))
+        diag_note(e->f, call, "in this call");
+}
+
 bool match_shape(Elab *e, Env *env, const Ast *shape, Val v, Str who, Str name) {
     Env before = *env;
     Type t = val_type(v);
@@ -279,10 +300,12 @@ bool match_shape(Elab *e, Env *env, const Ast *shape, Val v, Str who, Str name) 
     Str expected = is_list ? pattern_text(e, &before, shape) : value_text(e, wanted);
     Str found = value_text(e, extents_value(e, t.dim, t.rank));
     bool batch = is_list && t.rank == shape->list.n + 1u && t.dim[0] == e->o->batch;
-    if (name.len)
+    if (name.len) {
         diag(e->f, DiagE0401, here(e), SARG(who), SARG(name), SARG(expected), SARG(found));
-    else
-        diag(e->f, DiagE0403, here(e), SARG(who), SARG(expected), SARG(found));
+        diag_note(e->f, shape->span, "%.*s is expected here", SARG(expected));
+    } else {
+        refuse_result(e, shape, who, expected, found);
+    }
     Type asked;
     if (!is_list && value_is_plain(wanted))
         diag_help(e->f, "a shape stands in brackets: [%.*s]", SARG(expected));
@@ -290,7 +313,6 @@ bool match_shape(Elab *e, Env *env, const Ast *shape, Val v, Str who, Str name) 
         help_shape(e, &asked, &t, expected);
     if (batch && t.batched)
         diag_help(e->f, "a shape is one sample's: leave the batch out");
-    diag_note(e->f, shape->span, "%.*s is expected here", SARG(expected));
     note_origin(e, v);
     return false;
 }
