@@ -52,24 +52,27 @@ static GanStatus settle(Front *f, CompileOptions *o) {
     return !o->text.ptr && ganx_is(o->path) ? settle_ganx(f, o, &g) : GAN_OK;
 }
 
+// The tree, perhaps with holes, which elaboration finds more mistakes beside.
+static GanStatus read_tree(Front *f, CompileOptions *o, Ast **out) {
+    TRY(settle(f, o));
+    if (!o->text.ptr)
+        TRY(compile_read(f->perm, o->path, &o->text));
+    uint32_t source = front_add_source(f, o->path, o->text, false);
+    if (source)
+        *out = compile_is_yaml(o->path) ? parse_yaml(f, source) : parse_gan(f, source);
+    return source && *out ? GAN_OK : diagnosed();
+}
+
 GanStatus compile_parse(Front *f, const CompileOptions *asked, Ast **out) {
     CompileOptions o = *asked;
-    TRY(settle(f, &o));
-    if (!o.text.ptr)
-        TRY(compile_read(f->perm, o.path, &o.text));
-    uint32_t source = front_add_source(f, o.path, o.text, false);
-    if (source)
-        *out = compile_is_yaml(o.path) ? parse_yaml(f, source) : parse_gan(f, source);
-    if (!source || !*out || diag_errors(f))
-        return diagnosed();
-    return GAN_OK;
+    TRY(read_tree(f, &o, out));
+    return diag_errors(f) ? diagnosed() : GAN_OK;
 }
 
 GanStatus compile_module(Front *f, const CompileOptions *asked, Module *out) {
     Ast *file = NULL;
     CompileOptions o = *asked;
-    TRY(settle(f, &o));
-    TRY(compile_parse(f, &o, &file));
+    TRY(read_tree(f, &o, &file));
     ElabOptions e = {
         .batch = o.batch ? o.batch : DEFAULT_BATCH,
         .setting = o.setting,

@@ -47,7 +47,7 @@ static Case *elaborate_text(const char *name, Str text, int64_t batch, const cha
     assert_true(source);
     bool yaml = str_ends(str_c(name), STR(".yaml"));
     Ast *tree = yaml ? parse_yaml(&c->f, source) : parse_gan(&c->f, source);
-    c->fine = tree && !diag_errors(&c->f) && elaborate(&c->f, tree, &o, &c->m);
+    c->fine = tree && elaborate(&c->f, tree, &o, &c->m);
     return c;
 }
 

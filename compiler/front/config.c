@@ -142,6 +142,9 @@ const Ast *config_find(Elab *e, const Ast *file, Str name, Span at) {
             return a;
         if (a->kind == AstConfig)
             vec_push(e->perm, &known, a->text);
+        for (uint32_t k = 0; a->kind == AstHole && k < a->list.n; k++)
+            if (str_eq(a->list.at[k]->text, name))
+                return NULL;
     }
     diag(e->f, DiagE0613, at, SARG(name), SARG(file->text));
     diag_help_known(e->f, name, known.at, known.n, "its configs");

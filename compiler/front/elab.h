@@ -171,6 +171,8 @@ bool is_condition(const Ast *a); // require, warn_unless: a statement done when 
 void eval_statement(Elab *e, Env *env, const Ast *a); // its value is dropped
 void bind_name(Elab *e, Env *env, Str name, Value v); // pinned when a grad names it
 void bind_names(Elab *e, Env *env, uint32_t n, Ast *const *target, Value v);
+// What the statement would bind, had it been read or evaluated, is poison from here on.
+void bind_lost(Elab *e, Env *env, const Ast *a);
 void note_worth(Elab *e, Span at, Value v); // records a value for an editor (facts.c)
 bool elab_alive(Elab *e);                   // false past a limit, after one diagnostic
 

@@ -10,7 +10,7 @@
 
 static void bind_top(Elab *e, Str name, Span span, Value v, bool fixed) {
     const Global *old = globals_find(&e->top, name);
-    if (old && (fixed || old->fixed)) {
+    if (old && old->value.kind != KindPoison && (fixed || old->fixed)) {
         diag(e->f, DiagE0302, span, SARG(name));
         diag_note(e->f, old->span, "`%.*s` is defined here", SARG(name));
         return;
@@ -107,7 +107,26 @@ static void use_library(Elab *e, const Ast *a) { // it is in scope anyway; only 
     diag(e->f, DiagE0605, a->span, SARG(a->text));
 }
 
+static void lose_name(Elab *e, const Ast *name) {
+    globals_put(e, &e->top, name->text, POISON, name->span);
+}
+
+// What text that does not parse, in or below a, may define: a mistake with it follows from that.
+static void lose_names(Elab *e, const Ast *a) {
+    if (!a)
+        return;
+    for (uint32_t i = 0; i < a->list.n; i++)
+        if (a->kind == AstHole)
+            lose_name(e, a->list.at[i]);
+        else
+            lose_names(e, a->list.at[i]);
+    lose_names(e, a->a);
+    lose_names(e, a->b);
+    lose_names(e, a->c);
+}
+
 static void declare_functions(Elab *e, const Ast *file) {
+    lose_names(e, file);
     for (uint32_t i = 0; i < file->list.n; i++) {
         const Ast *a = file->list.at[i];
         if (a->kind != AstFn)
@@ -120,8 +139,11 @@ static void declare_functions(Elab *e, const Ast *file) {
 
 static void refuse_idle(Elab *e, const Ast *a) {
     diag(e->f, DiagE0531, a->span);
-    if (a->kind == AstBinary && str_eq(a->text, STR("==")))
-        diag_help(e->f, "`==` compares; to bind a name write `=`");
+    if (a->kind != AstBinary || !str_eq(a->text, STR("==")))
+        return;
+    diag_help(e->f, "`==` compares; to bind a name write `=`");
+    if (a->a->kind == AstName)
+        lose_name(e, a->a);
 }
 
 // A block the model has once.
@@ -170,6 +192,9 @@ static void eval_item(Elab *e, const Ast *file, const Ast *a, Parts *parts) {
         return;
     case AstFn:
         return; // declared already: functions may be used before their text
+    case AstHole:
+        lose_names(e, a);
+        return;
     default:
         if (is_expression(a) && a->kind != AstIf && !is_condition(a))
             refuse_idle(e, a);
@@ -560,11 +585,11 @@ static void elab_file(Elab *e, const Ast *file) {
     pin_fields(e, file);
     if (!diag_errors(e->f) && !parts.step)
         diag(e->f, DiagE0606, file->word, SARG(file->text));
-    if (!diag_errors(e->f))
+    if (parts.step)
         build_step(e, parts.step);
-    bool sound = !diag_errors(e->f);
-    for (uint32_t i = 0; i < parts.sample.n && sound; i++)
+    for (uint32_t i = 0; i < parts.sample.n; i++)
         build_sample(e, parts.sample.at[i]);
+    bool sound = !diag_errors(e->f);
     for (uint32_t i = 0; i < e->m->net.n && sound && e->try_idle; i++)
         if (is_idle(e, file, i))
             try_net(e, i);
@@ -637,7 +662,7 @@ static void check_stages(Front *f, const Ast *file, const ElabOptions *o, const 
 bool elaborate(Front *f, const Ast *file, const ElabOptions *o, Module *out) {
     Elab e;
     Building top;
-    if (!front_load_library(f))
+    if (!front_load_library(f) || file->b)
         return false;
     if (o->batch < 1 || o->batch > BATCH_MOST) {
         diag(f, DiagE0607, file->word, (long long)o->batch);

@@ -430,6 +430,7 @@ Value eval_if(Elab *e, Env *env, const Ast *a, bool drop) {
         const Type *t = node_type(v.b->g, v.id);
         if (t->batched || type_sample(t) != 1) {
             diag(e->f, DiagE0510, here(e), SARG(type_text(e->perm, t)));
+            bind_lost(e, env, a);
             return POISON;
         }
         if (!drop)
@@ -437,8 +438,10 @@ Value eval_if(Elab *e, Env *env, const Ast *a, bool drop) {
         scope_if(e, env, a, v);
         return (Value){.kind = KindNone};
     }
-    if (!want_bool(e, cond, "the condition of `if`", &truth))
+    if (!want_bool(e, cond, "the condition of `if`", &truth)) {
+        bind_lost(e, env, a);
         return POISON;
+    }
     const Ast *taken = truth ? a->b : a->c;
     if (!taken)
         return (Value){.kind = KindNone};
@@ -491,6 +494,8 @@ static Value eval_kind(Elab *e, Env *env, const Ast *a) {
         return eval_each(e, env, a);
     case AstBlock:
         return eval_block(e, env, a, false);
+    case AstHole:
+        return POISON;
     default:
         break; // kinds that only stand inside those above, and statements
     }

@@ -122,7 +122,7 @@ struct Ast { // fields used by each kind: lang/ast.def
 };
 
 // Parses a file (or, for YAML, a document) to AstFile; NULL only when nothing could be parsed.
-// After errors the tree may have holes and is for printing only.
+// After errors the tree has holes, and is to be elaborated for its other errors only.
 Ast *parse_gan(Front *f, uint32_t source);
 Ast *parse_yaml(Front *f, uint32_t source);
 // An expression inside a larger source (YAML scalars).

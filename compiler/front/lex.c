@@ -82,6 +82,9 @@ Str found_habit(Str sign) {
 const char *token_what(TokKind kind) {
     return token_row[kind].what;
 }
+Str token_sign(TokKind kind) {
+    return (Str){token_row[kind].text, token_row[kind].length};
+}
 bool token_is_word(TokKind kind) {
     return kind >= TokAnd && kind <= TokEach;
 }
@@ -332,8 +335,15 @@ Token lex_next(Lexer *l) {
     return t;
 }
 
-Str string_contents(Front *f, uint32_t file, uint32_t lo, uint32_t hi) {
-    Str raw = str_sub(f->source.at[file - 1].text, lo, hi);
+Str string_contents(const Lexer *l, Token token) {
+    Front *f = l->f;
+    char quote =
+        l->text.ptr[token.lo]; // another than `"` had its diagnostic, and may not be closed
+    uint32_t width = (unsigned char)quote < 0x80 ? 1 : 3, file = l->file, lo = token.lo + width,
+             hi = token.hi;
+    if (hi >= lo + width && l->text.ptr[hi - width] == quote)
+        hi -= width;
+    Str raw = str_sub(l->text, lo, hi);
     if (str_find(raw, '\\') == raw.len)
         return raw;
     Text t = {.arena = f->perm};

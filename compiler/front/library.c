@@ -8,11 +8,12 @@ extern const EmbeddedFile gan_stdlib[];
 bool front_load_library(Front *f) {
     if (f->library.n)
         return true;
+    uint32_t before = diag_errors(f); // in the model's text
     for (const EmbeddedFile *file = gan_stdlib; file->name; file++) {
         Str name = str_format(f->perm, "std/%s", file->name);
         uint32_t source = front_add_source(f, name, (Str){file->text, file->len}, true);
         Ast *a = source ? parse_gan(f, source) : NULL;
-        if (!a || diag_errors(f))
+        if (!a || diag_errors(f) > before)
             return false;
         vec_push(f->perm, &f->library, a);
     }

@@ -35,6 +35,10 @@ static Item item_at(const Parser *p) {
     return ItemNone;
 }
 
+bool at_item(const Parser *p) {
+    return item_at(p) != ItemNone;
+}
+
 // --- statements ----------------------------------------------------------------------------------
 
 Ast *read_parameter(Parser *p) {
@@ -199,8 +203,11 @@ static Ast *expression(Parser *p) {
     }
     if (!at(p, TokAssign))
         return a;
-    if (!is_place(a))
+    if (!is_place(a)) {
         diag(p->f, DiagE0121, a->span);
+        parser_panic(p);
+        return a;
+    }
     Ast *assign = ast_wrap(p, AstAssign, a);
     parser_next(p);
     assign->a = a;
@@ -244,7 +251,7 @@ static Ast *doc(Parser *p) {
     if (!at(p, TokStr))
         return NULL;
     Ast *a = ast_start(p, AstStr);
-    a->text = string_contents(p->f, p->lex.file, p->tok.lo + 1, p->tok.hi - 1);
+    a->text = string_contents(&p->lex, p->tok);
     parser_next(p);
     return ast_done(p, a);
 }
@@ -383,12 +390,30 @@ static Ast *inner(Parser *p) {
 
 // --- sequences of statements ---------------------------------------------------------------------
 
+// In place of the statement at `start`, which ends at the next token; `bound` names were bound
+// before it.
+static Ast *hole(Parser *p, Token start, uint32_t bound) {
+    Ast *a = arena_new(p->f->perm, Ast);
+    a->kind = AstHole;
+    a->word = parser_span(p, start);
+    a->span = (Span){p->lex.file, start.lo, p->tok.lo};
+    for (; bound < p->bound.n; bound++) {
+        Ast *name = arena_new(p->f->perm, Ast);
+        name->kind = AstName;
+        name->span = name->word = parser_span(p, p->bound.at[bound]);
+        name->text = token_text(&p->lex, p->bound.at[bound]);
+        ast_add(p, a, name);
+    }
+    return a;
+}
+
 // Statements up to a `}` or the end, to into->list; `read` reads one.
 static void statements(Parser *p, Ast *into, Ast *(*read)(Parser *)) {
     uint32_t indent = p->indent;
     p->broken = false;
     while (p->tok.kind != TokRBrace && (p->tok.kind != TokEnd || p->panic)) {
         Token start = p->panic ? p->held : p->tok;
+        uint32_t bound = p->bound.n;
         p->broken = false;
         if (take(p, TokSemi))
             continue;
@@ -400,10 +425,11 @@ static void statements(Parser *p, Ast *into, Ast *(*read)(Parser *)) {
         Ast *a = p->panic ? NULL : read(p);
         if (!p->panic && !at_end(p))
             parser_not_ended(p, a);
-        if (!p->panic)
-            ast_add(p, into, a);
-        else
+        if (p->panic) {
             parser_recover(p, start);
+            a = hole(p, start, bound);
+        }
+        ast_add(p, into, a);
     }
     p->indent = indent;
 }
@@ -449,11 +475,14 @@ Ast *parse_gan(Front *f, uint32_t source) {
         statements(p, file, item);
         if (p->tok.kind == TokEnd)
             break;
+        p->astray = true;
         if (!p->stopped && !p->unopened)
             diag(f, DiagE0112, parser_span(p, p->tok), SARG(token_text(&p->lex, p->tok)));
         p->unopened = false;
         parser_next(p);
     }
+    if (p->astray)
+        file->b = hole(p, p->tok, p->bound.n);
     return ast_done(p, file);
 }
 

@@ -143,14 +143,15 @@ static Ast *index(Parser *p, Ast *object) {
 static Ast *number(Parser *p) {
     Ast *a = ast_start(p, AstNum);
     a->text = token_text(&p->lex, p->tok);
-    str_to_double(a->text, &a->num);
+    if (!gan_number(a->text, &a->num))
+        a->kind = AstHole; // the lexer has said so
     parser_next(p);
     return ast_done(p, a);
 }
 
 static Ast *string(Parser *p) {
     Ast *a = ast_start(p, AstStr);
-    a->text = string_contents(p->f, p->lex.file, p->tok.lo + 1, p->tok.hi - 1);
+    a->text = string_contents(&p->lex, p->tok);
     parser_next(p);
     return ast_done(p, a);
 }
@@ -255,7 +256,7 @@ void read_nets(Parser *p, Ast *into) {
 
 static Ast *binary(Parser *p, Ast *left, Ast *(*right)(Parser *)) {
     Ast *a = ast_wrap(p, AstBinary, left);
-    a->text = token_text(&p->lex, p->tok);
+    a->text = token_sign(p->tok.kind);
     a->a = left;
     parser_next(p);
     a->b = right(p);
@@ -264,7 +265,7 @@ static Ast *binary(Parser *p, Ast *left, Ast *(*right)(Parser *)) {
 
 static Ast *prefix(Parser *p, Ast *(*operand)(Parser *)) {
     Ast *a = ast_start(p, AstUnary);
-    a->text = token_text(&p->lex, p->tok);
+    a->text = token_sign(p->tok.kind);
     parser_next(p);
     if (!parser_enter(p))
         return a;

@@ -28,13 +28,40 @@ static Token next_code(Parser *p) {
     }
 }
 
+static bool begins_statement(TokKind kind) {
+    return kind == TokFn || kind == TokParam || kind == TokState || kind == TokFor ||
+           kind == TokRepeat || kind == TokNext || kind == TokUpdate || kind == TokReport;
+}
+
+// Whether a line begins with what no expression goes on with: the statement before it has ended,
+// and a bracket that is open there was to be closed.
+static bool begins_item(const Parser *p) {
+    return p->tok.first && (begins_statement(p->tok.kind) || at_item(p));
+}
+
+// Whether the next token is a name that is bound there, as far as its neighbours tell: in text that
+// does not parse nothing else does.
+static bool seems_bound(const Parser *p) {
+    static const Str items[] = {{"net", 3}, {"config", 6}, {"data", 4}, {"sample", 6}};
+    if (p->tok.kind != TokName)
+        return false;
+    for (size_t i = 0; p->before.kind == TokName && i < sizeof items / sizeof *items; i++)
+        if (p->before.first && str_eq(token_text(&p->lex, p->before), items[i]))
+            return true;
+    TokKind word = p->before.kind, next = p->ahead.kind;
+    return word == TokFn || word == TokParam || word == TokState || word == TokFor ||
+           next == TokColon || (next == TokBind && !p->flat) || (next == TokComma && p->tok.first);
+}
+
 // Takes the next token, whatever it is.
 static void parser_shift(Parser *p) {
+    if (seems_bound(p))
+        vec_push(p->f->perm, &p->bound, p->tok);
     p->before = p->tok;
     p->tok = p->ahead;
     p->ahead = next_code(p);
-    p->broken = p->tok.first && !p->flat && !token_breaks_after(p->before.kind) &&
-                !token_breaks_before(p->tok.kind);
+    bool goes_on = token_breaks_after(p->before.kind) || token_breaks_before(p->tok.kind);
+    p->broken = p->tok.first && !p->flat && (!goes_on || begins_item(p));
 }
 
 void parser_init(Parser *p, Front *f, uint32_t file, uint32_t lo, uint32_t hi) {
@@ -66,7 +93,7 @@ void parser_panic(Parser *p) {
 
 void parser_stop(Parser *p) {
     parser_panic(p);
-    p->stopped = true;
+    p->stopped = p->astray = true;
     p->lex.at = p->lex.end;
     p->held = p->ahead = next_code(p);
 }
@@ -83,11 +110,6 @@ bool parser_enter(Parser *p) {
     parser_stop(p);
     p->depth--;
     return false;
-}
-
-static bool begins_statement(TokKind kind) {
-    return kind == TokFn || kind == TokParam || kind == TokState || kind == TokFor ||
-           kind == TokRepeat || kind == TokNext || kind == TokUpdate || kind == TokReport;
 }
 
 // `state = x`: a reserved word where a name is bound.
@@ -115,6 +137,7 @@ void parser_fail(Parser *p, const char *expected) {
     } else if (p->tok.kind == TokName || p->tok.kind == TokNum)
         found = str_format(p->f->perm, "`%.*s`", SARG(found_text));
     p->unopened = p->unopened || (p->broken && strchr(expected, '{'));
+    p->astray = p->astray || p->unopened;
     bool after_value = strchr("{,)", expected[1]) && !p->broken;
     if (p->tok.kind == TokBind && after_value)
         diag(p->f, DiagE0118, where);
@@ -239,10 +262,12 @@ Bracket bracket_open(Parser *p, TokKind kind) {
 }
 
 bool bracket_ends(const Parser *p, TokKind kind) {
-    return at(p, kind) || p->panic || p->tok.kind == TokEnd || p->tok.kind == TokRBrace;
+    return at(p, kind) || p->panic || p->tok.kind == TokEnd || p->tok.kind == TokRBrace ||
+           begins_item(p);
 }
 
 void bracket_never_closed(Parser *p, Token found) {
+    p->astray = p->astray || p->bracket.kind == TokLBrace;
     if (!p->stopped) {
         diag(p->f, DiagE0111, parser_span(p, p->bracket), SARG(token_text(&p->lex, p->bracket)));
         if (found.kind != TokEnd)

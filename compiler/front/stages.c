@@ -76,6 +76,8 @@ void eval_stage(Elab *e, Env *env, const Ast *a) {
     spot_leave(e, outer);
     for (uint32_t i = 0; i < a->c->list.n; i++) {
         const Ast *one = a->c->list.at[i];
+        if (one->kind == AstHole)
+            continue;
         if (one->kind != AstBind || one->list.n != 1)
             diag(e->f, DiagE0621, one->span);
         else if (is_batch(e, one->list.at[0]->text))
@@ -120,10 +122,9 @@ void eval_stages(Elab *e, const Ast *file, const Ast *a) {
     for (uint32_t i = 0; i < e->o->settings; i++)
         if (stages_set(a, e->o->setting[i].key))
             return;
-    uint32_t errors = diag_errors(e->f);
     e->staged = file;
     eval_block(e, &env, a->c, true);
     e->staged = NULL;
-    if (!e->m->stage.n && diag_errors(e->f) == errors)
+    if (!e->m->stage.n && !diag_errors(e->f))
         diag(e->f, DiagE0622, a->word);
 }

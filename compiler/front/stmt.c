@@ -44,6 +44,22 @@ void bind_name(Elab *e, Env *env, Str name, Value v) {
     env->local = scope_bind(e, env->local, name, pin ? pinned(e, v) : v);
 }
 
+void bind_lost(Elab *e, Env *env, const Ast *a) {
+    if (!a)
+        return;
+    if (a->kind == AstBind || a->kind == AstFor || a->kind == AstHole)
+        for (uint32_t i = 0; i < a->list.n; i++)
+            bind_name(e, env, a->list.at[i]->text, POISON);
+    else if (a->kind == AstParam || a->kind == AstState || a->kind == AstFn)
+        bind_name(e, env, a->text, POISON);
+    for (uint32_t i = 0; a->kind == AstBlock && i < a->list.n; i++)
+        bind_lost(e, env, a->list.at[i]);
+    if (a->kind == AstIf)
+        bind_lost(e, env, a->b);
+    if (a->kind == AstIf || a->kind == AstFor)
+        bind_lost(e, env, a->c);
+}
+
 void bind_names(Elab *e, Env *env, uint32_t n, Ast *const *target, Value v) {
     if (n == 1) {
         bind_name(e, env, target[0]->text, v);
@@ -99,8 +115,10 @@ static void eval_assign(Elab *e, Env *env, const Ast *a) {
     const Ast *name = element ? a->a->a : a->a;
     if (!e->to->fn) {
         diag(e->f, DiagE0514, here(e), "`:=`");
-        if (!scope_find(env, name->text, &place))
+        if (!scope_find(env, name->text, &place)) {
             diag_help(e->f, "to bind a name write `=`");
+            bind_name(e, env, name->text, POISON);
+        }
         in_library(e);
         return;
     }
@@ -111,6 +129,7 @@ static void eval_assign(Elab *e, Env *env, const Ast *a) {
         Str near = scope_nearest(e, env, name->text);
         diag(e->f, DiagE0301, name->span, SARG(name->text));
         help_name(e, name->text, near);
+        bind_name(e, env, name->text, POISON);
     } else if (place.kind == KindSlot && element) {
         element_assign(e, place.id, index, v);
     } else if (place.kind == KindSlot) {
@@ -142,8 +161,10 @@ static void note_round(Elab *e, const Ast *a, Value item) {
 static void eval_for(Elab *e, Env *env, const Ast *a) {
     List seq;
     const Binding *outer = env->local;
-    if (!want_sequence(e, env, a->a, &seq))
+    if (!want_sequence(e, env, a->a, &seq)) {
+        bind_lost(e, env, a);
         return;
+    }
     for (uint32_t i = 0; i < seq.n && elab_alive(e); i++) {
         uint32_t errors = diag_errors(e->f);
         Spot loop = spot_enter(e, a->a);
@@ -193,10 +214,13 @@ static void report_one(Elab *e, Env *env, const Ast *a) {
 }
 
 // Arithmetic alone does nothing: `loss = a`, and `- b` in the next line.
-static void refuse_unused(Elab *e, const Ast *a) {
+static void refuse_unused(Elab *e, Env *env, const Ast *a) {
     diag(e->f, DiagE0537, a->span);
-    if (a->kind == AstBinary && str_eq(a->text, STR("==")))
+    if (a->kind == AstBinary && str_eq(a->text, STR("=="))) {
         diag_help(e->f, "`==` compares; to bind a name write `=`");
+        if (a->a->kind == AstName)
+            bind_name(e, env, a->a->text, POISON);
+    }
     in_library(e);
 }
 
@@ -243,9 +267,12 @@ static void statement(Elab *e, Env *env, const Ast *a) {
     case AstEvery:
         eval_every(e, env, a, true);
         return;
+    case AstHole:
+        bind_lost(e, env, a);
+        return;
     default:
         if (a->kind == AstUnary || a->kind == AstBinary)
-            refuse_unused(e, a);
+            refuse_unused(e, env, a);
         eval(e, env, a);
         return;
     }
@@ -272,7 +299,7 @@ Value eval_last(Elab *e, Env *env, const Ast *a) {
     if (is_expression(a))
         return eval(e, env, a);
     eval_statement(e, env, a);
-    return (Value){.kind = KindNone};
+    return a->kind == AstHole ? POISON : (Value){.kind = KindNone};
 }
 
 Value eval_block(Elab *e, Env *env, const Ast *block, bool drop) {

@@ -44,13 +44,13 @@ bool token_is_operator(TokKind kind); // between two operands
 // Help where a statement was meant to go on.
 #define GOES_ON "a statement goes on in the next line where its line ends in an operator or a comma"
 const char *token_what(TokKind kind);   // "`|>`", "a name"
+Str token_sign(TokKind kind);           // "|>", as the language writes it
 bool token_breaks_after(TokKind kind);  // a line may end in it
 bool token_breaks_before(TokKind kind); // the next line may begin with it
 // What a string writes behind a backslash, and the letters it writes for them, in the same order.
 // A carriage return is among them because YAML reads a plain one as a blank.
 static const char escaped[] = "\"\\\n\t\r", escapes[] = "\"\\ntr";
-// Between the quotes, escapes resolved.
-Str string_contents(Front *f, uint32_t file, uint32_t lo, uint32_t hi);
+Str string_contents(const Lexer *l, Token t); // between the quotes, escapes resolved
 
 // --- parser.c, parse.c, parse_expr.c -------------------------------------------------------------
 
@@ -64,14 +64,16 @@ typedef struct Parser {
     Token before;     // the one taken last
     Token held;       // in panic: what tok was
     bool panic;
-    bool broken;      // tok begins a line that ends the statement
-    bool flat;        // inside ( or [: the ends of lines mean nothing
-    bool stopped;     // nothing more is worth saying about what is open
-    bool unopened;    // a line ended without its `{`: a `}` that closes nothing follows from that
-    Token bracket;    // the innermost open bracket
+    bool broken;   // tok begins a line that ends the statement
+    bool flat;     // inside ( or [: the ends of lines mean nothing
+    bool stopped;  // nothing more is worth saying about what is open
+    bool unopened; // a line ended without its `{`: a `}` that closes nothing follows from that
+    bool astray;   // blocks do not match, or text was left out: what follows may belong elsewhere
+    Token bracket; // the innermost open bracket
     const char *form; // how the statement being read looks; NULL: it has no form of its own
     uint32_t indent;  // of the statement being read
     uint32_t depth;   // of recursion
+    VEC(Token) bound; // names taken so far that their statements seem to bind
 } Parser;
 
 void parser_init(Parser *p, Front *f, uint32_t file, uint32_t lo, uint32_t hi);
@@ -106,6 +108,7 @@ typedef struct Bracket {
 } Bracket;
 Bracket bracket_open(Parser *p, TokKind kind);    // takes ( [ or {
 bool bracket_ends(const Parser *p, TokKind kind); // at its partner, or where it must be missing
+bool at_item(const Parser *p); // at the first word of a statement of the top level
 // Takes the partner of an open bracket.
 void bracket_close(Parser *p, TokKind kind, Bracket outer, const char *expected);
 

@@ -177,5 +177,7 @@ Ast *parse_yaml(Front *f, uint32_t source) {
         diag(f, DiagE0115, (Span){source, 0, 0});
         diag_help(f, "in YAML: `model: my_model`");
     }
+    if (diag_errors(f)) // what a key would have defined is not known
+        r.file->b = yaml_node(&r, AstHole, y->span);
     return r.file;
 }
