@@ -27,6 +27,7 @@ void lsp_close(Lsp *l) {
     for (uint32_t i = 0; i < l->documents; i++) {
         mem_free(l->document[i].uri);
         mem_free(l->document[i].text);
+        mem_free(l->document[i].good);
     }
     mem_free(l->document);
     arena_release(&l->arena);
@@ -73,9 +74,15 @@ void document_set(Lsp *l, Str uri, Str text) {
     char *kept = keep(text);
     if (!kept)
         return;
-    mem_free(d->text);
+    char **old = d->sound ? &d->good : &d->text;
+    mem_free(*old);
+    if (d->sound) {
+        d->good = d->text;
+        d->good_len = d->text_len;
+    }
     d->text = kept;
     d->text_len = text.len;
+    d->sound = false; // until it is looked at
 }
 
 void document_drop(Lsp *l, Str uri) {
@@ -84,6 +91,7 @@ void document_drop(Lsp *l, Str uri) {
         return;
     mem_free(d->uri);
     mem_free(d->text);
+    mem_free(d->good);
     *d = l->document[--l->documents];
 }
 

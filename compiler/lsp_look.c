@@ -2,7 +2,8 @@
 //
 // In: a tree, perhaps with holes, and a byte offset. Out: the names in scope there and where they
 // are bound. The tree is walked in the order of elaboration up to the offset. Values come from
-// elaboration (front/facts.c), where the text was good enough for it.
+// elaboration (front/facts.c); those it did not get to, because of an error, from the document's
+// last text without errors, for lines that are still there.
 #include "lsp.h"
 
 // --- places --------------------------------------------------------------------------------------
@@ -71,6 +72,42 @@ Span look_word(const Look *k, uint32_t at) {
 
 static Str text_of(const Look *k, Span s) {
     return str_sub(source_of(k)->text, s.lo, s.hi);
+}
+
+// Where what stands at `at` stood in the text before; file 0: its line is new.
+static Span span_before(const Look *k, Span at) {
+    uint32_t line = k->before ? source_line_col(source_of(k), at.lo).line : 0;
+    if (!line || !k->kept[line])
+        return (Span){0};
+    uint32_t from = source_of(k->before)->line.at[k->kept[line] - 1],
+             in_line = at.lo - source_of(k)->line.at[line - 1];
+    return (Span){k->before->source, from + in_line, from + in_line + at.hi - at.lo};
+}
+
+// The nearest offset of the text before: in the same line, or at the end of the next one above that
+// is still there.
+static uint32_t offset_before(const Look *k, uint32_t at) {
+    Span same = span_before(k, (Span){k->source, at, at});
+    uint32_t line = source_line_col(source_of(k), at).line;
+    if (same.file)
+        return same.lo;
+    while (line && !k->kept[line])
+        line--;
+    const Source *s = source_of(k->before);
+    uint32_t last = k->kept[line];
+    return last ? s->line.at[last - 1] + (uint32_t)source_line(s, last).len : 0;
+}
+
+typedef struct Worth { // the values or shapes of a name
+    Str text;
+    bool old; // in the text before
+} Worth;
+
+static Worth worth_at(const Look *k, Span at) {
+    Str now = fact_find(&k->f, at);
+    Span before = now.len ? (Span){0} : span_before(k, at);
+    Str then = before.file ? fact_find(&k->before->f, before) : (Str){0};
+    return then.len ? (Worth){then, true} : (Worth){now, false};
 }
 
 // --- names ---------------------------------------------------------------------------------------
@@ -164,6 +201,7 @@ static void bind_top(Scan *s, const Ast *a) {
             bind(s, a->list.at[i], a->list.at[i]->text, a->list.at[i]->word);
         return;
     case AstBind:
+    case AstHole:
         for (uint32_t i = 0; i < a->list.n; i++)
             bind(s, a, a->list.at[i]->text, a->list.at[i]->span);
         return;
@@ -243,6 +281,9 @@ static void scan(Scan *s, const Ast *a) {
     case AstBlock:
         scan_statements(s, a);
         return;
+    case AstHole:
+        bind_targets(s, a);
+        return;
     default:
         scan_children(s, a);
         return;
@@ -310,14 +351,20 @@ static bool is_function(const Ast *a) {
     return a->kind == AstFn || (a->kind == AstNet && a->a);
 }
 
-static void hover_known(Look *k, Text *t, const Known *known, Str worth) {
+static const char of_before[] = "of the last text without errors\n";
+
+static void hover_value(Text *t, Str name, Worth w) {
+    text_fmt(t, "```\n%.*s%s%.*s\n```\n%s", SARG(name), w.text.len ? ": " : "", SARG(w.text),
+             w.old ? of_before : "");
+}
+
+static void hover_known(Look *k, Text *t, const Known *known, Worth worth) {
     const Ast *by = known->by;
     const char *kind = by->kind == AstNet ? "net " : by->kind == AstFn ? "fn " : "";
     if (is_function(by))
         text_fmt(t, "```\n%s%.*s\n```\n", kind, SARG(head_of(k, by)));
     else
-        text_fmt(t, "```\n%.*s%s%.*s\n```\n", SARG(known->name), worth.len ? ": " : "",
-                 SARG(worth));
+        hover_value(t, known->name, worth);
     if (by->kind == AstConfig && by->a)
         text_fmt(t, "%.*s\n", SARG(by->a->text));
 }
@@ -339,14 +386,26 @@ static bool find_word(Str name, WordInfo *out) {
     return false;
 }
 
+// What binds it does not parse.
+static void hover_before(const Look *k, Text *t, Span before) {
+    Str then = look_hover(k->before, before);
+    text_fmt(t, "%.*s%s", SARG(then), then.len ? of_before : "");
+}
+
 Str look_hover(Look *k, Span word) {
     Text t = {.arena = k->f.perm};
-    Str name = text_of(k, word), worth = fact_find(&k->f, word);
+    Str name = text_of(k, word);
+    Span before = span_before(k, word);
+    Worth worth = worth_at(k, word);
     WordInfo info;
     Scan s = names_at(k, word.lo);
     const Known *known = find_known(&s, name);
     const Ast *library = known ? NULL : find_library(k, name);
-    if (known) {
+    if (known && !worth.text.len) // not evaluated there: what it is bound to
+        worth = worth_at(k, known->at);
+    if (known && known->by->kind == AstHole && before.file) {
+        hover_before(k, &t, before);
+    } else if (known) {
         hover_known(k, &t, known, worth);
     } else if (library) {
         text_fmt(&t, "```\n%.*s\n```\n%.*s\n", SARG(head_of(k, library)),
@@ -355,8 +414,10 @@ Str look_hover(Look *k, Span word) {
         text_fmt(&t, "```\n%.*s", SARG(name));
         put_params(&t, info.params);
         text_fmt(&t, "\n```\n%.*s\n", SARG(info.doc));
-    } else if (worth.len) {
-        text_fmt(&t, "```\n%.*s: %.*s\n```\n", SARG(name), SARG(worth));
+    } else if (worth.text.len) {
+        hover_value(&t, name, worth);
+    } else if (before.file) {
+        hover_before(k, &t, before);
     }
     return text_str(&t);
 }
@@ -379,20 +440,25 @@ static void put_item(JsonOut *j, Str name, int kind, Str detail) {
     json_close(j, '}');
 }
 
-static void complete_known(Look *k, const Scan *s, JsonOut *j) {
-    Map seen = {0};
-    for (uint32_t i = s->known.n; i-- > 0;) {
-        const Known *one = &s->known.at[i];
-        uint64_t hash = hash64(one->name.ptr, one->name.len, 0);
-        if (map_find(&seen, hash))
+static bool offered(Arena *perm, Map *seen, Str name) {
+    uint64_t hash = hash64(name.ptr, name.len, 0);
+    bool before = map_find(seen, hash) != 0;
+    map_put(perm, seen, hash, 1);
+    return before;
+}
+
+// `lost`: those that text binds which does not parse, or the others.
+static void complete_known(Look *k, Scan s, bool lost, Map *seen, JsonOut *j) {
+    for (uint32_t i = s.known.n; i-- > 0;) {
+        const Known *one = &s.known.at[i];
+        if ((one->by->kind == AstHole) != lost || offered(k->f.perm, seen, one->name))
             continue;
-        map_put(k->f.perm, &seen, hash, 1);
         int kind = one->by->kind == AstNet     ? KindClass
                    : one->by->kind == AstFn    ? ItemFunction
                    : one->by->kind == AstField ? KindField
                                                : KindVariable;
         put_item(j, one->name, kind,
-                 is_function(one->by) ? head_of(k, one->by) : fact_find(&k->f, one->at));
+                 is_function(one->by) ? head_of(k, one->by) : worth_at(k, one->at).text);
     }
 }
 
@@ -403,13 +469,16 @@ void look_completion(Look *k, uint32_t at, JsonOut *j) {
                                 [WordData] = ItemKeyword,
                                 [WordFunction] = ItemFunction};
     WordInfo info;
-    Scan s = names_at(k, at);
+    Map seen = {0};
     json_open(j, '[');
-    complete_known(k, &s, j);
+    complete_known(k, names_at(k, at), false, &seen, j);
+    if (k->before && !k->parsed)
+        complete_known(k->before, names_at(k->before, offset_before(k, at)), false, &seen, j);
+    complete_known(k, names_at(k, at), true, &seen, j);
     for (uint32_t i = 0; i < k->f.library.n; i++)
         for (uint32_t n = 0; n < k->f.library.at[i]->list.n; n++) {
             const Ast *a = k->f.library.at[i]->list.at[n];
-            if (a->kind == AstFn && !find_known(&s, a->text))
+            if (a->kind == AstFn && !offered(k->f.perm, &seen, a->text))
                 put_item(j, a->text, ItemFunction, head_of(k, a));
         }
     for (uint32_t i = 0; word_info(i, &info); i++)

@@ -13,8 +13,9 @@ enum { // JSON-RPC and the protocol's own
 };
 
 typedef struct Document {
-    char *uri, *text; // owned
-    size_t uri_len, text_len;
+    char *uri, *text, *good; // owned; good: the last text before this one without errors, or NULL
+    size_t uri_len, text_len, good_len;
+    bool sound; // this text has no errors
 } Document;
 
 struct Lsp {

@@ -1,8 +1,9 @@
 // lsp_methods.c - the requests and notifications of an editor: one function a method, and their
 // table.
 //
-// A document is its text. Every request parses and elaborates it again, in an arena that is cleared
-// after each message: models are small, so that takes milliseconds, and nothing is ever stale.
+// A document is its text, and its last text without errors. Every request parses and elaborates
+// them again, in an arena that is cleared after each message: models are small, so that takes
+// milliseconds, and what is told of the earlier text is told of lines that are still there.
 #include "lsp_messages.h"
 
 #include <string.h>
@@ -21,26 +22,36 @@ static Str path_of(Arena *a, Str uri) {
     return text_str(&t);
 }
 
-static void look_at(Arena *perm, const Document *d, Look *out) {
+static void look_text(Arena *perm, Str path, Str text, Look *out) {
     enum { BATCH = 32 };
-    Str path = path_of(perm, (Str){d->uri, d->uri_len}), ext = path_ext(path);
+    Str ext = path_ext(path);
     *out = (Look){.yaml = str_eq(ext, STR("yaml")) || str_eq(ext, STR("yml"))};
     Front *f = &out->f;
     front_init(f, perm);
     bool library = front_load_library(f); // first: it must not meet the text's mistakes
-    Text text = {.arena = perm};
-    text_put(&text, (Str){d->text, d->text_len});
-    uint32_t source = front_add_source(f, path, text_str(&text), false);
+    uint32_t source = front_add_source(f, path, str_copy(perm, text), false);
     out->source = f->source.n;
     if (!source)
         return;
     const Ast *file = out->yaml ? parse_yaml(f, source) : parse_gan(f, source);
     out->file = file;
-    if (!file || !library || diag_errors(f))
+    out->parsed = file && !diag_errors(f);
+    if (!file || !library)
         return;
     Module *m = arena_new(perm, Module);
     facts_want(f);
-    (void)elaborate(f, file, &(ElabOptions){.batch = BATCH}, m);
+    out->sound = elaborate(f, file, &(ElabOptions){.batch = BATCH}, m);
+}
+
+static void look_at(Arena *perm, const Document *d, Look *out) {
+    Str path = path_of(perm, (Str){d->uri, d->uri_len});
+    look_text(perm, path, (Str){d->text, d->text_len}, out);
+    if (out->sound || !d->good)
+        return;
+    out->before = arena_new(perm, Look);
+    look_text(perm, path, (Str){d->good, d->good_len}, out->before);
+    out->kept = lines_kept(perm, &out->before->f.source.at[out->before->source - 1],
+                           &out->f.source.at[out->source - 1]);
 }
 
 // --- what is published ---------------------------------------------------------------------------
@@ -85,7 +96,7 @@ static void put_diagnostic(JsonOut *j, Arena *perm, const Look *k, Str uri, cons
 }
 
 // `d` NULL: the document is closed, nothing is wrong with it any more.
-static void publish(const Request *r, Str uri, const Document *d) {
+static void publish(const Request *r, Str uri, Document *d) {
     Answer a;
     Look k;
     JsonOut *j = message_begin(&a, r->perm);
@@ -99,7 +110,8 @@ static void publish(const Request *r, Str uri, const Document *d) {
     json_open(j, '[');
     if (d) {
         uint32_t n;
-        look_at(r->perm, d, &k);
+        look_text(r->perm, path_of(r->perm, uri), (Str){d->text, d->text_len}, &k);
+        d->sound = k.sound;
         const DiagView *list = diag_list(&k.f, &n);
         for (uint32_t i = 0; i < n; i++)
             put_diagnostic(j, r->perm, &k, uri, &list[i]);

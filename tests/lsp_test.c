@@ -50,14 +50,32 @@ static void has(const char *answer, const char *what) {
         fail_msg("no %s in\n%s", what, answer);
 }
 
-static const char *open_document(const char *name, const char *text) {
+static void has_not(const char *answer, const char *what) {
+    if (strstr(answer, what))
+        fail_msg("%s in\n%s", what, answer);
+}
+
+static Str quoted(Str text) {
     Text t = {.arena = &arena};
     JsonOut j = {.text = &t};
-    json_put_str(&j, str_c(text));
+    json_put_str(&j, text);
+    return text_str(&t);
+}
+
+static const char *open_document(const char *name, const char *text) {
     has(request("initialize", "{}"), "\"hoverProvider\": true");
     return notify("textDocument/didOpen",
                   str_format(&arena, "{\"textDocument\":{\"uri\":\"file:///d/%s\",\"text\":%.*s}}",
-                             name, SARG(text_str(&t)))
+                             name, SARG(quoted(str_c(text))))
+                      .ptr);
+}
+
+static const char *change(const char *name, Str text) {
+    return notify("textDocument/didChange",
+                  str_format(&arena,
+                             "{\"textDocument\":{\"uri\":\"file:///d/%s\"},"
+                             "\"contentChanges\":[{\"text\":%.*s}]}",
+                             name, SARG(quoted(text)))
                       .ptr);
 }
 
@@ -90,10 +108,8 @@ static void diagnostics_equal_those_of_check(void **state) {
     (void)state;
     const char *answer = open_document("m.gan", "model m \"\xF0\x9D\x94\xBB\" oops\n");
     has(answer, "\"start\": {\"line\": 0, \"character\": 13}"); // the letter is two units of UTF-16
-    answer = notify("textDocument/didChange",
-                    "{\"textDocument\":{\"uri\":\"file:///d/m.gan\"},\"contentChanges\":[{\"text\":"
-                    "\"model m\\nnet D(x: [4]) -> [] = x |> dens(1)\\nstep { update D minimize "
-                    "mean(D(normal(4))) using adam(lr=1) }\\n\"}]}");
+    answer = change("m.gan", STR("model m\nnet D(x: [4]) -> [] = x |> dens(1)\nstep { update D "
+                                 "minimize mean(D(normal(4))) using adam(lr=1) }\n"));
     has(answer, "\"code\": \"E0301\"");
     has(answer, "did you mean `dense`?");
     has(answer, "\"start\": {\"line\": 1, \"character\": 27}, \"end\": {\"line\": 1, "
@@ -149,6 +165,153 @@ static void an_incomplete_text_has_completions(void **state) {
     has(answer, "\"label\": \"minimize\"");
     has(request("textDocument/documentSymbol", "{\"textDocument\":{\"uri\":\"file:///d/m.gan\"}}"),
         "\"name\": \"wide\"");
+}
+
+// The model with its line `line`, counted from 0, replaced.
+static Str with_line(size_t line, Str by) {
+    Str rest = STR(MODEL);
+    Text t = {.arena = &arena};
+    for (size_t i = 0; rest.len; i++) {
+        size_t end = str_find(rest, '\n');
+        text_put(&t, i == line ? by : str_sub(rest, 0, end));
+        text_char(&t, '\n');
+        rest = str_sub(rest, end + 1, rest.len);
+    }
+    return text_str(&t);
+}
+
+static const char of_before[] = "of the last text without errors";
+
+// A text of these lines, with one replaced.
+static Str lines_with(const char *const *lines, size_t n, size_t line, const char *by) {
+    Text t = {.arena = &arena};
+    for (size_t i = 0; i < n; i++)
+        text_fmt(&t, "%s\n", i == line ? by : lines[i]);
+    return text_str(&t);
+}
+
+static void shapes_outlive_a_mistake(void **state) {
+    (void)state;
+    static const char *const lines[] = {
+        "model m",
+        "data x : float(4)",
+        "net D(x: [4]) -> [] {",
+        "  h = x |> dense(3)",
+        "  g = h |> relu",
+        "  g |> dense(1) |> squeeze",
+        "}",
+        "step { update D minimize mean(D(x)) using adam(lr=0.1) }",
+    };
+    enum { LINES = sizeof lines / sizeof *lines };
+    open_document("m.gan", lines_with(lines, LINES, LINES, "").ptr);
+    has(change("m.gan", lines_with(lines, LINES, 3, "  h = x |> dense(")), "E0111");
+    const char *answer = ask("textDocument/hover", "m.gan", 4, 2);
+    has(answer, "g: [B, 3]");
+    has(answer, of_before);
+    answer = ask("textDocument/hover", "m.gan", 4, 6);
+    has(answer, "h: [B, 3]");
+    has(answer, of_before);
+    answer = ask("textDocument/hover", "m.gan", 3, 6); // read before the mistake
+    has(answer, "x: [B, 4]");
+    has_not(answer, of_before);
+    change("m.gan", lines_with(lines, LINES, 2, "# one more line\nnet D(x: [4) -> [] {"));
+    answer = ask("textDocument/hover", "m.gan", 5, 2);
+    has(answer, "g: [B, 3]");
+    has(answer, of_before);
+    answer = ask("textDocument/hover", "m.gan", 8, 14);
+    has(answer, "net D(x: [4]) -> []");
+    has(answer, of_before);
+    answer = ask("textDocument/completion", "m.gan", 6, 3);
+    has(answer, "\"label\": \"g\"");
+    has(answer, "\"detail\": \"D(x: [4]) -> []\"");
+    change("m.gan", lines_with(lines, LINES, LINES, ""));
+    answer = ask("textDocument/hover", "m.gan", 4, 2);
+    has(answer, "g: [B, 3]");
+    has_not(answer, of_before);
+}
+
+static bool letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+static bool within_letter(Str text, size_t at) {
+    return at < text.len && ((unsigned char)text.ptr[at] & 0xC0) == 0x80;
+}
+
+// Hovers over the n-th word of a text, counted round: what is told must be of that word.
+static void hover_word(Str text, size_t n) {
+    VEC(Str) words = {0};
+    for (size_t i = 0; i < text.len; i++) {
+        size_t from = i;
+        while (i < text.len &&
+               (letter(text.ptr[i]) || (i > from && text.ptr[i] <= '9' && text.ptr[i] >= '0')))
+            i++;
+        if (i > from)
+            vec_push(&arena, &words, str_sub(text, from, i));
+    }
+    if (!words.n)
+        return;
+    Str word = words.at[n % words.n];
+    int line = 0, column = 0;
+    for (const char *c = text.ptr; c < word.ptr; c++) {
+        column = *c == '\n' ? 0 : column + 1; // nothing stands behind the letter of four bytes
+        line += *c == '\n';
+    }
+    const char *answer = ask("textDocument/hover", "m.gan", line, column);
+    if (strstr(answer, "\"result\": null"))
+        return;
+    has(answer, str_format(&arena,
+                           "{\"start\": {\"line\": %d, \"character\": %d}, \"end\": "
+                           "{\"line\": %d, \"character\": %d}}",
+                           line, column, line, column + (int)word.len)
+                    .ptr);
+    Str told = str_c(strstr(answer, "```\\n") + 5);
+    for (size_t i = 0; i < 2; i++) {
+        static const Str kinds[] = {{"net ", 4}, {"fn ", 3}};
+        if (str_starts(told, kinds[i]) && !str_eq(word, str_sub(kinds[i], 0, kinds[i].len - 1)))
+            told = str_sub(told, kinds[i].len, told.len);
+    }
+    if (!str_starts(told, word) || letter(told.ptr[word.len]))
+        fail_msg("hover over %.*s tells\n%s", SARG(word), answer);
+}
+
+// Each line of the model is typed anew, letter by letter, the others being there.
+static void what_is_told_is_of_the_word_while_a_line_is_typed(void **state) {
+    (void)state;
+    Str rest = STR(MODEL);
+    open_document("m.gan", MODEL);
+    for (size_t line = 0; rest.len; line++) {
+        size_t end = str_find(rest, '\n');
+        for (size_t n = 0; n <= end; n++) {
+            Arena mark = arena;
+            if (within_letter(rest, n))
+                continue;
+            Str text = with_line(line, str_sub(rest, 0, n));
+            change("m.gan", text);
+            hover_word(text, 7 * n + line);
+            arena = mark;
+        }
+        has(change("m.gan", STR(MODEL)), "\"diagnostics\": []");
+        rest = str_sub(rest, end + 1, rest.len);
+    }
+}
+
+// ... and all of it, from nothing.
+static void a_model_is_typed(void **state) {
+    (void)state;
+    Str whole = STR(MODEL);
+    open_document("m.gan", "");
+    for (size_t n = 0; n <= whole.len; n++) {
+        Arena mark = arena;
+        Str text = str_sub(whole, 0, n);
+        if (within_letter(whole, n))
+            continue;
+        const char *answer = change("m.gan", text);
+        hover_word(text, 5 * n);
+        if (n == whole.len)
+            has(answer, "\"diagnostics\": []");
+        arena = mark;
+    }
 }
 
 static void formatting_is_one_edit(void **state) {
@@ -209,6 +372,9 @@ int main(int argc, char **argv) {
         CASE(hover_shows_shapes_and_values),
         CASE(names_have_their_definition),
         CASE(an_incomplete_text_has_completions),
+        CASE(shapes_outlive_a_mistake),
+        CASE(what_is_told_is_of_the_word_while_a_line_is_typed),
+        CASE(a_model_is_typed),
         CASE(formatting_is_one_edit),
         CASE(malformed_messages_are_refused),
         CASE(messages_come_in_pieces),

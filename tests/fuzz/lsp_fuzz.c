@@ -1,5 +1,6 @@
 // lsp_fuzz.c - any text in an editor: it is opened as both kinds of document, with requests at
-// positions all over it. Then the bytes are used as messages themselves.
+// positions all over it, and typed into a model without errors. Then the bytes are used as messages
+// themselves.
 #include "fuzz.h"
 
 #include "lsp.h"
@@ -46,6 +47,22 @@ static void look(Lsp *l, const char *uri, Str text) {
     arena = mark;
 }
 
+static void type_into(Lsp *l, const char *uri, Str text) {
+    static const char good[] = "model m\n"
+                               "net D(x: [4]) -> [] = x |> dense(1) |> squeeze\n"
+                               "step { update D minimize mean(D(normal(4))) using adam(lr=1) }\n";
+    Arena mark = arena;
+    Str whole = STR(good);
+    Text t = {.arena = &arena};
+    size_t at = text.len * 7 % whole.len;
+    text_put(&t, str_sub(whole, 0, at));
+    text_put(&t, text);
+    text_put(&t, str_sub(whole, at, whole.len));
+    look(l, uri, whole);
+    look(l, uri, text_str(&t));
+    arena = mark;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     if (!arena.base && arena_init(&arena, 0) != GAN_OK)
         return 0;
@@ -59,6 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     say(l, STR("{\"id\":0,\"method\":\"initialize\"}"));
     look(l, "file:///a.gan", text);
     look(l, "file:///a.yaml", text);
+    type_into(l, "file:///b.gan", text);
     say(l, text);
     Text out = {.arena = &arena};
     while (lsp_take(l, &text, &out) && text.len)
