@@ -118,6 +118,13 @@ uint32_t slot_make(Elab *e, Env *env, const Ast *a, Slot s) {
     diag(e->f, DiagE0404, here(e), SARG(s.name), SARG(type_text(e->perm, &made->type)),
          SARG(type_text(e->perm, &s.type)));
     diag_note(e->f, made->span, "it was created here");
+    const Object *layer = e->owner->object;
+    bool same = made->span.file == here(e).file && made->span.lo == here(e).lo;
+    if (layer && !layer->named && !same)
+        diag_help(e->f,
+                  "layers without a name are numbered in each call, so what another branch makes "
+                  "first is the same one: name it, own = %.*s(...), and apply that, x |> own",
+                  SARG(layer->label));
     return NONE;
 }
 
