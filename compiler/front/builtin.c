@@ -40,7 +40,7 @@ bool builtin_find(Str name, uint32_t *out) {
     P(none, ((Value){.kind = KindNone}))                                                           \
     P(pi, value_num(3.14159265358979323846))                                                       \
     P(training, value_bool(e->training))                                                           \
-    P(batch_size, value_num((double)e->o->batch))                                                  \
+    P(batch_size, ((Value){.kind = KindNum, .id = 1, .num = (double)e->o->batch}))                 \
     P(step, ((Value){.kind = KindScalar, .id = 0}))                                                \
     P(epoch, ((Value){.kind = KindScalar, .id = 1}))                                               \
     P(kimg, ((Value){.kind = KindScalar, .id = 2}))                                                \

@@ -161,6 +161,10 @@ static Value reshaped(Elab *e, Val x, const Type *to) {
                                                   : POISON;
 }
 
+static bool is_batch_size(Value v) {
+    return v.kind == KindNum && v.id == 1;
+}
+
 Value builtin_reshape(Elab *e, const Value *in, uint32_t n) {
     Val x;
     Type to;
@@ -168,6 +172,10 @@ Value builtin_reshape(Elab *e, const Value *in, uint32_t n) {
     if (!want_tensor(e, in[0], &x))
         return POISON;
     Type t = val_type(x);
+    if (t.batched && in[1].kind == KindList && in[1].list.n && is_batch_size(in[1].list.at[0])) {
+        diag(e->f, DiagE0429, here(e));
+        return POISON;
+    }
     if (!want_dims(e, in[1], "reshape",
                    "an extent is 1 or more; one may be -1, what the others leave", type_sample(&t),
                    t.batched, &to))
