@@ -111,9 +111,12 @@ Value builtin_shape(Elab *e, const Value *in, uint32_t n) {
     uint32_t mask = UINT32_MAX;
     int64_t dim[MAX_RANK];
     (void)n;
-    if (!want_tensor(e, in[0], &x))
-        return POISON;
-    Type t = val_type(x);
+    Type t;
+    if (!place_type(e, in[0], &t)) {
+        if (!want_tensor(e, in[0], &x))
+            return POISON;
+        t = val_type(x);
+    }
     if (in[1].kind != KindAbsent && !want_axes(e, in[1], &t, &mask))
         return POISON;
     uint32_t rank = 0;

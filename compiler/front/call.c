@@ -20,7 +20,7 @@ static void add_argument(Elab *e, Env *env, const Ast *a, Args *out, uint32_t *c
         a = a->a;
     }
     bool spread = a->kind == AstSpread;
-    Value v = eval(e, env, spread ? a->a : a);
+    Value v = spread ? eval(e, env, a->a) : eval_argument(e, env, a);
     List items = {.at = &v, .n = 1};
     if (spread && !want_list(e, v, "`...`", &items))
         items.n = 0;

@@ -154,6 +154,7 @@ struct Elab {
 // --- expr.c, stmt.c ------------------------------------------------------------------------------
 
 Value eval(Elab *e, Env *env, const Ast *a);
+Value eval_argument(Elab *e, Env *env, const Ast *a);      // outside the step places are not read
 Value eval_if(Elab *e, Env *env, const Ast *a, bool drop); // drop: its value is not used
 Value eval_every(Elab *e, Env *env, const Ast *a, bool drop);
 Value eval_arith(Elab *e, Str op, Value a, Value b);
@@ -163,18 +164,16 @@ bool want_position(Elab *e, Value v, int64_t n, int64_t *at);   // an index; -1 
 bool want_sequence(Elab *e, Env *env, const Ast *a, List *out); // what a `for` goes over
 // After DiagE0301 or DiagE0312: what `name` is called here, or the nearest one that there is.
 void help_name(Elab *e, Str name, Str near);
-// Value of its last expression; binds into env.
-Value eval_block(Elab *e, Env *env, const Ast *block, bool drop);
+Value eval_block(Elab *e, Env *env, const Ast *block, bool drop); // of its last statement
 Value eval_last(Elab *e, Env *env, const Ast *a); // a block's last statement; KindNone: no value
 bool is_expression(const Ast *a);
 bool is_condition(const Ast *a); // require, warn_unless: a statement done when it holds
 void eval_statement(Elab *e, Env *env, const Ast *a); // its value is dropped
 void bind_name(Elab *e, Env *env, Str name, Value v); // pinned when a grad names it
 void bind_names(Elab *e, Env *env, uint32_t n, Ast *const *target, Value v);
-// What the statement would bind, had it been read or evaluated, is poison from here on.
-void bind_lost(Elab *e, Env *env, const Ast *a);
-void note_worth(Elab *e, Span at, Value v); // records a value for an editor (facts.c)
-bool elab_alive(Elab *e);                   // false past a limit, after one diagnostic
+void bind_lost(Elab *e, Env *env, const Ast *a); // what it would have bound is poison from here on
+void note_worth(Elab *e, Span at, Value v);      // records a value for an editor (facts.c)
+bool elab_alive(Elab *e);                        // false past a limit, after one diagnostic
 
 typedef struct Spot { // where messages and new nodes point
     Span at, user;
@@ -190,8 +189,7 @@ void in_library(Elab *e); // after one: adds the library's line if it was found 
 
 Value eval_call(Elab *e, Env *env, const Ast *a);
 Value eval_pipe(Elab *e, Env *env, const Ast *a);
-// `first`: what a pipe puts in front, or NULL.
-Args eval_args(Elab *e, Env *env, const Ast *call, const Value *first);
+Args eval_args(Elab *e, Env *env, const Ast *call, const Value *first); // first: a pipe's, or NULL
 Value call_value(Elab *e, Value f, Args args);
 Value call_with(Elab *e, Value f, const Value *at, uint32_t n); // positional
 Value call_bare(Elab *e, Value f, Value x); // f(x); an f of two lists is made with its defaults
@@ -230,6 +228,7 @@ void segment_end(Elab *e);    // weights changed: `once` runs again
 Value once_block(Elab *e, Env *env, const Ast *a);
 // A site; or what is fed in its place.
 Value make_draw(Elab *e, Dist dist, int64_t classes, Type type);
+bool place_type(const Elab *e, Value v, Type *out); // of a weight, a state or data, not read for it
 Value read_field(Elab *e, uint32_t field);
 Val read_scalar(Elab *e, uint32_t which);
 // A top-level tensor into the graph of e->to; into that of `init` what weights and state make of
@@ -314,9 +313,8 @@ void eval_stages(Elab *e, const Ast *file, const Ast *a);
 void eval_stage(Elab *e, Env *env, const Ast *a);
 // `mode == "intended"`: a diagnostic where the config `name` can never be `v`.
 void check_choice(Elab *e, Env *env, Str name, Value v, Span at);
-// A top-level name of the model, once (elaborate.c).
-void declare(Elab *e, Str name, Span span, Value v);
-void check_settings(Elab *e, const Ast *file); // unknown keys
+void declare(Elab *e, Str name, Span span, Value v); // a top-level name, once (elaborate.c)
+void check_settings(Elab *e, const Ast *file);       // unknown keys
 
 // --- builtin.c, builtin_tensor.c, builtin_space.c, reduce.c --------------------------------------
 

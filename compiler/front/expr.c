@@ -235,6 +235,14 @@ static Value eval_name(Elab *e, Env *env, const Ast *a) {
     return POISON;
 }
 
+Value eval_argument(Elab *e, Env *env, const Ast *a) {
+    Value v;
+    Type t;
+    bool place =
+        !e->to->fn && a->kind == AstName && scope_find(env, a->text, &v) && place_type(e, v, &t);
+    return place ? v : eval(e, env, a);
+}
+
 static Value eval_list(Elab *e, Env *env, const Ast *a) {
     VEC(Value) out = {0};
     for (uint32_t i = 0; i < a->list.n; i++) {

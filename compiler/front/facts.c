@@ -60,14 +60,9 @@ Str fact_find(const Front *f, Span span) {
 }
 
 static Str worth_of(Elab *e, Value v) {
-    if (v.kind == KindSlot)
-        return type_text(e->perm, &e->m->slot.at[v.id].type);
-    if (v.kind == KindField) {
-        const FieldInfo *info = &e->field.at[v.id];
-        const Field *field = &e->m->stream.at[info->stream].field.at[info->field];
-        Type t = type_make(true, field->rank, field->dim);
+    Type t;
+    if (place_type(e, v, &t))
         return type_text(e->perm, &t);
-    }
     Str worth = value_text(e, v);
     return worth.len <= MAX_WORTH
                ? worth

@@ -340,6 +340,17 @@ Value apply_map(Elab *e, Value f, Value v) {
     return POISON;
 }
 
+bool place_type(const Elab *e, Value v, Type *out) {
+    if (v.kind == KindSlot)
+        *out = e->m->slot.at[v.id].type;
+    if (v.kind == KindField) {
+        const FieldInfo *info = &e->field.at[v.id];
+        const Field *field = &e->m->stream.at[info->stream].field.at[info->field];
+        *out = type_make(true, field->rank, field->dim);
+    }
+    return v.kind == KindSlot || v.kind == KindField;
+}
+
 Value read_field(Elab *e, uint32_t id) {
     const FieldInfo *info = &e->field.at[id];
     const Field *field = &e->m->stream.at[info->stream].field.at[info->field];
