@@ -43,7 +43,7 @@ static Str text_of(Arena *a, const Row *row, Str args) {
     return str_format(a,
                       "model m\ndata x : image(4, 8, 8), s : float(16), y : label(5)\n"
                       "net N(x: [4, 8, 8]) -> [] = x |> flatten |> dense(1) |> squeeze\n"
-                      "net N_avg = copy(N)\nnet P = %.*s\n"
+                      "fn energy(n) = n(x)\nnet N_avg = copy(N)\nnet P = %.*s\n"
                       "net D(x: [4, 8, 8], s: [16], y: label(5)) -> [] {\n"
                       "  n = N(x)\n  r = %.*s\n  n + (s |> dense(1) |> squeeze)\n}\n"
                       "step {\n  update D, N minimize mean(D(x, s, y)) using %.*s\n  %.*s\n}\n",

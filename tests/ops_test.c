@@ -548,16 +548,18 @@ static const ConvRow conv_rows[] = {
 };
 // clang-format on
 
-static void walk_conv(Arena *a, Op op) {
-    for (uint32_t r = 0; r < sizeof conv_rows / sizeof *conv_rows; r++) {
-        const ConvRow *row = &conv_rows[r];
-        Case c = case_new(a, "%s %u", op_info[op].text, r);
+static void walk_conv(Arena *a, Op op) { // with a kernel for all samples, and with one for each
+    for (uint32_t r = 0; r < 2 * sizeof conv_rows / sizeof *conv_rows; r++) {
+        const ConvRow *row = &conv_rows[r / 2];
+        Case c = case_new(a, "%s %u%s", op_info[op].text, r / 2, r % 2 ? ", own kernels" : "");
         ConvGeom g = {.n = row->n, .groups = row->groups};
         Type x = {
             .dtype = DtF32, .rank = (uint8_t)(1 + g.n), .batched = !row->shared, .dim = {row->in}};
         Type w = {
             .dtype = DtF32, .rank = (uint8_t)(2 + g.n), .dim = {row->out, row->in / g.groups}};
+        w.batched = r % 2;
         Type y = x;
+        y.batched = x.batched || w.batched;
         y.dim[0] = row->out;
         for (uint32_t i = 0; i < g.n; i++) {
             g.stride[i] = row->stride[i];

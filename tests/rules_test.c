@@ -157,6 +157,10 @@ static Val expand_to(Val x, Type t) { // a node also where Expand would fold it 
     return (Val){x.b, builder_add(x.b, OpExpand, &x.id, 1, NULL, &t)};
 }
 
+static Val dot(Val a, Val b) { // [i], [i, j] to [j]
+    return Dot(a, (const uint8_t[]){1}, b, (const uint8_t[]){1, 2}, (const uint8_t[]){2}, 1, true);
+}
+
 #define x_ in(0, SAMPLE(3, 4))
 #define row_ in(1, SHARED(3))
 #define flat_ in(2, SAMPLE(12))
@@ -182,6 +186,7 @@ EXAMPLE(narrow_operands, Exp(Mul(Expand(row_, wide_), Expand(column_, wide_))),
         Expand(Exp(Mul(row_, column_)), wide_))
 EXAMPLE(moved_constant, Permute(Expand(Number(&at, 2), wide_), AXES(1, 0)),
         Expand(Number(&at, 2), SAMPLE(4, 3)))
+EXAMPLE(shared_factor, dot(expand_to(row_, SAMPLE(3)), x_), dot(row_, x_))
 EXAMPLE(cast_same, CastTo(x_, row_), x_)
 EXAMPLE(sum_of_nothing, Sum(column_, 4), column_)
 EXAMPLE(sum_of_expand, Sum(Expand(row_, wide_), 1 | 2 | 4),

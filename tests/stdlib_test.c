@@ -85,7 +85,13 @@ static const Row layers[] = {
     {"x |> conv(3, k=2, reparam=spectral_norm(iterations=100))", -1.8190597669110022},
     {"x |> conv(3, k=3, reparam=equalized)", -0.91160201347590231},
     {"x |> conv(3, k=3, reparam=weight_norm)", 0.253660378041929},
-    {"convolve_each(x, 3*x |> permute(1, 0, 2) |> reshape(4, 2, 2, 2), pad=1)", 0.433042807392057},
+    {"convolve(x, 3*x |> permute(1, 0, 2) |> reshape(4, 2, 2, 2), pad=1)", 0.433042807392057},
+    {"convolve(x, concat(x, 2*x) |> reshape(4, 1, 4, 4), stride=2, pad=[2, 1], groups=2)",
+     3.958818792402401},
+    {"convolve_transpose(x, concat(x, 2*x) |> reshape(2, 2, 4, 4), stride=2, pad=1)",
+     9.505946884442242},
+    {"convolve(x |> reshape(2, 16), x |> reshape(4, 2, 4), dilation=3, pad=[4, 5])",
+     -1.0149956541965903},
     {"x |> conv_transpose(3, k=4, stride=2, pad=1)", 1.9939795114513943},
     {"x |> reshape(2, 8, 2) |> conv_transpose(3, k=[3, 2], stride=2, pad=[[1, 0], [1, 0]])",
      -1.6283737241927305},
@@ -257,6 +263,7 @@ static void layers_have_their_values_and_gradients(void **state) {
     "model m\ndata x : float(2, 4), f : float(2, 4), y : label(3)\nopt = sgd(lr=0.1)\n"            \
     "net D(x: [2, 4]) -> [] = x |> flatten |> dense(3) |> tanh |> dense(1) |> squeeze\n"           \
     "net C(x: [2, 4]) -> [3] = x |> flatten |> dense(3)\n"                                         \
+    "fn energy(d) = softplus(-d(x)) * d(f)\n"                                                      \
     "step { update D minimize %s using opt; update C minimize cross_entropy(C(x), y) using opt "   \
     "}\n"
 
@@ -279,6 +286,7 @@ static const Row losses[] = {
     {"l1(D(x), D(f))", 0.62518378927036278},
     {"gradient_penalty(D, x, f)", 0.17773742223409489},
     {"dragan(D, x)", 0.056996599269730858},
+    {"mean(sum([norm2(g) for g in per_sample_grad(D, energy)])^2)", 2.245876536458598},
     {"zero_penalty(D(x), x)", 1.009930044146937},
     {"zero_penalty(D(f), f)", 0.87696252363311855},
     // gradients to a weight, differentiated again
@@ -291,6 +299,30 @@ static void losses_have_their_values_and_gradients(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof losses / sizeof *losses; i++)
         check_loss(LOSS, losses[i]);
+}
+
+// --- gradients of each sample, to all kinds of weights
+// --------------------------------------------
+
+#define EACH                                                                                       \
+    "model m\ndata x : float(2, 4, 4), y : label(3)\n"                                             \
+    "net D(x: [2, 4, 4], y: label(3)) -> [] {\n"                                                   \
+    "  h = x |> conv(4, k=3, stride=2, pad=1, groups=2) |> group_norm(2) |> tanh\n"                \
+    "  h = h |> conv_transpose(3, k=2, stride=2)\n"                                                \
+    "  concat(flatten(h), embed(4)(y)) |> dense(1) |> squeeze\n}\n"                                \
+    "fn loss(d) = softplus(-d(x, y))\n"                                                            \
+    "step { update D minimize %s using sgd(lr=0.1) }\n"
+
+static const Row each_sample[] = {
+    {"mean(sum([norm2(g) for g in per_sample_grad(D, loss)]))", 0.0012183514336059663},
+    {"sum([sum(mean(g, batch)^2) for g in per_sample_grad(D, loss)])",
+     0.001009456704601948}, // that of their mean
+};
+
+static void gradients_of_each_sample_have_their_values_and_gradients(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof each_sample / sizeof *each_sample; i++)
+        check_loss(EACH, each_sample[i]);
 }
 
 // --- spectra: of maps x and f, whose spectra numpy's transforms make too -------------------------
@@ -565,6 +597,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_have_their_values_and_gradients),
         cmocka_unit_test(losses_have_their_values_and_gradients),
+        cmocka_unit_test(gradients_of_each_sample_have_their_values_and_gradients),
         cmocka_unit_test(spectra_have_their_values_and_gradients),
         cmocka_unit_test(power_spectrum_rings_equal_those_of_eval),
         cmocka_unit_test(optimizers_take_the_expected_steps),

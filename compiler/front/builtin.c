@@ -428,7 +428,7 @@ Value builtin_with_params(Elab *e, const Value *in, uint32_t n) {
     Value *now = arena_array(e->perm, Value, weights.n + 1);
     for (uint32_t i = 0; i < weights.n; i++) {
         Val w;
-        if (!want_tensor(e, weights.at[i], &w) || !slot_fits(e, slots.list.at[i].id, &w))
+        if (!want_tensor(e, weights.at[i], &w) || !slot_fits(e, slots.list.at[i].id, &w, true))
             return POISON;
         now[i] = value_tensor(elab_pin(e, w)); // a grad may be taken to it, by params(net)
     }

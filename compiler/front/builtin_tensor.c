@@ -129,10 +129,11 @@ Value builtin_shape(Elab *e, const Value *in, uint32_t n) {
 Value builtin_expand(Elab *e, const Value *in, uint32_t n) {
     Val x;
     Type to;
+    bool batched;
     (void)n;
-    if (!want_tensor(e, in[0], &x) ||
+    if (!want_tensor(e, in[0], &x) || !want_per(e, in[2], &batched) ||
         !want_dims(e, in[1], "expand", "every extent is said: expand(x, 64, 4, 4)", 0,
-                   val_type(x).batched, &to))
+                   in[2].kind == KindAbsent ? val_type(x).batched : batched, &to))
         return POISON;
     return op_fits(e, OpExpand, &x, 1, NULL, &to) ? value_tensor(Expand(x, to)) : POISON;
 }

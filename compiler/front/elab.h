@@ -220,7 +220,7 @@ void slot_set(Elab *e, uint32_t slot, Val v); // a value of the slot's type; sto
 // A slot that carries a value past control marks: number `i` of those that come out of what stands
 // in `block`. NONE after a diagnostic: another outcome's was of another type.
 uint32_t carry_slot(Elab *e, uint32_t block, uint32_t i, Type type);
-bool slot_fits(Elab *e, uint32_t slot, Val *v); // shared, and broadcast to the slot's extents
+bool slot_fits(Elab *e, uint32_t slot, Val *v, bool each); // or broadcasts; `each`: per-sample, too
 void slots_hold(Elab *e);     // what the update at hand has set may be kept as it was (Commit)
 void slots_commit(Elab *e);   // writes what changed
 Val elab_pin(Elab *e, Val v); // an identity of its own, unless it has one

@@ -83,20 +83,19 @@ uint32_t carry_slot(Elab *e, uint32_t block, uint32_t i, Type type) {
     return NONE;
 }
 
-bool slot_fits(Elab *e, uint32_t slot, Val *v) {
+bool slot_fits(Elab *e, uint32_t slot, Val *v, bool each) {
     const Slot *s = &e->m->slot.at[slot];
-    Type t = val_type(*v);
-    if (t.batched) {
+    Type t = val_type(*v), want = s->type, both;
+    if (t.batched && !each) {
         diag(e->f, DiagE0502, here(e), SARG(s->name), SARG(type_text(e->perm, &t)));
         in_library(e);
         return false;
     }
-    if (type_same_shape(&t, &s->type))
+    want.batched = t.batched;
+    if (type_same_shape(&t, &want))
         return true;
-    Type both;
-    if (t.rank <= s->type.rank && type_broadcast(&t, &s->type, &both) &&
-        type_same_shape(&both, &s->type)) {
-        *v = Expand(*v, s->type);
+    if (t.rank <= want.rank && type_broadcast(&t, &want, &both) && type_same_shape(&both, &want)) {
+        *v = Expand(*v, want);
         return true;
     }
     diag(e->f, DiagE0503, here(e), SARG(s->name), SARG(type_text(e->perm, &s->type)),
@@ -151,7 +150,7 @@ void slot_assign(Elab *e, uint32_t slot, Value v) {
         diag(e->f, DiagE0507, here(e), SARG(e->m->slot.at[slot].name));
         return;
     }
-    if (slot_fits(e, slot, &val))
+    if (slot_fits(e, slot, &val, false))
         slot_set(e, slot, val);
 }
 

@@ -208,7 +208,7 @@ static void apply(Elab *e, Value opt, const Weights *weights, const Update *u) {
     }
     for (uint32_t i = 0; i < weights->n; i++) {
         Val v;
-        if (want_tensor(e, out[i], &v) && slot_fits(e, weights->at[i].slot, &v))
+        if (want_tensor(e, out[i], &v) && slot_fits(e, weights->at[i].slot, &v, false))
             slot_set(e, weights->at[i].slot, v);
     }
     slots_hold(e);

@@ -338,23 +338,46 @@ static void conv_dw_group(Eval *e, const Shape *s, int64_t group) {
 
 typedef void GroupFn(Eval *e, const Shape *s, int64_t group);
 
-static void each_group(Eval *e, const Type *x, const Type *w, const Type *y, GroupFn *run) {
-    Shape s = shape_of(e, x, w, y);
-    for (int64_t group = 0; group < s.groups; group++) {
+static void each_group(Eval *e, const Shape *s, GroupFn *run) {
+    for (int64_t group = 0; group < s->groups; group++) {
         Arena mark = *e->scratch;
-        run(e, &s, group);
+        run(e, s, group);
         *e->scratch = mark;
     }
 }
 
+static ptrdiff_t sample_bytes(const Eval *e, const Type *t) {
+    size_t item = e->f64 ? sizeof(double) : sizeof(float);
+    return t->batched ? (ptrdiff_t)type_sample(t) * (ptrdiff_t)item : 0;
+}
+
+// Where samples have kernels of their own, one sample after another.
+static void each_kernel(Eval *e, const Type *x, const Type *w, const Type *y, GroupFn *run) {
+    Shape s = shape_of(e, x, w, y);
+    if (!w->batched) {
+        each_group(e, &s, run);
+        return;
+    }
+    s.batch = 1;
+    for (int64_t i = 0; i < e->g->batch; i++) {
+        const void *in[2];
+        Eval one = *e;
+        for (uint32_t k = 0; k < 2; k++)
+            in[k] = (const char *)e->in[k] + i * sample_bytes(e, eval_in_type(e, k));
+        one.in = in;
+        one.out = (char *)e->out + i * sample_bytes(e, eval_type(e));
+        each_group(&one, &s, run);
+    }
+}
+
 void eval_Conv(Eval *e) {
-    each_group(e, eval_in_type(e, 0), eval_in_type(e, 1), eval_type(e), conv_group);
+    each_kernel(e, eval_in_type(e, 0), eval_in_type(e, 1), eval_type(e), conv_group);
 }
 
 void eval_ConvDx(Eval *e) {
-    each_group(e, eval_type(e), eval_in_type(e, 1), eval_in_type(e, 0), conv_dx_group);
+    each_kernel(e, eval_type(e), eval_in_type(e, 1), eval_in_type(e, 0), conv_dx_group);
 }
 
 void eval_ConvDw(Eval *e) {
-    each_group(e, eval_in_type(e, 0), eval_type(e), eval_in_type(e, 1), conv_dw_group);
+    each_kernel(e, eval_in_type(e, 0), eval_type(e), eval_in_type(e, 1), conv_dw_group);
 }

@@ -64,6 +64,27 @@ uint32_t fold_cast_same(Builder *b, const Draft *d) {
     return node_type(b->g, d->in[0])->dtype == d->type.dtype ? d->in[0] : 0;
 }
 
+// --- products ------------------------------------------------------------------------------------
+
+// The result stays per-sample by its other factor. What a sum over the batch is made of stays, too.
+uint32_t fold_shared_factor(Builder *b, const Draft *d) {
+    if (op_info[d->op].cls != ClassANCHOR || d->nin != 2 || !d->type.batched)
+        return 0;
+    for (uint32_t k = 0; k < 2 && op_is(d->op, TraitBilinear); k++) {
+        if (op_seen(b, d->in[k]) != OpExpand || !node_type(b->g, d->in[1 - k])->batched)
+            continue;
+        Val from = {b, node_in(b->g, d->in[k], 0)};
+        Type to = *node_type(b->g, d->in[k]);
+        if (!to.batched || val_type(from).batched)
+            continue;
+        to.batched = false;
+        uint32_t in[2] = {d->in[0], d->in[1]};
+        in[k] = Expand(from, to).id;
+        return builder_add(b, d->op, in, 2, &d->attr, &d->type);
+    }
+    return 0;
+}
+
 // --- reductions ----------------------------------------------------------------------------------
 
 // Those of the masked axes along which `t` has more than one element.

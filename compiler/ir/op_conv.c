@@ -2,7 +2,8 @@
 //
 // The three are bilinear in (x, w), (gy, w), (x, gy) and closed under differentiation. ConvDx with
 // a stated extent is the transposed convolution, whose diagnostics speak of its own input and
-// weight. Weights are shared, [out, in / groups, kernel...]; ConvDw sums over the batch.
+// weight. Weights are [out, in / groups, kernel...]. ConvDw sums over the batch, unless the weight
+// is per-sample: then pass/unfold.c makes products of all three.
 #include "op.h"
 
 ConvGeom conv_geom(const Attr *a) {
@@ -66,11 +67,6 @@ static bool has_spatial_axes(Infer *q, const ConvGeom *c, const char *who, const
 // Of the adjoint, the weight's first axis is what goes in.
 static bool weight_fits(Infer *q, const ConvGeom *c, const Type *w, bool adjoint) {
     TypeName name = type_name(w);
-    if (w->batched)
-        return infer_fail(q,
-                          "the weight %s is per-sample, it must be shared: "
-                          "convolve_each takes one for each sample",
-                          name.s);
     if (w->rank != c->n + 2)
         return infer_fail(q, "the weight %s should be [%s, %u extents]", name.s,
                           adjoint ? "in, out" : "out, in", c->n);
@@ -119,6 +115,7 @@ bool infer_Conv(Infer *q) {
         !channels_fit(q, "the input", x, w, w->dim[1] * c.groups) || !infer_dtypes(q, 0, 2))
         return false;
     q->out = *x;
+    q->out.batched = x->batched || w->batched;
     q->out.dim[0] = w->dim[0];
     for (uint32_t i = 0; i < c.n; i++) {
         int64_t in = x->dim[1 + i], kernel = w->dim[2 + i];
@@ -142,7 +139,7 @@ bool infer_ConvDx(Infer *q) {
         !channels_fit(q, "the input", gy, w, w->dim[0]) || !infer_dtypes(q, 0, 2) ||
         !channels_fit(q, "the result", &q->out, w, w->dim[1] * c.groups))
         return false;
-    q->out.batched = gy->batched;
+    q->out.batched = gy->batched || w->batched;
     q->out.dtype = gy->dtype;
     return extents_meet(q, &c, &q->out, w, gy);
 }
@@ -154,9 +151,11 @@ bool infer_ConvDw(Infer *q) {
         !has_spatial_axes(q, &c, "the input", x) ||
         !has_spatial_axes(q, &c, "the output's gradient", gy))
         return false;
-    q->out.batched = false;
     q->out.dtype = infer_product(q, x->dtype);
-    if (x->batched != gy->batched)
+    if (w->batched && !x->batched && !gy->batched)
+        return infer_fail(q, "%s and %s are shared, their product is too", type_name(x).s,
+                          type_name(gy).s);
+    if (!w->batched && x->batched != gy->batched)
         return infer_fail(q, "only one of %s and %s has a batch to sum over", type_name(x).s,
                           type_name(gy).s);
     return weight_fits(q, &c, w, false) &&

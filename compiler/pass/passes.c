@@ -22,6 +22,9 @@ static const Pass passes[] = {
     // needs no Grad nodes; leaves only what an effect or a root needs; breaks later
     // differentiation, and node numbers, as all below do
     {"drop_identities", pass_drop_identities, REMOVES(Pin) | REMOVES(Stop) | REMOVES(Commit)},
+    // needs no Grad, Pin, Stop; keeps values but for rounding; leaves only shared convolution
+    // weights
+    {"unfold", pass_unfold, 0},
     // needs no Grad, Pin, Stop; keeps every value's bits, if y stays wide; leaves fewer values
     // live until the backward pass
     {"mask", pass_mask, 0},

@@ -29,6 +29,7 @@ static const char *weight_options(Maker *k) {
         ", init=glorot, reparam=spectral_norm(iterations=2)",
         ", init=he",
         ", reparam=weight_norm",
+        ", reparam=own", // per-sample
     };
     return chance(k, 50) ? "" : PICK(k, option);
 }

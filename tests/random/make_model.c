@@ -296,6 +296,7 @@ RandomModel random_model(Arena *a, uint64_t seed) {
     p.conditional = p.classes && chance(k, 60);
     p.average = chance(k, 30);
     line(k, "model random");
+    line(k, "fn own(w) = w*(0.5 + uniform())");
     line(k, p.classes ? "data x : float(%s), y : label(%lld)" : "data x : float(%s)",
          dims_of(k, p.image), (long long)p.classes);
     for (uint32_t n = roll(k, 3); p.opts < n; p.opts++) {

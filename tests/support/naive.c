@@ -208,7 +208,7 @@ static void naive_conv(const Naive *n, Op op) {
     for (int64_t i = 0; i < count(n, y); i++) {
         for (int64_t j = 0; j < count(n, w); j++) {
             Coord o = coord_of(y, i), k = coord_of(w, j), c = {{o.c[0]}};
-            bool inside = o.c[1] == k.c[1];
+            bool inside = o.c[1] == k.c[1] && (!w->batched || o.c[0] == k.c[0]);
             c.c[1] = o.c[1] / (w->dim[0] / geom.groups) * w->dim[1] + k.c[2];
             for (uint32_t d = 0; d < geom.n; d++) {
                 c.c[2 + d] =
