@@ -169,7 +169,7 @@ else()
 endif()
 
 # Whole commands: shell scripts that are given the program.
-foreach(name options run eval resume f16 damage gradients bad_model bad_data bad_run bench verify new stages train_stages ganx nonfinite inspect inputs sample_all control_flow shared_map plan from pretrained compilers lsp einsum next faults install sound gpu_bench train_metrics onnx onnx_runtime import import_torch weights_torch)
+foreach(name options run eval resume f16 damage gradients bad_model bad_data bad_run bench verify new stages train_stages ganx nonfinite inspect inputs sample_all control_flow plan from pretrained compilers lsp einsum next faults install sound gpu_bench train_metrics onnx onnx_runtime import import_torch weights_torch)
     add_test(NAME cli_${name} COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/${name}.sh $<TARGET_FILE:ganrun>)
     set_tests_properties(cli_${name} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
 endforeach()

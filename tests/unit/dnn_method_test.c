@@ -75,7 +75,10 @@ static const struct {
     {DtF32, 2, 4, 64, 128, 128, 5, 2, 2, 1, 1, {"library", "phases", "library"}},
     {DtF32, 2, 4, 48, 40, 33, 3, 2, 1, 1, 1, {"library", "phases", "library"}},
     {DtF32, 2, 4, 64, 64, 32, 3, 1, 2, 2, 1, {"library", "library", "library"}},
+    // of one value without a batch axis, as of a fixed noise or an image that is optimized
     {DtF32, 2, 0, 64, 64, 32, 3, 1, 1, 1, 1, {"library", "library", "library"}},
+    {DtF32, 2, 0, 48, 32, 8, 4, 2, 1, 1, 1, {"library", "library", "library"}},
+    {DtF32, 2, 0, 3, 32, 8, 4, 2, 1, 1, 1, {"library", "library", "library"}},
     // of lines and of volumes
     {DtF32, 1, 16, 64, 64, 4096, 11, 1, 25, 5, 1, {"library", "library", "library"}},
     {DtF32, 1, 16, 32, 32, 8192, 3, 1, 1, 1, 1, {"library", "phases", "library"}},
