@@ -21,22 +21,22 @@ static const struct {
     GanStatus (*ready)(void); // NULL: it is linked
 } built_with[] = {
     {{"libjpeg", "", "JPEG images cannot be read", "apt-get install libjpeg-dev, and build again",
-      GAN_HAVE_JPEG},
+      GAN_HAVE_JPEG, NULL},
      NULL},
     {{"libwebp", "", "WebP images cannot be read", "apt-get install libwebp-dev, and build again",
-      GAN_HAVE_WEBP},
+      GAN_HAVE_WEBP, NULL},
      webp_ready},
     {{"libhdf5", "", "HDF5 files cannot be read", "apt-get install libhdf5-dev, and build again",
-      GAN_HAVE_HDF5},
+      GAN_HAVE_HDF5, NULL},
      hdf5_ready},
     {{"libsndfile", "", "WAV sounds cannot be read",
-      "apt-get install libsndfile1-dev, and build again", GAN_HAVE_SNDFILE},
+      "apt-get install libsndfile1-dev, and build again", GAN_HAVE_SNDFILE, NULL},
      sound_ready},
     {{"openblas", "", "`ganrun eval` has no Frechet distances, as FID is",
-      "apt-get install libopenblas-dev, and build again", GAN_HAVE_OPENBLAS},
+      "apt-get install libopenblas-dev, and build again", GAN_HAVE_OPENBLAS, NULL},
      feature_frechet_ready},
     {{"freetype", "", "examples/emoji cannot draw its images",
-      "apt-get install libfreetype-dev, and build again", GAN_HAVE_FREETYPE},
+      "apt-get install libfreetype-dev, and build again", GAN_HAVE_FREETYPE, NULL},
      NULL},
 };
 
@@ -46,7 +46,8 @@ static void examine_built(Arena *a, Findings *f) {
         *x = built_with[i].info;
         if (x->found && built_with[i].ready && built_with[i].ready() != GAN_OK) {
             x->found = false;
-            x->fix = str_format(a, "install what it is in: %s", gan_error()).ptr;
+            x->why = str_format(a, "%s", gan_error()).ptr;
+            x->fix = "install what it is in";
         }
     }
 }
@@ -73,12 +74,15 @@ static void examine_ranks(Arena *a, Str self, Findings *f) {
         plugin->library(text, 128);
         mpi.version = text;
         mpi.found = true;
+    } else {
+        mpi.why = str_format(a, "%s", gan_error()).ptr;
     }
     vec_push(a, f, mpi);
     LibraryInfo launchers[] = {
-        {"mpirun", "", "ranks can be started by srun alone", "apt-get install openmpi-bin", false},
+        {"mpirun", "", "ranks can be started by srun alone", "apt-get install openmpi-bin", false,
+         NULL},
         {"srun", "", "ranks can be started by mpirun alone",
-         "apt-get install slurm-client, on a cluster", false},
+         "apt-get install slurm-client, on a cluster", false, NULL},
     };
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
         LibraryInfo *x = &launchers[i];
@@ -120,6 +124,8 @@ static Str as_text(Arena *a, const Findings *f, int threads, const DeviceOptions
             text_fmt(&t, "  %-13s %s\n", x->name, *x->version ? x->version : "found");
         else
             text_fmt(&t, "  %-13s missing: %s\n", x->name, x->cost);
+        if (!x->found && x->why)
+            text_fmt(&t, "  %-13s why: %s\n", "", x->why);
         if (!x->found && x->fix)
             text_fmt(&t, "  %-13s fix: %s\n", "", x->fix);
     }
@@ -145,6 +151,7 @@ static Str as_json(Arena *a, const Findings *f, int threads, const DeviceOptions
         json_name(&j, "found"), json_put_bool(&j, x->found);
         json_name(&j, "version"), json_put_str(&j, str_c(x->version));
         json_name(&j, "cost"), json_put_str(&j, str_c(x->cost));
+        json_name(&j, "why"), json_put_str(&j, str_c(x->why && !x->found ? x->why : ""));
         json_name(&j, "fix"), json_put_str(&j, str_c(x->fix ? x->fix : ""));
         json_close(&j, '}');
     }

@@ -11,7 +11,8 @@
 #include <pthread.h>
 
 // The first of `names` (ends in NULL) that loads: as the loader finds it, else in a folder where
-// libraries were when this was built. NULL when there is none.
+// libraries were when this was built. NULL: none does, and gan_error() is the loader's reason, of a
+// file that is there before that of one that is not.
 void *library_open(const char *const *names);
 // Puts the function's address in *field, a pointer to a function. False: the library has none.
 bool library_symbol(void *library, const char *symbol, void *field, size_t size);

@@ -92,13 +92,14 @@ void device_libraries(Arena *a, const LibraryInfo **out, uint32_t *n) {
     Str dnn = dnn_version(a), compiler = cc_version(a);
     const LibraryInfo all[HOST_LIBRARIES] = {
         {"OpenMP", "", "kernels run on one core",
-         "a compiler that has it (clang: apt-get install libomp-dev), and build again", openmp},
+         "a compiler that has it (clang: apt-get install libomp-dev), and build again", openmp,
+         NULL},
         {"oneDNN", str_z(a, dnn),
          "convolution and matrix products run as plain loops, many times slower",
-         "apt-get install libdnnl-dev ocl-icd-opencl-dev, and build again", dnn.len > 0},
+         "apt-get install libdnnl-dev ocl-icd-opencl-dev, and build again", dnn.len > 0, NULL},
         {"C compiler", str_z(a, compiler),
          "fused kernels run as reference loops, many times slower", "apt-get install gcc",
-         compiler.len > 0},
+         compiler.len > 0, NULL},
     };
     LibraryInfo *info = arena_array(a, LibraryInfo, HOST_LIBRARIES + CUDA_LIBRARIES);
     memcpy(info, all, sizeof all);

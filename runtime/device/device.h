@@ -43,6 +43,9 @@ extern const char *const nvrtc_names[], *const cufft_names[], *const cupti_names
 // Those of `names` that a driver of this version (12080 is 12.8; 0: none is used) can serve, the
 // best first: a driver serves libraries of its own major version of CUDA and of earlier ones.
 const char *const *names_for_driver(const char *const *names, int driver);
+// The same of a library with one file name for all of them: GAN_ERR_DEVICE where it was built for a
+// later major version of CUDA than the driver's; 0: not known.
+GanStatus driver_serves(int driver, int built_for);
 void cuda_libraries(Arena *a, LibraryInfo out[CUDA_LIBRARIES]); // what doctor prints of them
 
 // --- plain.c: reference implementations, without any library -------------------------------------

@@ -108,6 +108,7 @@ typedef struct LibraryInfo {
     const char *cost;           // what is missing or slower without it
     const char *fix;            // how to install it; NULL: not possible
     bool found;
+    const char *why; // not found: what the loader or the library itself says; NULL: nothing
 } LibraryInfo;
 void device_libraries(Arena *a, const LibraryInfo **out, uint32_t *n); // what doctor prints
 

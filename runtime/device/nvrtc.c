@@ -31,12 +31,13 @@ enum { PTX_ARCH = 80 };
 
 // --- the library ---------------------------------------------------------------------------------
 
-static bool fill(void *library, NvrtcApi *out) {
+// The first row the library lacks; NULL: it has all.
+static const char *fill(void *library, NvrtcApi *out) {
 #define SYM(field, symbol, result, args)                                                           \
     if (!library_symbol(library, #symbol, &out->field, sizeof out->field))                         \
-        return false;
+        return #symbol;
 #include "nvrtc.def"
-    return true;
+    return NULL;
 }
 
 GanStatus nvrtc_open(int driver, Nvrtc **out) {
@@ -45,13 +46,18 @@ GanStatus nvrtc_open(int driver, Nvrtc **out) {
     if (!library)
         return GAN_OK;
     Nvrtc *n = mem_alloc(sizeof *n);
-    int major, minor;
+    int major, minor, code = OK;
     if (!n) {
         library_close(library);
         return fail(GAN_ERR_MEMORY, "no memory for the CUDA compiler");
     }
     *n = (Nvrtc){.library = library};
-    if (!fill(library, &n->api) || n->api.version(&major, &minor) != OK) {
+    const char *lacks = fill(library, &n->api);
+    if (lacks || (code = n->api.version(&major, &minor)) != OK) {
+        if (lacks)
+            fail(GAN_ERR_DEVICE, "it has no %s", lacks);
+        else
+            fail(GAN_ERR_DEVICE, "asked for its version it says: %s", n->api.error_string(code));
         nvrtc_close(n);
         return GAN_OK;
     }

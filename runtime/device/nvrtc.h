@@ -10,7 +10,7 @@ typedef struct Nvrtc Nvrtc; // the loaded compiler; any number of threads may co
 
 // For a driver of this version (12080 is 12.8), which loads no code of a later CUDA major version;
 // 0: the newest there is. *out is NULL where the machine has none, or one that lacks a function
-// used here.
+// used here: gan_error() says which.
 GanStatus nvrtc_open(int driver, Nvrtc **out);
 void nvrtc_close(Nvrtc *n);        // accepts NULL
 int nvrtc_version(const Nvrtc *n); // 13000 is 13.0; part of cache keys

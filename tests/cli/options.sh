@@ -101,6 +101,12 @@ expect 0 doctor --json
 prints '"libraries"'
 prints '"name": "OpenMP", "found": [tf]'
 
+# A library that is there and cannot be loaded is not replaced by one of elsewhere, and the loader's reason is printed.
+mkdir broken
+: >broken/libcudnn.so.9
+(LD_LIBRARY_PATH=$work/broken${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; export LD_LIBRARY_PATH; expect 0 doctor)
+grep -A 1 '^  cuDNN  *missing: ' out | grep -q '^  *why: .*libcudnn.so.9: file too short$' || fail 'why cuDNN is not found'
+
 # Behind `--` there are files, whatever their names begin with.
 expect 0 data synth ring --count 8 --out ./-r.npy
 expect 0 data inspect --json -- -r.npy

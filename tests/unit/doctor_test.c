@@ -14,7 +14,7 @@ static const struct {
             {"libsndfile", "libsndfile"},
             {"openblas", "openblas"}};
 enum { Late = sizeof late / sizeof *late };
-static bool refuse, stuck; // stuck: this program is the driver, and CUPTI
+static bool refuse, stuck; // stuck: this program is the driver, cuDNN and CUPTI
 
 // In place of libc's.
 void *dlopen(const char *name, int how) {
@@ -24,7 +24,9 @@ void *dlopen(const char *name, int how) {
     for (size_t i = 0; refuse && name && i < Late; i++)
         if (strstr(name, late[i].file))
             return NULL;
-    bool own = stuck && name && (strstr(name, "libcuda.so") || strstr(name, "libcupti.so"));
+    bool own =
+        stuck && name &&
+        (strstr(name, "libcuda.so") || strstr(name, "libcudnn.so") || strstr(name, "libcupti.so"));
     return real(own ? NULL : name, how);
 }
 
@@ -37,7 +39,6 @@ enum { NotReady = 802 };
         return NotReady;                                                                           \
     }
 NOT_READY(cuInit)
-NOT_READY(cuDriverGetVersion)
 NOT_READY(cuDeviceGetCount)
 NOT_READY(cuDeviceGetName)
 NOT_READY(cuDeviceGetAttribute)
@@ -48,6 +49,22 @@ int cuGetErrorString(int code, const char **out) {
     return 0;
 }
 
+static int driver; // its version; 0: that it does not say either
+int cuDriverGetVersion(int *out);
+int cuDriverGetVersion(int *out) {
+    *out = driver;
+    return driver ? 0 : NotReady;
+}
+
+size_t cudnnGetVersion(void);
+size_t cudnnGetVersion(void) {
+    return 91900;
+}
+size_t cudnnGetCudartVersion(void);
+size_t cudnnGetCudartVersion(void) {
+    return 13020;
+}
+
 static Text said;
 
 static void hear(void *user, Str text) {
@@ -55,12 +72,12 @@ static void hear(void *user, Str text) {
     text_put(&said, text);
 }
 
-// *fix: how to get it.
-static bool finds(const Json *root, const char *library, Str *fix) {
+// *why it is not found.
+static bool finds(const Json *root, const char *library, Str *why) {
     const Json *list = json_get(root, "libraries");
     for (uint32_t i = 0; i < json_count(list); i++) {
         const Json *x = json_at(list, i);
-        *fix = json_string(json_get(x, "fix"), (Str){0});
+        *why = json_string(json_get(x, "why"), (Str){0});
         if (str_eq(json_string(json_get(x, "name"), (Str){0}), str_c(library)))
             return json_bool(json_get(x, "found"), false);
     }
@@ -81,28 +98,45 @@ static const Json *doctor(Arena *a) {
 
 static void a_library_that_cannot_be_loaded_is_missing(void **state) {
     Fixture *p = *state;
-    Str fix[Late], again;
+    Str why[Late], again;
     refuse = true; // before any is loaded
     const Json *root = doctor(&p->arena);
     assert_null(json_get(root, "cache")); // there is no home folder
     for (size_t i = 0; i < Late; i++)
-        assert_false(finds(root, late[i].name, &fix[i]));
+        assert_false(finds(root, late[i].name, &why[i]));
     refuse = false;
     root = doctor(&p->arena);
     for (size_t i = 0; i < Late; i++)
         if (finds(root, late[i].name, &again))
-            assert_true(str_starts(fix[i], STR("install what it is in: ")));
+            assert_non_null(strstr(str_z(&p->arena, why[i]), "was there when this program was"));
 }
 
 static void a_driver_that_cannot_start_says_why(void **state) {
     Fixture *p = *state;
-    Str mend;
+    Str why;
     stuck = true;
     const Json *root = doctor(&p->arena);
     stuck = false;
-    assert_false(finds(root, "NVIDIA driver", &mend));
-    assert_non_null(
-        strstr(text_str(&said).ptr, "the driver says: system not yet initialized (802)"));
+    assert_false(finds(root, "NVIDIA driver", &why));
+    assert_true(str_eq(why, STR("the driver says: system not yet initialized (802)")));
+}
+
+// A cuDNN has one file name for all versions of CUDA, and a driver serves none of a later one.
+static void a_cudnn_that_the_driver_does_not_serve_is_not_found(void **state) {
+    Fixture *p = *state;
+    const int versions[] = {12080, 13000, 14000};
+    Str why;
+    for (int i = 0; i < 3; i++) {
+        driver = versions[i];
+        stuck = true;
+        const Json *root = doctor(&p->arena);
+        stuck = false;
+        driver = 0;
+        bool found = finds(root, "cuDNN", &why); // or built without its header
+        assert_int_equal(!found && str_eq(why, STR("it is built for CUDA 13, and the NVIDIA driver "
+                                                   "serves CUDA 12.8 and older")),
+                         i == 0);
+    }
 }
 
 // CUPTI 13.2 recurses without end where the driver cannot start, from whichever function is called.
@@ -116,11 +150,11 @@ int cuptiGetVersion(uint32_t *out) {
 
 static void cupti_is_not_called_without_a_card(void **state) {
     Fixture *p = *state;
-    Str mend;
+    Str why;
     stuck = true;
     const Json *root = doctor(&p->arena);
     stuck = false;
-    assert_true(finds(root, "CUPTI", &mend));
+    assert_true(finds(root, "CUPTI", &why));
     assert_false(asked);
 }
 
@@ -129,6 +163,7 @@ static void cupti_is_not_called_without_a_card(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {T(a_library_that_cannot_be_loaded_is_missing),
                                        T(a_driver_that_cannot_start_says_why),
+                                       T(a_cudnn_that_the_driver_does_not_serve_is_not_found),
                                        T(cupti_is_not_called_without_a_card)};
     if (CASES_LISTED(tests))
         return 0;
