@@ -151,6 +151,21 @@ static void close_card(Cuda *c) {
         c->cu->DevicePrimaryCtxRelease(c->device);
 }
 
+// Without a cuDNN that works here, products are left to our own kernels. One rank does not decide
+// that alone: all must compute what they replicate in one way.
+static GanStatus find_dnn(Cuda *c) {
+    char text[1500];
+    GanStatus st = cudnn_open(c, &c->dnn);
+    if (c->dnn || st == GAN_ERR_MEMORY || (st != GAN_OK && comm_size(c->base.options.comm) > 1))
+        return st;
+    snprintf(text, sizeof text,
+             "cuDNN cannot be used (%s): convolutions and matrix products run on kernels of our "
+             "own, slower",
+             st == GAN_OK ? c->api->no_dnn : gan_error());
+    device_notice(&c->base, text);
+    return GAN_OK;
+}
+
 // Without a folder of our own kernels are compiled every time.
 static void find_cache(Cuda *c) {
     Arena scratch;
@@ -181,11 +196,7 @@ static GanStatus open_card(Cuda *c) {
     *c->mark = (CudaMark){.crumb = {NONE, NONE}};
     TRY(cuda_copies_open(c, &c->copies));
     TRY(cuda_comm_open(c, &c->comm));
-    TRY(cudnn_open(c, &c->dnn));
-    if (!c->dnn)
-        device_notice(&c->base, "cuDNN is not found: convolutions and matrix products run on "
-                                "kernels of our own, slower");
-    return GAN_OK;
+    return find_dnn(c);
 }
 
 GanStatus cuda_open_with(const CudaApi *api, const DeviceOptions *o, Device **out) {

@@ -78,11 +78,13 @@ typedef GanStatus CudaCompile(void *user, const CudaKernels *k, Arena *a, CudaIm
 
 typedef struct CudaApi {
     const CudaDriver *driver; // borrowed
-    const CudnnApi *dnn;      // borrowed; NULL without the library
+    const CudnnApi *dnn;      // borrowed; NULL: it cannot be used, and `no_dnn` says why
+    const char *no_dnn;       // borrowed
     CudaCompile *compile;
     void *user;          // of compile
     const CufftApi *fft; // borrowed; NULL without the library
-    const NcclApi *nccl; // borrowed; NULL without the library, and where no sums go by it
+    const NcclApi *nccl; // borrowed; NULL: it cannot be used, and `no_nccl` says why
+    const char *no_nccl; // borrowed
     const CuptiApi *(*cupti)(void *user); // loads it on first use; NULL: not available
 } CudaApi;
 
@@ -101,8 +103,8 @@ void cuda_machine_close(CudaMachine *m); // accepts NULL
 const CudaApi *cuda_machine_api(const CudaMachine *m);
 
 #ifdef GAN_HAVE_CUDNN
-// Loads cuDNN alone, which needs no card. NULL where it is missing or too old. It stays loaded:
-// each of its parts would leak memory of its C++ runtime when unloaded.
+// Loads cuDNN alone, which needs no card. NULL where it is missing or too old: gan_error() says
+// why. It stays loaded: each of its parts would leak memory of its C++ runtime when unloaded.
 void *cudnn_load(CudnnApi *out);
 #endif
 

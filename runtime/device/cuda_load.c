@@ -6,8 +6,11 @@
 #include "library.h"
 #include "nvrtc.h"
 
+enum { REASON = 1024 }; // bytes
+
 struct CudaMachine {
-    void *cuda, *cudnn, *cufft, *nccl; // handles of the loader, for as long as the process
+    void *cuda, *cudnn, *cufft, *nccl;    // handles of the loader, for as long as the process
+    char no_dnn[REASON], no_nccl[REASON]; // why a library is not used
     CudaDriver driver;
     int version; // of the driver: 12080 is 12.8
 #ifdef GAN_HAVE_CUDNN
@@ -66,7 +69,8 @@ static GanStatus open_driver(CudaMachine *m) {
     if (!m->cuda)
         return fail(GAN_ERR_DEVICE,
                     "--device cuda needs an NVIDIA card and its driver, and this machine has no "
-                    "driver (libcuda.so.1 cannot be loaded); --device cpu works here");
+                    "driver (%s); --device cpu works here",
+                    gan_error());
     const char *lacks = fill_driver(m->cuda, &m->driver);
     if (lacks)
         return fail(GAN_ERR_DEVICE,
@@ -79,31 +83,42 @@ static GanStatus open_driver(CudaMachine *m) {
 
 // --- cuDNN ---------------------------------------------------------------------------------------
 
+// Keeps the reason of the last failure.
+static void keep_reason(char out[REASON]) {
+    snprintf(out, REASON, "%s", gan_error());
+}
+
 #ifdef GAN_HAVE_CUDNN
-static bool fill_dnn(void *cudnn, CudnnApi *out) {
+static const char *fill_dnn(void *cudnn, CudnnApi *out) {
 #define DNN(Name, function, result, args)                                                          \
     if (!library_symbol(cudnn, #function, &out->Name, sizeof out->Name))                           \
-        return false;
+        return #function;
 #include "cuda_dnn.def"
-    return true;
+    return NULL;
 }
 
 void *cudnn_load(CudnnApi *out) {
     void *library = library_open(cudnn_names);
-    if (library && !fill_dnn(library, out)) {
-        library_close(library);
-        library = NULL;
-    }
-    return library;
+    const char *lacks = library ? fill_dnn(library, out) : NULL;
+    if (!lacks)
+        return library;
+    library_close(library);
+    fail(GAN_ERR_DEVICE, "%s is too old: it has no %s", cudnn_names[0], lacks);
+    return NULL;
 }
 
+// One file name for those of all versions of CUDA.
 static const CudnnApi *open_dnn(CudaMachine *m) {
     m->cudnn = cudnn_load(&m->dnn);
-    return m->cudnn ? &m->dnn : NULL;
+    if (m->cudnn && driver_serves(m->version, (int)m->dnn.GetCudartVersion()) == GAN_OK)
+        return &m->dnn;
+    keep_reason(m->no_dnn);
+    return NULL;
 }
 #else
 static const CudnnApi *open_dnn(CudaMachine *m) {
-    (void)m;
+    fail(GAN_ERR_DEVICE, "this program was built without its headers");
+    keep_reason(m->no_dnn);
     return NULL;
 }
 #endif
@@ -133,17 +148,23 @@ static const CufftApi *open_fft(CudaMachine *m) {
 // --- NCCL ----------------------------------------------------------------------------------------
 
 #ifdef GAN_HAVE_NCCL
-static bool fill_nccl(void *nccl, NcclApi *out) {
+static const char *fill_nccl(void *nccl, NcclApi *out) {
 #define NCCL(Name, function, result, args)                                                         \
     if (!library_symbol(nccl, #function, &out->Name, sizeof out->Name))                            \
-        return false;
+        return #function;
 #include "cuda_nccl.def"
-    return true;
+    return NULL;
 }
 
 static const NcclApi *open_nccl(CudaMachine *m) {
     m->nccl = library_open(nccl_names);
-    return m->nccl && fill_nccl(m->nccl, &m->sums) ? &m->sums : NULL;
+    const char *lacks = m->nccl ? fill_nccl(m->nccl, &m->sums) : NULL;
+    if (m->nccl && !lacks)
+        return &m->sums;
+    if (lacks)
+        fail(GAN_ERR_DEVICE, "%s is too old: it has no %s", nccl_names[0], lacks);
+    keep_reason(m->no_nccl);
+    return NULL;
 }
 #else
 static const NcclApi *open_nccl(CudaMachine *m) {
@@ -202,10 +223,12 @@ GanStatus cuda_machine_open(const DeviceOptions *o, CudaMachine **out) {
     bool sums = comm_size(o->comm) > 1 && o->route == RouteNccl;
     m->api = (CudaApi){.driver = &m->driver,
                        .dnn = open_dnn(m),
+                       .no_dnn = m->no_dnn,
                        .compile = compile,
                        .user = m,
                        .fft = open_fft(m),
                        .nccl = sums ? open_nccl(m) : NULL,
+                       .no_nccl = m->no_nccl,
                        .cupti = open_cupti};
     *out = m;
     return GAN_OK;

@@ -86,7 +86,7 @@ static void without_cudnn_kernels_compute_epilogues(void **state) {
     (void)state;
     const DeviceOptions o = {.threads = 1};
     Run *run = run_of("conv", "relu", 8);
-    recorder_without_dnn(run->r);
+    recorder_without_dnn(run->r, "none");
     assert_fine(do_all(run, &o, 2));
     assert_int_equal(count(run->r).calls, 0);
     close_run(run);

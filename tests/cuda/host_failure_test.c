@@ -229,19 +229,32 @@ static void a_failing_card_costs_the_steps_since_the_last_save(void **state) {
     free_run(run);
 }
 
-// Our own kernels replace the library: no calls of it, and no races.
+// Our own kernels replace the library: no calls of it, and no races. Whether there is none, or one
+// that cannot be opened, the notice says why.
 static void without_cudnn_kernels_of_ours_run(void **state) {
     (void)state;
-    const DeviceOptions o = {.threads = 1};
-    Run *run = new_tiny();
-    recorder_without_dnn(run->r);
-    assert_fine(do_all(run, &o, 3));
-    const WorkVec *w = recorder_work(run->r);
-    for (uint32_t i = 0; i < w->n; i++)
-        assert_true(w->at[i].kind != WorkLibrary);
-    close_run(run);
-    assert_clean(run->r, "without cuDNN");
-    free_run(run);
+    static const char *const says[] = {
+        "cuDNN cannot be used (it is built for CUDA 14): convolutions and matrix products run on "
+        "kernels of our own",
+        "cuDNN cannot be used (cuDNN: opening the library failed: "};
+    const DeviceOptions o = {.threads = 1, .notice = keep_notice};
+    for (int i = 0; i < 2; i++) {
+        Run *run = new_tiny();
+        *told = 0;
+        if (i == 0)
+            recorder_without_dnn(run->r, "it is built for CUDA 14");
+        else
+            recorder_mishap(run->r, MishapNoHandle, 0);
+        assert_fine(do_all(run, &o, 3));
+        const WorkVec *w = recorder_work(run->r);
+        for (uint32_t k = 0; k < w->n; k++)
+            assert_true(w->at[k].kind != WorkLibrary);
+        if (!strstr(told, says[i]))
+            fail_msg("not `%s`: %s", says[i], told);
+        close_run(run);
+        assert_clean(run->r, "without cuDNN");
+        free_run(run);
+    }
 }
 
 // If an engine that the heuristics propose does not run, another is used. The message identifies it

@@ -65,7 +65,7 @@ Recorder *recorder_new(size_t memory);
 void recorder_free(Recorder *r);
 const CudaApi *recorder_api(Recorder *r);
 void recorder_card(Recorder *r, const char *name); // sets the device's name; borrowed
-void recorder_without_dnn(Recorder *r);
+void recorder_without_dnn(Recorder *r, const char *why);
 void recorder_without_fft(Recorder *r);
 void recorder_without_cupti(Recorder *r);
 void recorder_refusing_fft(Recorder *r); // its cuFFT rejects all plans
@@ -104,8 +104,10 @@ typedef enum Mishap {
     MishapOtherCode,  // images are not for this card
     MishapEngine,     // cuDNN's second engine does not run
     MishapOneEngine,  // cuDNN has one engine for each operation, which does not run
+    MishapNoHandle,   // cuDNN cannot be opened, as one that the driver does not serve
     MishapHang,       // queries never report completion
     MishapRemote,     // NCCL reports that another rank is gone
+    MishapAbsent,     // NCCL's calls stay in progress, as where another rank makes none
     MishapStuckEnd,   // the end of an NCCL communicator waits for record_nccl_others_end
     MishapNoBranches, // captured launches cannot be ordered but by streams and events
     MishapNoCapture,  // no capture succeeds

@@ -97,6 +97,8 @@ static void last_error(char *out, size_t n) {
 
 static cudnnStatus_t create(cudnnHandle_t *out) {
     CALL();
+    if (record_mishap() == MishapNoHandle)
+        return CUDNN_STATUS_NOT_INITIALIZED;
     *out = handle = malloc(1);
     live++;
     return CUDNN_STATUS_SUCCESS;

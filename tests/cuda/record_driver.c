@@ -285,11 +285,15 @@ Recorder *recorder_new(size_t memory) {
     if (arena_init(&arena, 0) != GAN_OK)
         bug("%s", gan_error());
     Recorder *r = recording = arena_new(&arena, Recorder);
-    *r = (Recorder){
-        .memory = memory,
-        .loss = CUDA_ERROR_ILLEGAL_ADDRESS,
-        .card = "a recorded card",
-        .api = {&driver, &record_dnn_api, compile, NULL, RECORD_FFT, RECORD_NCCL, cupti}};
+    *r = (Recorder){.memory = memory,
+                    .loss = CUDA_ERROR_ILLEGAL_ADDRESS,
+                    .card = "a recorded card",
+                    .api = {.driver = &driver,
+                            .dnn = &record_dnn_api,
+                            .compile = compile,
+                            .fft = RECORD_FFT,
+                            .nccl = RECORD_NCCL,
+                            .cupti = cupti}};
     r->arena = arena;
     r->order = order_new(&r->arena);
     r->nearest = UINT64_MAX;
@@ -333,8 +337,9 @@ Mishap record_mishap(void) {
     return recording->mishap;
 }
 
-void recorder_without_dnn(Recorder *r) {
+void recorder_without_dnn(Recorder *r, const char *why) {
     r->api.dnn = NULL;
+    r->api.no_dnn = why;
 }
 
 void recorder_without_fft(Recorder *r) {
