@@ -34,6 +34,7 @@ struct CudaCall { // one collective of a loaded plan
     CUevent done;   // the sums are on the card
     void *host;     // staged: pinned
     bool out;       // staged: started, and not yet passed to the link
+    bool met;       // nccl: started before
 };
 
 // --- who has which card --------------------------------------------------------------------------
@@ -196,6 +197,15 @@ static GanStatus start_staged(Loaded *l, uint32_t i) {
     return comm_options(c->comm->ranks)->wait ? bring_back(l, i) : GAN_OK;
 }
 
+// The first time the library may connect the ranks, and cannot name those that do not come: they
+// meet on the link before. That run is not captured (cuda_run.c).
+static GanStatus meet(CudaComm *m, CudaCall *call) {
+    if (call->met)
+        return GAN_OK;
+    call->met = true;
+    return comm_barrier(m->ranks);
+}
+
 GanStatus cuda_comm_start(Loaded *l, uint32_t i) {
     Cuda *c = l->cuda;
     if (!c->comm)
@@ -205,6 +215,7 @@ GanStatus cuda_comm_start(Loaded *l, uint32_t i) {
     TRY(cuda_order(c, c->compute, call->ready, c->comm->stream));
     if (!c->comm->nccl)
         return start_staged(l, i);
+    TRY(meet(c->comm, call));
     TRY(nccl_sum(c->comm->nccl, call->at, what->bytes, what->dtype, c->comm->stream));
     CUDA_TRY(c, EventRecord(call->done, c->comm->stream), "recording an event");
     if (comm_options(c->comm->ranks)->wait)
@@ -224,14 +235,27 @@ GanStatus cuda_comm_wait(Loaded *l, uint32_t i) {
 
 // --- waiting for the card ------------------------------------------------------------------------
 
-// A lost rank leaves the card inside a sum for ever. The host's link notices and names the rank;
-// NCCL may; and there is the deadline, a little later than the link's own.
-static GanStatus ranks_are_there(const CudaComm *m, double since) {
-    double deadline = comm_options(m->ranks)->deadline;
-    TRY(comm_health(m->ranks));
-    TRY(nccl_health(m->nccl));
-    if (deadline > 0 && time_now() - since > deadline * 1.25)
-        return fail(GAN_ERR_DEVICE, "the card waits for other ranks for more than %g s", deadline);
+// Ranks come to the link when they, too, have waited for so long.
+static GanStatus past_deadline(Comm *ranks, double deadline, const char *what) {
+    GanStatus st = comm_barrier(ranks);
+    return st == GAN_OK
+               ? fail(GAN_ERR_DEVICE,
+                      "%s takes more than %g s, and all ranks answer: the cards do not reach each "
+                      "other, or one of the sums is not the others'",
+                      what, deadline)
+               : fail_in(st, "%s takes more than %g s", what, deadline);
+}
+
+GanStatus cuda_patience(CudaPatience *p, const char *what) {
+    const long least = 5000, most = 500000; // ns
+    double deadline = comm_options(p->ranks)->deadline, now = time_now();
+    TRY(comm_health(p->ranks));
+    if (!(p->since > 0))
+        p->since = now;
+    if (deadline > 0 && now - p->since > deadline)
+        return past_deadline(p->ranks, deadline, what);
+    p->ns = p->ns < least ? least : p->ns < most ? p->ns * 2 : p->ns;
+    nanosleep(&(struct timespec){.tv_nsec = p->ns}, NULL);
     return GAN_OK;
 }
 
@@ -242,23 +266,31 @@ static void give_up(Cuda *c) {
     nccl_abort(c->comm->nccl);
 }
 
+// A lost rank leaves the card inside a sum for ever: NCCL may notice, or the host's link.
 static GanStatus poll(Cuda *c, CUevent event, const char *what) {
-    double since = time_now();
-    for (long ns = 5000;; ns = ns < 500000 ? ns * 2 : ns) {
+    CudaPatience p = {.ranks = c->comm->ranks};
+    for (;;) {
         CUresult code = event ? c->cu->EventQuery(event) : c->cu->StreamQuery(c->compute);
         if (code != CUDA_ERROR_NOT_READY)
             return cuda_check(c, code, "%s", what);
-        GanStatus st = ranks_are_there(c->comm, since);
+        GanStatus st = cuda_patience(&p, "waiting for other ranks");
+        if (st == GAN_OK)
+            st = nccl_health(c->comm->nccl);
         if (st != GAN_OK) {
             give_up(c);
             return fail_in(st, "%s", what);
         }
-        nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
     }
 }
 
 GanStatus cuda_comm_check(const Cuda *c) {
     return c->comm && c->comm->nccl ? nccl_health(c->comm->nccl) : GAN_OK;
+}
+
+void cuda_comm_abandon(Cuda *c) {
+    if (c->comm && c->comm->nccl &&
+        (nccl_failed(c->comm->nccl) || comm_health(c->comm->ranks) != GAN_OK))
+        give_up(c);
 }
 
 GanStatus cuda_await(Cuda *c, CUevent event, const char *what) {

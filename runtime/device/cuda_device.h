@@ -261,12 +261,24 @@ typedef struct CudaCall CudaCall;                  // one collective of a loaded
 GanStatus cuda_comm_open(Cuda *c, CudaComm **out); // *out is NULL on one rank
 // False: a library is still using the card's context. Accepts NULL.
 bool cuda_comm_close(Cuda *c, CudaComm *m);
-GanStatus cuda_comm_load(Loaded *l);                 // Loaded.collective
-void cuda_comm_unload(Loaded *l);                    // accepts a partly loaded plan
-GanStatus cuda_comm_check(const Cuda *c);            // fails when the communicator has failed
+GanStatus cuda_comm_load(Loaded *l);      // Loaded.collective
+void cuda_comm_unload(Loaded *l);         // accepts a partly loaded plan
+GanStatus cuda_comm_check(const Cuda *c); // fails when the communicator has failed
+// Before the first wait that polls nothing, at the end of a plan: where a rank is lost, no kernel
+// waits for it from here on.
+void cuda_comm_abandon(Cuda *c);
 bool cuda_comm_by_host(const Cuda *c);               // starts and waits cannot be captured
 GanStatus cuda_comm_start(Loaded *l, uint32_t call); // its parts are in the work memory
 GanStatus cuda_comm_wait(Loaded *l, uint32_t call);  // later work on `compute` sees the sums
+
+typedef struct CudaPatience { // with other ranks, while what they take part in is polled
+    Comm *ranks;
+    double since; // 0: it has not begun
+    long ns;      // of the last pause
+} CudaPatience;
+// A pause before the next look. Fails when the link knows of a lost rank; and past the deadline,
+// when all ranks that wait meet on the link, which names those that do not come.
+GanStatus cuda_patience(CudaPatience *p, const char *what);
 
 // --- cuda_nccl.c ---
 
@@ -277,7 +289,9 @@ GanStatus nccl_open(Cuda *c, Comm *ranks, Nccl **out);
 bool nccl_close(Nccl *n, bool orderly);
 void nccl_abort(Nccl *n); // ends kernels that wait for other ranks; every later call fails
 GanStatus nccl_health(Nccl *n);
-// Enqueues an all-reduce of `bytes` at `at`, in place, on `stream`.
+bool nccl_failed(const Nccl *n); // a call, or nccl_health, has
+// Enqueues an all-reduce of `bytes` at `at`, in place, on `stream`. Between two of them the ranks
+// may have to connect: it waits for that.
 GanStatus nccl_sum(Nccl *n, CUdeviceptr at, size_t bytes, Dtype dtype, CUstream stream);
 
 // --- cuda_roofline.c -----------------------------------------------------------------------------

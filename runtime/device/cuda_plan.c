@@ -531,6 +531,7 @@ void cuda_unload(Loaded *l) {
         return;
     Cuda *c = l->cuda;
     cuda_leave(c);
+    cuda_comm_abandon(c);
     c->cu->StreamSynchronize(c->compute); // nothing of it may be in use
     cuda_drop_graphs(l);
     cuda_comm_unload(l);

@@ -281,7 +281,8 @@ static void a_rank_that_cannot_capture_its_sums_ends(void **state) {
 
 static void options_nccl_cannot_do_are_refused(void **state) {
     (void)state;
-    static const char *const says[] = {"--deterministic", "--compress", "NCCL is not found"};
+    static const char *const says[] = {"--deterministic", "--compress",
+                                       "NCCL cannot be used: no such file"};
     for (int i = 0; i < 3; i++) {
         Ranks ranks;
         ranks_open(&ranks, RouteNccl, &(CommOptions){0});
@@ -290,6 +291,7 @@ static void options_nccl_cannot_do_are_refused(void **state) {
         Run *run = tiny_on(&ranks);
         CudaApi without = *recorder_api(run->r);
         without.nccl = NULL;
+        without.no_nccl = "no such file";
         GanStatus st;
         if (i == 2) {
             Device *d = NULL;
@@ -315,7 +317,8 @@ static void options_nccl_cannot_do_are_refused(void **state) {
 static void a_lost_rank_ends_the_wait(void **state) {
     (void)state;
     static const char *const says[] = {"rank 1 on otherhost does not answer",
-                                       "remote process exited", "waits for other ranks"};
+                                       "remote process exited",
+                                       "waiting for other ranks takes more than 0.2 s, and all"};
     for (int i = 0; i < 3; i++) {
         Ranks ranks;
         ranks_open(&ranks, RouteNccl, &(CommOptions){.deadline = 0.2});
@@ -338,6 +341,42 @@ static void a_lost_rank_ends_the_wait(void **state) {
         free_run(run);
         ranks_close(&ranks);
     }
+}
+
+// How a rank is not there where the library connects the ranks: it does not come to the link
+// either, or it waits there, as one that hangs in the library does.
+static void check_absent(bool first_sum, bool gone) {
+    const char *says = gone ? "rank 1 on otherhost does not answer"
+                       : first_sum
+                           ? "starting a sum over the ranks takes more than 0.2 s, and all ranks"
+                           : "joining the ranks takes more than 0.2 s, and all ranks answer";
+    Ranks ranks;
+    ranks_open(&ranks, RouteNccl, &(CommOptions){.deadline = 0.2});
+    Run *run = tiny_on(&ranks);
+    if (first_sum) {
+        assert_fine(open_run(run, &ranks.device));
+        assert_fine(exec_init(run->exec, 7));
+    }
+    recorder_mishap(run->r, MishapAbsent, 0);
+    ranks.other.gone = gone;
+    double began = time_now();
+    GanStatus st = first_sum ? do_steps(run, 0, 1) : open_run(run, &ranks.device);
+    assert_int_equal(st, GAN_ERR_DEVICE);
+    if (!strstr(gan_error(), says))
+        fail_msg("not `%s`: %s", says, gan_error());
+    close_run(run);
+    assert_true(time_now() - began < 10);
+    assert_int_equal(record_nccl_aborted(), first_sum || !gone);
+    assert_clean(run->r, says);
+    free_run(run);
+    ranks_close(&ranks);
+}
+
+static void a_rank_that_never_arrives_is_not_waited_for(void **state) {
+    (void)state;
+    for (int first_sum = 0; first_sum < 2; first_sum++)
+        for (int gone = 0; gone < 2; gone++)
+            check_absent(first_sum, gone);
 }
 
 // A rank fails by itself while the communicator works and the other ranks are inside an all-reduce
@@ -433,6 +472,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_rank_that_cannot_capture_its_sums_ends),
         cmocka_unit_test(options_nccl_cannot_do_are_refused),
         cmocka_unit_test(a_lost_rank_ends_the_wait),
+        cmocka_unit_test(a_rank_that_never_arrives_is_not_waited_for),
         cmocka_unit_test(a_rank_that_ends_alone_does_not_wait_for_the_others),
         cmocka_unit_test(replicated_products_use_no_timed_engine),
         cmocka_unit_test(an_error_at_any_call_ends_cleanly),

@@ -1,5 +1,9 @@
 // record_nccl.c - the mock NCCL: communicators that count, all-reduces that report what they read
 // and write and on which stream.
+//
+// As the real one does for a nonblocking communicator, it carries out a call later: the state is in
+// progress for as long as it has been queried a few times, and only then is a sum on its stream. A
+// call before that is a mistake. With MishapAbsent no call that other ranks take part in ends.
 #include "record.h"
 
 #include <pthread.h>
@@ -60,38 +64,79 @@ static ncclResult_t unique_id(ncclUniqueId *out) {
     return ncclSuccess;
 }
 
-static ncclResult_t init_rank(ncclComm_t *out, int ranks, ncclUniqueId id, int rank) {
+struct ncclComm {
+    int queries;     // until the last call has been carried out
+    CUstream stream; // of the sum that was called for; NULL: none was
+    Work sum;
+    bool finalized;
+};
+
+enum { Queries = 2 };
+
+// Every call of a communicator, but those that query or abort it.
+static ncclResult_t begin_call(ncclComm_t c, const char *call) {
     CALL();
-    in_capture("ncclCommInitRank");
+    if (c->queries)
+        complain("%s: the call before is still in progress", call);
+    if (c->finalized)
+        complain("%s: the communicator is finalized", call);
+    c->queries = Queries;
+    return ncclInProgress;
+}
+
+static ncclResult_t init_rank(ncclComm_t *out, int ranks, ncclUniqueId id, int rank,
+                              ncclConfig_t *config) {
+    CALL();
+    in_capture("ncclCommInitRankConfig");
     if (rank < 0 || rank >= ranks || id.internal[0] != 42)
         complain("NCCL: rank %d of %d with another id than rank 0's", rank, ranks);
-    *out = malloc(1);
+    if (config->blocking)
+        complain("NCCL: a blocking communicator waits without end for ranks that do not come");
+    *out = calloc(1, sizeof **out);
+    (*out)->queries = Queries;
     live++;
-    return ncclSuccess;
+    return ncclInProgress;
 }
 
 static ncclResult_t async_error(ncclComm_t c, ncclResult_t *out) {
-    (void)c;
     CALL();
-    *out = record_mishap() == MishapRemote ? ncclRemoteError : ncclSuccess;
+    *out = record_mishap() == MishapRemote ? ncclRemoteError : ncclInProgress;
+    if (*out == ncclRemoteError || (c->queries && record_mishap() == MishapAbsent))
+        return ncclSuccess;
+    if (c->queries && --c->queries)
+        return ncclSuccess;
+    if (c->stream)
+        record_work(c->stream, c->sum);
+    c->stream = NULL;
+    *out = ncclSuccess;
     return ncclSuccess;
 }
 
 static ncclResult_t all_reduce(const void *from, void *to, size_t n, ncclDataType_t type,
                                ncclRedOp_t op, ncclComm_t c, cudaStream_t stream) {
-    CALL();
-    if (!c || from != to || op != ncclSum || !n)
+    ncclResult_t code = begin_call(c, "ncclAllReduce");
+    if (from != to || op != ncclSum || !n)
         complain("NCCL: not a sum in place");
+    if (code != ncclInProgress)
+        return code;
     const bool half = type == ncclBfloat16 || type == ncclFloat16;
     size_t bytes = n * (half ? 2 : type == ncclFloat64 ? 8 : 4);
-    Work w = {.kind = WorkLibrary, .name = "ncclAllReduce"};
-    vec_push(record_arena(), &w.access, ((Access){cuda_pointer(to), bytes, true}));
-    record_work((CUstream)stream, w);
-    return ncclSuccess;
+    c->sum = (Work){.kind = WorkLibrary, .name = "ncclAllReduce"};
+    vec_push(record_arena(), &c->sum.access, ((Access){cuda_pointer(to), bytes, true}));
+    c->stream = (CUstream)stream;
+    return code;
+}
+
+static ncclResult_t finalize(ncclComm_t c) {
+    ncclResult_t code = begin_call(c, "ncclCommFinalize");
+    c->finalized = true;
+    return code;
 }
 
 static ncclResult_t take_apart(ncclComm_t c, bool abort) {
     in_capture("the end of a communicator");
+    if (!abort && (!c->finalized || c->queries))
+        complain("NCCL: a communicator is destroyed that was not finalized");
     if (record_graph_has("ncclAllReduce")) // the library waits until the graph ends
         complain("NCCL: a communicator is ended that a captured graph names, which takes for ever");
     aborted += abort;
@@ -127,10 +172,11 @@ const NcclApi record_nccl_api = {
     .GetErrorString = error_string,
     .GetLastError = last_error,
     .GetUniqueId = unique_id,
-    .InitRank = init_rank,
+    .InitRankConfig = init_rank,
     .GetAsyncError = async_error,
     .AllReduce = all_reduce,
     .Abort = comm_abort,
+    .Finalize = finalize,
     .Destroy = comm_destroy,
 };
 
