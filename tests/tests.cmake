@@ -111,6 +111,12 @@ target_compile_definitions(nvrtc_all_test PRIVATE ARCHITECTURES=80,90,100 PRECIS
 gan_program(kernel_report cuda/kernel_report.c gan_driver gan_device)    # a table for docs/performance.md
 gan_program(floor_report cuda/floor_report.c gan_driver)                 # another
 
+# Each launch of a step against the reference evaluator, on any device.
+gan_shared(gan_launch_check cuda/launch_check.c cuda/region_check.c)
+target_include_directories(gan_launch_check PUBLIC cuda)
+gan_program(launches cuda/launches.c gan_launch_check gan_run)
+gan_test(launch_check_test cuda/launch_check_test.c LIBS gan_launch_check gan_support gan_run)
+
 # Kernels in CUDA C, run on the CPU (tests/cuda/shim.h). The shim answers the calls of the thread sanitizer and switches
 # stacks, which other sanitizers do not follow.
 if(GAN_SANITIZE)
@@ -122,7 +128,7 @@ else()
     target_link_options(gan_shim INTERFACE -rdynamic)   # kernels call the shim
     gan_shared(gan_shim_plans cuda/shim_region.c cuda/shim_cases.c cuda/shim_device.c)
     target_include_directories(gan_shim_plans PUBLIC cuda)
-    target_link_libraries(gan_shim_plans PUBLIC gan_support gan_shim)
+    target_link_libraries(gan_shim_plans PUBLIC gan_launch_check gan_support gan_shim)
     gan_test(shim_test cuda/shim_test.c LIBS gan_shim)
     gan_test(division_test cuda/division_test.c LIBS gan_shim gan_gen)
     gan_test(region_test cuda/region_test.c LIBS gan_shim_plans gan_gen)

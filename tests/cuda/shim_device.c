@@ -1,12 +1,11 @@
 // shim_device.c - see shim_device.h.
 #include "shim_device.h"
 
-#include <math.h>
 #include <setjmp.h>
 #include <string.h>
 
 #include <cmocka.h>
-#include "device.h"
+#include "region_check.h"
 #include "shim_region.h"
 
 #define refuse (fail) // the status; the test framework has a macro of that name
@@ -115,86 +114,15 @@ static GanStatus shim_device_load(Device *d, const Plan *plan, void *slots, void
 
 // --- comparing -----------------------------------------------------------------------------------
 
-typedef struct Exact { // a region's values in double, from the same memory
-    const Loaded *l;
-    const Counters *c;
-    Arena *arena;
-    double **value; // [node]
-    bool nudged;    // operands are changed in their last bit, up or down
-} Exact;
-
-static double *exact_value(Exact *e, uint32_t id, bool member) {
-    const Plan *p = e->l->plan;
-    const Graph *g = &p->func->g;
-    const Type *t = node_type(g, id);
-    const Node *node = graph_node(g, id);
-    void *at = memory_at(e->l->memory, p, id);
-    int64_t n = type_elements(g, t);
-    if (e->value[id])
-        return e->value[id];
-    double *out = e->value[id] = arena_array(e->arena, double, n);
-    if (at && p->place[id].owner == id && !member) {
-        float *stored = arena_array(e->arena, float, n);
-        value_load(g, t, at, stored);
-        for (int64_t i = 0; i < n; i++)
-            out[i] = (double)stored[i] * (e->nudged ? 1 + (i * 7 % 3 - 1) * 0x1p-23 : 1);
-        return out;
-    }
-    const void *in[64] = {0};
-    for (uint32_t k = 0; k < node->nin; k++)
-        in[k] = exact_value(e, node_in(g, id, k), false);
-    if (node->op == OpWrite)
-        memcpy(out, in[0], sizeof *out * (size_t)n);
-    else
-        eval_node(g, id, in, out, true, e->c, *e->arena);
-    return out;
-}
-
-static double **exact_region(const Loaded *l, const Region *r, const Counters *c, bool nudged,
-                             Arena *a) {
-    Exact e = {l, c, a, arena_array(a, double *, l->plan->func->g.node.n), nudged};
-    for (uint32_t i = 0; i < r->node.n; i++)
-        exact_value(&e, r->node.at[i], true);
-    return e.value;
-}
-
-typedef struct Compared {
-    const Region *r;
-    uint32_t node;
-    const void *is, *right; // in the device's layout
-    const double *exact, *nudged;
-} Compared;
-
-// An element may differ by a small fraction of the largest one, and by a multiple of the change
-// that the operands' last bits cause, as in sums with cancellation. A value near a threshold may be
-// on different sides of it: a few elements may differ by more.
-static void compare(const Loaded *l, const Compared *x) {
-    Arena scratch = l->arena;
-    const Graph *g = &l->plan->func->g;
-    const Type *t = node_type(g, x->node);
-    int64_t n = type_elements(g, t), off = 0, first = 0;
-    float *is = arena_array(&scratch, float, n), *right = arena_array(&scratch, float, n);
-    double most = 0, noise = 0,
-           little = t->dtype == DtBF16  ? 1e-2
-                    : t->dtype == DtF16 ? 1.5e-3
-                                        : 3e-5;
-    value_load(g, t, x->is, is);
-    value_load(g, t, x->right, right);
-    for (int64_t i = 0; i < n; i++) {
-        most = fmax(most, fabs((double)right[i]));
-        noise += fabs(x->nudged[i] - x->exact[i]) / (double)n;
-    }
-    for (int64_t i = 0; i < n; i++) {
-        if (fabs((double)is[i] - (double)right[i]) <= little * most + 32 * noise)
-            continue;
-        first = off++ ? first : i;
-    }
-    if (off > n / 2000)
+static void compare(const Loaded *l, const RegionCheck *x, uint32_t node, const void *is,
+                    const void *right) {
+    RegionDiffers d = region_check_value(x, node, is, right);
+    if (d.elements)
         fail_msg("%s, region %u: %lld of %lld elements of %%%u (%s) differ, element %lld is %.9g, "
                  "not %.9g (of at most %.3g)\n%.*s",
-                 l->shim.what, (uint32_t)(x->r - l->plan->region.at), (long long)off, (long long)n,
-                 x->node, op_info[graph_node(g, x->node)->op].text, (long long)first,
-                 (double)is[first], (double)right[first], most,
+                 l->shim.what, (uint32_t)(x->r - l->plan->region.at), (long long)d.elements,
+                 (long long)d.of, node, op_info[graph_node(&l->plan->func->g, node)->op].text,
+                 (long long)d.first, (double)d.is, (double)d.right, d.most,
                  SARG(l->plan->kernel.at[x->r->kernel].source));
 }
 
@@ -247,11 +175,10 @@ static GanStatus run_both(Loaded *l, const ShimRegion *x, uint32_t n, const Coun
     }
     size_t bytes = exchange(l, x, n, NULL, false), at = 0;
     char *before = arena_alloc(&l->arena, bytes, 64), *is = arena_alloc(&l->arena, bytes, 64);
-    double ***exact = arena_array(&l->arena, double **, n);
-    double ***nudged = arena_array(&l->arena, double **, n);
+    RegionCheck *check = arena_array(&l->arena, RegionCheck, n);
     for (uint32_t i = 0; i < n; i++) {
-        exact[i] = exact_region(l, x[i].r, c, false, &l->arena);
-        nudged[i] = exact_region(l, x[i].r, c, true, &l->arena);
+        check[i] = (RegionCheck){l->plan, x[i].r, l->memory, c, &l->arena, NULL, NULL};
+        region_check_begin(&check[i]);
     }
     exchange(l, x, n, before, false);
     shim_regions(&l->shim, l->plan, x, n, c, 0);
@@ -262,8 +189,7 @@ static GanStatus run_both(Loaded *l, const ShimRegion *x, uint32_t n, const Coun
         TRY(plain_region(l->plan, r, l->memory, c));
         for (uint32_t k = 0; k < r->out.n; k++) {
             uint32_t id = r->out.at[k];
-            compare(l,
-                    &(Compared){r, id, is + at, x[i].at[r->in.n + k], exact[i][id], nudged[i][id]});
+            compare(l, &check[i], id, is + at, x[i].at[r->in.n + k]);
             at += type_bytes(&l->plan->func->g, node_type(&l->plan->func->g, id));
         }
         if (r->kind == RegionCall)
