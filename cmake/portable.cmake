@@ -8,7 +8,7 @@ if(NOT GAN_PORTABLE)
 endif()
 set(portable_programs ganc ganrun)
 if(TARGET device_test)
-    list(APPEND portable_programs device_test)      # the conformance suite of devices
+    list(APPEND portable_programs device_test launches)     # the conformance suite of devices; a step launch by launch
 endif()
 get_target_property(archive PkgConfig::ARCHIVE INTERFACE_LINK_LIBRARIES)
 list(GET archive 0 archive)

@@ -1,10 +1,11 @@
 #!/bin/sh
 # tests/bench/gpu.sh [STAGE...] [--only WORD] [--out FILE] [--minutes N] [--again]: what there is to ask of a machine with a
-# GPU, the most telling first, in several sessions. Stages, all in this order by default:
+# GPU, the most telling first, in several sessions. Stages, all in this order by default, first of dcgan alone:
 #   doctor       ganrun doctor, and the peaks of the card
-#   conformance  the conformance suite that ref and cpu pass
-#   verify       every reference case in f32, TF32 off, the smallest first; one that fails again launch by launch, which names
-#                the kernel; and a few cases without cuDNN, on our own kernels
+#   conformance  the conformance suite that ref and cpu pass; if it fails, its tests one by one
+#   verify       every reference case in f32, TF32 off, the smallest first, a few without cuDNN, on our own kernels; one that
+#                fails again launch by launch, which names the kernel of an error, as one chain, without cuDNN, and its model's
+#                launches one by one against the reference evaluator, which names those that compute something else
 #   bench        ganrun and PyTorch, f32 (TF32) and bf16: every model at its published batch and at a large one, PyTorch eager,
 #                compiled with CUDA graphs, compiled, channels-last; ganrun with its CUDA graphs as one chain of launches
 #                (chain: --no-branches); the slowest launches of a step (in FILE.log)
@@ -12,20 +13,20 @@
 # Results are appended to FILE (docs/measurements/gpu.tsv), one line an item, as they come; all output goes to FILE.log.
 # Failures do not end it. Nothing starts after N minutes (9). Of these each stage has a share, after which it starts nothing
 # more until all others have had theirs. An item that has a line is not repeated (--again: unless it failed): the same command
-# continues where the last one stopped, and ends with 0 when nothing is left. --only takes a model or a case. It runs in a
-# checkout and in the folder of the portable archive (cmake --preset portable). GANRUN, DEVICE_TEST name the programs, PYTHON
-# the python3 that has PyTorch. STEPS=20 TIMEOUT=300 (s, an item).
+# continues where the last one stopped, and ends with 0 when nothing is left. --only takes the beginning of a model's or a
+# case's name. It runs in a checkout and in the folder of the portable archive (cmake --preset portable). GANRUN, DEVICE_TEST,
+# LAUNCHES name the programs, PYTHON the python3 that has PyTorch. STEPS=20 TIMEOUT=150 (s, an item).
 set -eu
 here=$(CDPATH="" cd -- "$(dirname -- "$0")" && pwd)
 if [ -x "$here/../ganrun" ]; then # the archive
     cd "$here/.."
-    programs=. suite=./device_test reference=reference
+    programs=. suite=./device_test launches=./launches reference=reference
 else
     cd "$here/../.."
-    programs=build suite=build/tests/device_test reference=tests/reference
+    programs=build suite=build/tests/device_test launches=build/tests/launches reference=tests/reference
 fi
-ganrun=${GANRUN:-$programs/ganrun} suite=${DEVICE_TEST:-$suite} python=${PYTHON:-python3}
-steps=${STEPS:-20} longest=${TIMEOUT:-300} sanitizer=${SANITIZER:-compute-sanitizer}
+ganrun=${GANRUN:-$programs/ganrun} suite=${DEVICE_TEST:-$suite} launches=${LAUNCHES:-$launches} python=${PYTHON:-python3}
+steps=${STEPS:-20} longest=${TIMEOUT:-150} sanitizer=${SANITIZER:-compute-sanitizer}
 usage='usage: tests/bench/gpu.sh [doctor|conformance|verify|bench|sanitizer]... [--only WORD] [--out FILE] [--minutes N] [--again]'
 stages='' only='' out=docs/measurements/gpu.tsv minutes=9 again=
 while [ $# -gt 0 ]; do
@@ -76,7 +77,7 @@ failed() { # MODEL BATCH PRECISION WHO
     awk -F '\t' -v c="$card" -v m="$1" -v b="$2" -v p="$3" -v w="$4" \
         '$2 == c && $3 == m && $4 == b && $5 == p && $6 == w { f = $8 ~ /^failed/ } END { exit !f }' "$out"
 }
-wanted() { [ -z "$only" ] || [ "$only" = "$1" ]; }
+wanted() { case $1 in "$only"*) ;; *) return 1 ;; esac }
 note() { # MODEL BATCH PRECISION WHO MS DETAIL
     printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$(date -u +%F)" "$card" "$@" | tee -a "$out"
 }
@@ -111,14 +112,20 @@ field() { sed -n "s/.*\"$1\": *\\([0-9.e+-]*\\).*/\\1/p" "$out.said"; }
 doctor() {
     if item - 0 - doctor "$ganrun" doctor; then
         note - 0 - doctor - "$(tr -s ' \n' ' ' <"$out.said" | cut -c1-600)"
-        nvidia-smi >>"$out.log" 2>&1 || :
+        { nvidia-smi; nvidia-smi -q -d CLOCK,POWER,PERFORMANCE,ECC,MEMORY; uname -a; ldd --version | head -n 1; } >>"$out.log" 2>&1 || :
     fi
     ! item - 0 - roofline "$ganrun" bench --roofline --device cuda || note - 0 - roofline - "$(tail -n 1 "$out.said")"
 }
 
 conformance() {
-    item - 0 f32 device_test "$suite" || return 0
-    note - 0 f32 device_test - "$(grep -h 'PASSED' "$out.said" "$out.err" | tail -n 1)"
+    if item - 0 f32 device_test "$suite"; then
+        note - 0 f32 device_test - "$(grep -h 'PASSED' "$out.said" "$out.err" | tail -n 1)"
+    fi
+    failed - 0 f32 device_test || return 0
+    for test in $("$suite" --list); do # each in a process, and so in a context, of its own
+        item "$test" 0 f32 device_test "$suite" "$test" || continue
+        note "$test" 0 f32 device_test - "$(grep -h 'PASSED' "$out.said" "$out.err" | tail -n 1)"
+    done
 }
 
 checked() { # CASE WHO COMMAND...: a reference case
@@ -135,12 +142,18 @@ verify() {
         case=$(basename "$case" .json)
         wanted "$case" || continue
         checked "$case" verify "$ganrun" verify
-        ! failed "$case" 0 f32 verify || checked "$case" verify-launches "$ganrun" verify --no-graph
+        ! failed "$case" 0 f32 verify || {
+            checked "$case" verify-launches "$ganrun" verify --no-graph
+            checked "$case" verify-chain "$ganrun" verify --no-branches
+            without_cudnn "$case"
+            ! item "$case" 0 f32 launches "$launches" cuda f32 "$text:2" || note "$case" 0 f32 launches - "$(tail -n 1 "$out.said")"
+        }
     done
     for case in d2gan_ring dcgan_intended wgan_gp_published aae3d; do
-        ! wanted "$case" || checked "$case" verify-own env LD_LIBRARY_PATH="$own" "$ganrun" verify
+        ! wanted "$case" || without_cudnn "$case"
     done
 }
+without_cudnn() { checked "$1" verify-own env LD_LIBRARY_PATH="$own" "$ganrun" verify; }
 
 ours() { # WHO MODEL BATCH PRECISION OPTIONS...
     who=$1 model=$2 batch=$3 precision=$4; shift 4
@@ -193,11 +206,11 @@ $models
 MODELS
     done <<ORDER
 published f32 ganrun eager
+published f32 top
 published bf16 ganrun eager
 published f32 chain
-published bf16 chain
-published f32 top
 published f32 compiled-graphs
+published bf16 chain
 published bf16 compiled-graphs
 large f32 ganrun eager compiled-graphs
 large bf16 ganrun eager compiled-graphs
@@ -221,7 +234,7 @@ sanitizer() {
     command -v "$sanitizer" >/dev/null || { without sanitizer "$sanitizer is not found"; return 0; }
     for tool in memcheck racecheck synccheck; do
         for case in d2gan_ring dcgan_intended; do
-            checked "$case" "$tool" env LD_LIBRARY_PATH="$own" "$sanitizer" --tool "$tool" --error-exitcode 9 "$ganrun" verify --no-graph
+            ! wanted "$case" || checked "$case" "$tool" env LD_LIBRARY_PATH="$own" "$sanitizer" --tool "$tool" --error-exitcode 9 "$ganrun" verify --no-graph
         done
     done
 }
@@ -239,12 +252,19 @@ share() { # STAGE: of the time, in percent
 }
 all() { # WHETHER in shares
     rm -f "$out.late"
-    for stage in ${stages:-doctor conformance verify bench sanitizer}; do
+    for stage in $stages; do
         until=$end
         [ -z "$1" ] || until=$(($(now) + minutes * 60 * $(share "$stage") / 100))
         "$stage"
     done
 }
+: "${stages:=doctor conformance verify bench sanitizer}"
+if [ -z "$only" ]; then # what is worth most
+    of_all=$stages only=dcgan
+    stages=$(echo " $stages " | sed 's/ sanitizer / /')
+    all shares
+    stages=$of_all only=
+fi
 all shares
 [ ! -e "$out.late" ] || all '' # the rest, in what time is left
 [ ! -e "$out.late" ] || {

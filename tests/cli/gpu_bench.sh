@@ -32,8 +32,15 @@ case "$*" in
 *bench.py*) echo 'case median_ms=2.5 rest' ;;
 esac
 END
-printf '#!/bin/sh\necho "[  PASSED  ] 3 test(s)."\n' >suite
+cat >suite <<'END'
+#!/bin/sh
+dir=$(dirname -- "$0")
+[ "$*" != --list ] || { echo adds; echo sorts; exit 0; }
+[ ! -e "$dir/broken" ] || [ "$*" = adds ] || { echo "[  FAILED  ] $*"; exit 1; }
+echo "[  PASSED  ] 3 test(s)."
+END
 printf '#!/bin/sh\necho "========= ERROR SUMMARY: 0 errors"\n' >sanitizer
+printf '#!/bin/sh\necho "$*: 1 is wrong"\nexit 1\n' >launches
 mkdir clock
 cat >clock/date <<END # every call of ganrun takes half a minute
 #!/bin/sh
@@ -42,11 +49,11 @@ case \$1 in
 *) echo 2026-01-01 ;;
 esac
 END
-chmod +x ganrun suite python sanitizer clock/date
+chmod +x ganrun suite launches python sanitizer clock/date
 gpu() {
     code=0
-    PATH=$with$PATH GANRUN=$work/ganrun DEVICE_TEST=$work/suite PYTHON=$work/python SANITIZER=$work/sanitizer \
-        sh "$here/../bench/gpu.sh" --out "$work/card.tsv" "$@" >out 2>err || code=$?
+    PATH=$with$PATH GANRUN=$work/ganrun DEVICE_TEST=$work/suite LAUNCHES=$work/launches PYTHON=$work/python \
+        SANITIZER=$work/sanitizer sh "$here/../bench/gpu.sh" --out "$work/card.tsv" "$@" >out 2>err || code=$?
 }
 with=
 line() { awk -F '\t' -v m="$1" -v p="$2" -v w="$3" '$3 == m && $5 == p && $6 == w { print $7, $8 }' card.tsv; }
@@ -62,8 +69,15 @@ gpu
 [ "$(line dcgan_intended f32 verify)" = '- all 12 checks hold' ] || fail 'line of a case that passes'
 [ "$(line sngan_intended f32 verify)" = '- failed (1): cuda: an error' ] || fail 'line of a case that fails'
 [ "$(line sngan_intended f32 verify-launches)" = '- failed (1): cuda: an error at model.gan:5' ] || fail 'launch by launch'
+[ "$(line sngan_intended f32 verify-chain)" = '- failed (1): cuda: an error' ] || fail 'as a chain'
+[ "$(line sngan_intended f32 launches)" = '- failed (1): cuda f32 models/sngan.gan:2: 1 is wrong' ] || fail 'one by one'
 [ "$(line wgan_gp_published f32 verify-own)" = '- all 12 checks hold' ] || fail 'line of a case without cuDNN'
-[ "$(grep -c wgan_gp_published hidden) $(wc -l <hidden)" = '1 4' ] || fail 'cuDNN is not hidden, or not from those cases alone'
+[ "$(grep -c wgan_gp_published hidden) $(grep -c sngan_intended hidden) $(wc -l <hidden)" = '1 1 5' ] ||
+    fail 'cuDNN is not hidden, or not from those cases alone'
+awk -F '\t' '{ at[$3 " " $6] = NR }
+    END { exit !(at["- device_test"] < at["dcgan_intended verify"] && at["dcgan_intended verify"] < at["dcgan eager"] &&
+                 at["dcgan compiled-graphs"] < at["d2gan_ring verify"]) }' card.tsv ||
+    fail "dcgan is not first: $(cut -f 3-6 card.tsv)"
 [ "$(line dcgan_intended f32 memcheck)" = '- ========= ERROR SUMMARY: 0 errors' ] || fail 'memcheck'
 line dcgan bf16 ganrun | grep -q '^1.25 p90 1.5, launches 150' || fail 'line of ganrun'
 [ "$(line - - roofline)" = '- 400000 GFLOP/s in f32' ] || fail 'line of the peaks'
@@ -80,7 +94,7 @@ gpu
 [ "$(cat calls)" = doctor ] || fail "called again: $(cat calls)"
 rm calls
 gpu verify --again
-[ "$(grep -c verify calls)" = 2 ] || fail "not exactly the failed items were repeated: $(cat calls)"
+[ "$(grep -c verify calls)" = 4 ] || fail "not exactly the failed items were repeated: $(cat calls)"
 
 # At half a minute each nine minutes are too few for the cases of verify: bench has its turn in the same session.
 rm card.tsv
@@ -94,6 +108,15 @@ gpu --again
 [ "$(wc -l <card.tsv)" -gt "$lines" ] || fail 'a second session did not go on'
 [ "$(cut -f 2-6 card.tsv | grep -v 'sngan_intended\|compiled' | sort | uniq -d | wc -l)" = 0 ] || fail 'an item was repeated'
 with=
+
+rm card.tsv
+: >broken
+gpu conformance
+[ "$code" = 0 ] || fail "a broken suite: exit code $code"
+[ "$(line - f32 device_test)" = '- failed (1): [  FAILED  ] ' ] || fail 'line of a suite that fails'
+[ "$(line adds f32 device_test)" = '- [  PASSED  ] 3 test(s).' ] || fail 'line of a test that passes by itself'
+[ "$(line sorts f32 device_test)" = '- failed (1): [  FAILED  ] sorts' ] || fail 'line of a test that fails by itself'
+rm broken
 
 rm card.tsv
 : >no_torch
