@@ -310,11 +310,13 @@ static const struct {
           "p = 1*norm2(grad(s, r[0])) + 2*norm2(grad(s, r[1]))\n"
           "update D minimize mean(k*D(x) + p) using opt; " G_STEP "}"},
     {"data, a state and a weight have their shape before the step",
-     NETS "state s : [3, 4] = 0\nw = params(D)\nstep { update D minimize 12*4*mean(D(x)) + mean(s) using opt; " G_STEP
-          "}",
-     NETS "state s : [3, 4] = 0\nw = params(D)\na, b = shape(s)\n"
-          "step { update D minimize a*shape(w[0])[1]*shape(x)[0]*mean(D(x)) + mean(s) using opt; " G_STEP "}\n"
-          "n = shape(x)[0]; require(n == b, \"the shape of data before the step\")"},
+     NETS "state s : [3, 4] = 0\nw = params(D)\nstep { update D minimize 12*4*mean(D(x)) + mean(s) "
+          "using opt; " G_STEP "}",
+     NETS
+     "state s : [3, 4] = 0\nw = params(D)\na, b = shape(s)\n"
+     "step { update D minimize a*shape(w[0])[1]*shape(x)[0]*mean(D(x)) + mean(s) using opt; " G_STEP
+     "}\n"
+     "n = shape(x)[0]; require(n == b, \"the shape of data before the step\")"},
     {"a shape is bound by the call",
      HEAD "fn f(x: [n, ...size]) = n*x + len(size)\nnet D(x: [4]) -> [] = x |> f |> dense(1) |> "
           "squeeze\n"

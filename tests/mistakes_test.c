@@ -1,5 +1,5 @@
-// mistakes_test.c - texts with several mistakes: each is reported once, and what follows from one not
-// at all. Single mistakes are in tests/golden/err.
+// mistakes_test.c - texts with several mistakes: each is reported once, and what follows from one
+// not at all. Single mistakes are in tests/golden/err.
 #include "front.h"
 
 #include <setjmp.h>

@@ -109,7 +109,7 @@ static bool place_arguments(Elab *e, const Ast *params, Args args, Str who, cons
 static bool bind_parameter(Elab *e, Env *callee, const Ast *p, const Arg *arg, Str who) {
     if (!arg && !p->b) {
         diag(e->f, DiagE0313, here(e), SARG(who), SARG(p->text));
-        in_library(e);
+        diag_note(e->f, p->span, "`%.*s` is declared here", SARG(p->text));
         return false;
     }
     Value v = value_now(e, arg ? arg->value : eval(e, callee, p->b));
@@ -257,6 +257,8 @@ static void help_shape(Elab *e, const Type *w, const Type *t, Str expected) {
     else if (w->rank == 3 && is_turned(w, t, 1))
         diag_help(e->f, "channels come first: %.*s",
                   SARG(value_text(e, extents_value(e, t->dim, t->rank))));
+    else if (w->rank == 3 && is_turned(w, t, 2))
+        diag_help(e->f, "channels come first: %.*s", SARG(expected));
     else if (w->rank != t->rank && wanted == elements)
         diag_help(e->f, "reshape(x, %.*s) has this shape",
                   SARG(str_sub(expected, 1, expected.len - 1)));
@@ -362,6 +364,14 @@ bool value_takes_two_lists(Value f) {
     return f.kind == KindFn && f.fn->ast->b && f.fn->ast->kind == AstFn;
 }
 
+// Which call of a function of the model's own met the mistake. What a net is called with is checked
+// at its call, and stated by its head.
+static void note_call(Elab *e, const Ast *fn, Span call) {
+    bool own = fn->kind == AstFn && !e->f->source.at[fn->span.file - 1].library;
+    if (own && call.file && !e->stop)
+        diag_note(e->f, call, "in this call of `%.*s`", SARG(fn->text));
+}
+
 // Evaluates a function's body for one list of arguments, on top of `base`.
 static Value apply_body(Elab *e, const Closure *fn, const Binding *base, const Ast *params,
                         Args args) {
@@ -369,7 +379,11 @@ static Value apply_body(Elab *e, const Closure *fn, const Binding *base, const A
     callee.pinned = grad_names(e, &fn->env, fn->ast->c);
     if (!bind_params(e, &callee, params, args, fn->ast->text))
         return POISON;
+    Span call = here(e);
+    uint32_t errors = diag_errors(e->f);
     Value v = value_now(e, eval(e, &callee, fn->ast->c));
+    if (diag_errors(e->f) > errors)
+        note_call(e, fn->ast, call);
     return check_result(e, &callee, fn->ast, v);
 }
 
@@ -414,7 +428,9 @@ static Value dispatch(Elab *e, Value f, Args args) {
         break; // nothing else can be called
     }
     diag(e->f, DiagE0310, here(e), value_what(f));
-    if (f.kind == KindList)
+    if (!args.n)
+        diag_help(e->f, "a value is named without parentheses");
+    else if (f.kind == KindList)
         diag_help(e->f, "pipe through them in turn: x |> a |> b, or for f in list { x = f(x) }");
     in_library(e);
     return POISON;

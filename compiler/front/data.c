@@ -36,8 +36,7 @@ static const Word *word_find(Elab *e, const Ast *a, Str name) {
     }
     Str near = str_nearest(name, known, WORDS);
     diag(e->f, DiagE0601, a->word.file ? a->word : a->span, SARG(name));
-    if (near.len)
-        diag_help(e->f, "did you mean `%.*s`?", SARG(near));
+    help_name(e, name, near);
     return NULL;
 }
 

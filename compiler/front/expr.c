@@ -218,6 +218,17 @@ Value value_now(Elab *e, Value v) {
     return now;
 }
 
+// After DiagE0301 of a name that nothing is like: data are most often looked for.
+static void help_data(Elab *e) {
+    Text t = {.arena = e->perm};
+    for (uint32_t i = 0; i < e->m->stream.n; i++)
+        for (uint32_t k = 0; k < e->m->stream.at[i].field.n; k++)
+            text_fmt(&t, "%s`%.*s`", t.n ? ", " : "", SARG(e->m->stream.at[i].field.at[k].name));
+    if (t.n)
+        diag_help(e->f, "define it before this line, or at the top level; there are the data %.*s",
+                  SARG(text_str(&t)));
+}
+
 static Value eval_name(Elab *e, Env *env, const Ast *a) {
     Value v;
     if (scope_find(env, a->text, &v) || predefined_find(e, a->text, &v)) {
@@ -230,8 +241,13 @@ static Value eval_name(Elab *e, Env *env, const Ast *a) {
         return (Value){.kind = KindBuiltin, .id = builtin};
     diag(e->f, DiagE0301, here(e), SARG(a->text));
     in_library(e);
-    if (diag_open(e->f)) // the search takes as long as there are names
-        help_name(e, a->text, scope_nearest(e, env, a->text));
+    if (!diag_open(e->f)) // the search takes as long as there are names
+        return POISON;
+    Str near = scope_nearest(e, env, a->text);
+    help_name(e, a->text, near);
+    bool in_step = e->to->fn && e->to->index > 0 && !e->net;
+    if (in_step && !near.len && !word_habit(a->text).len)
+        help_data(e);
     return POISON;
 }
 

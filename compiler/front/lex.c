@@ -50,6 +50,14 @@ Str word_habit(Str word) {
     return help_in(rows, sizeof rows / sizeof *rows, word);
 }
 
+Str key_habit(Str word) {
+    static const Str rows[][2] = {
+#define KEY ROW
+#include "habits.def"
+    };
+    return help_in(rows, sizeof rows / sizeof *rows, word);
+}
+
 static Str method_habit(Str word) {
     static const Str rows[][2] = {
 #define METHOD ROW
@@ -126,13 +134,40 @@ static bool report(const Lexer *l, DiagCode code, uint32_t lo) {
     return !l->quiet;
 }
 
+// Length of a character that is seen as a blank, or not at all; 0: it is none.
+static uint32_t match_blank(const Lexer *l, const char **name) {
+    static const struct {
+        const char *text, *name;
+    } blanks[] = {
+#define BLANK(text, name) {text, name},
+#include "tokens.def"
+    };
+    for (size_t i = 0; (unsigned char)l->text.ptr[l->at] >= 0x80; i++) {
+        if (i == sizeof blanks / sizeof *blanks)
+            return 0;
+        uint32_t n = (uint32_t)strlen(blanks[i].text);
+        *name = blanks[i].name;
+        if (n <= l->end - l->at && !memcmp(l->text.ptr + l->at, blanks[i].text, n))
+            return n;
+    }
+    return 0;
+}
+
 static void skip_blank(Lexer *l) {
     for (; l->at < l->end; l->at++) {
         char c = l->text.ptr[l->at];
+        const char *name;
+        uint32_t lo = l->at, blank = match_blank(l, &name);
         if (c == '\n') {
             l->line = l->at + 1;
             l->fresh = true;
             l->quiet = false;
+        } else if (blank) {
+            l->at += blank;
+            if (report(l, DiagE0101, lo))
+                diag_help(l->f, "this is %s: write a plain blank", name);
+            l->quiet = true; // there are more of them
+            l->at--;
         } else if (c != ' ' && c != '\t' && c != '\r')
             return;
     }

@@ -197,5 +197,19 @@ bool match_parameter(Elab *e, Env *env, const Ast *p, Value *v, Str who) {
     }
     if (is_class(p->a))
         return match_class(e, env, p, v, who);
-    return want_tensor(e, *v, &val) && match_shape(e, env, p->a, val, who, p->text);
+    if (!want_tensor(e, *v, &val))
+        return false;
+    bool fits = match_shape(e, env, p->a, val, who, p->text);
+    long long classes = v->kind == KindTensor ? (long long)v->tensor.classes : 0;
+    if (!fits && classes && e->f->source.at[p->span.file - 1].library)
+        diag_help(e->f,
+                  "a label is one class a sample: look at the order of the arguments, or give "
+                  "it one_hot(y, %lld)",
+                  classes);
+    else if (!fits && classes)
+        diag_help(e->f,
+                  "a label is one class a sample: declare `%.*s: label(%lld)`, or give it "
+                  "one_hot(y, %lld)",
+                  SARG(p->text), classes, classes);
+    return fits;
 }

@@ -287,6 +287,10 @@ void read_words(Parser *p, Ast *field) {
             diag_help(p->f, field_words);
             return;
         }
+        if (at(p, TokName) && p->ahead.kind == TokColon) { // the next field
+            parser_fail(p, "`,`");
+            return;
+        }
         Ast *word = read_postfix(p);
         if (!p->panic && word->kind != AstName &&
             (word->kind != AstCall || word->a->kind != AstName)) {

@@ -149,6 +149,8 @@ void parser_fail(Parser *p, const char *expected) {
     Str habit = p->broken || inside || at(p, TokBind) ? (Str){0} : found_habit(found_text);
     if (p->tok.kind == TokName && !p->broken && isalpha((unsigned char)expected[1]))
         habit = word_habit(found_text);
+    if (p->tok.kind == TokName && p->before.kind == TokName && !p->broken && !habit.len)
+        habit = word_habit(token_text(&p->lex, p->before)); // lr=lambda s: ...
     if (habit.len)
         diag_help(p->f, "%.*s", SARG(habit));
     else if (p->tok.first && token_is_operator(p->tok.kind))
@@ -172,6 +174,10 @@ Ast *parser_refuse(Parser *p, DiagCode code) {
     diag(p->f, code, parser_span(p, p->tok), SARG(token_text(&p->lex, p->tok)));
     parser_panic(p);
     return NULL;
+}
+
+static bool ends_in_pipe(const Ast *a) {
+    return a->kind == AstPipe || (a->c && a->c->kind == AstPipe);
 }
 
 void parser_not_ended(Parser *p, const Ast *a) {
@@ -220,6 +226,10 @@ void parser_not_ended(Parser *p, const Ast *a) {
         diag_help(p->f, "write: %s", ast_form(AstStep));
     else if (a->kind == AstCall && str_eq(a->a->text, STR("stage")))
         diag_help(p->f, "write: %s", ast_form(AstStage));
+    else if (a->kind == AstFile)
+        diag_help(p->f, "a name is one word of letters, digits and _");
+    else if (p->tok.kind == TokName && ends_in_pipe(a))
+        diag_help(p->f, "a value goes through functions by `|>`: x |> %.*s", SARG(found));
     else if (ast_form(a->kind) && p->before.kind != TokRBrace)
         diag_help(p->f, "write: %s", ast_form(a->kind));
     parser_panic(p);

@@ -25,6 +25,12 @@ bool yaml_expect(YamlReader *r, const Yaml *y, YamlKind kind, const char *expect
 
 void yaml_unknown(YamlReader *r, const Yaml *key, const char *where, const Str *known, uint32_t n) {
     diag(r->f, DiagE0201, key->span, SARG(key->text), where);
+    Str meant = key_habit(key->text);
+    for (uint32_t i = 0; i < n; i++)
+        if (meant.len && str_eq(known[i], meant)) {
+            diag_help(r->f, "write `%.*s`", SARG(meant));
+            return;
+        }
     diag_help_known(r->f, key->text, known, n, "its keys");
 }
 
