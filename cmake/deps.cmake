@@ -25,10 +25,16 @@ function(gan_want name module cost)
 endfunction()
 
 # The target is compiled with NAME's headers and loads the library when it is first called (library.h): NAME_FILES are the
-# names to look for.
+# names to look for. A library that its own CMake package found is named behind.
 function(gan_late target name)
-    get_target_property(files PkgConfig::${name} INTERFACE_LINK_LIBRARIES)
-    list(GET files 0 file)
+    if(ARGN)
+        set(library ${ARGN})
+        get_target_property(file ${library} LOCATION)
+    else()
+        set(library PkgConfig::${name})
+        get_target_property(files ${library} INTERFACE_LINK_LIBRARIES)
+        list(GET files 0 file)
+    endif()
     get_filename_component(file "${file}" REALPATH)
     execute_process(COMMAND ${CMAKE_OBJDUMP} -p ${file} OUTPUT_VARIABLE described)
     if(NOT described MATCHES "SONAME +([^\n ]+)")
@@ -38,7 +44,7 @@ function(gan_late target name)
     set_property(GLOBAL APPEND PROPERTY gan_late_files_${needed} ${file}) # for package.cmake
     target_compile_definitions(${target} PRIVATE "${name}_FILES=\"${CMAKE_MATCH_1}\",\"${file}\"")
     target_include_directories(${target} SYSTEM PUBLIC
-        $<TARGET_PROPERTY:PkgConfig::${name},INTERFACE_INCLUDE_DIRECTORIES>)
+        $<TARGET_PROPERTY:${library},INTERFACE_INCLUDE_DIRECTORIES>)
 endfunction()
 
 gan_need(YAML yaml-0.1)
@@ -61,6 +67,7 @@ find_package(dnnl CONFIG QUIET)
 if(NOT dnnl_FOUND)
     message(STATUS "optional oneDNN: not found. Convolution and matmul run on our own plain loops, many times slower.")
 endif()
+set_property(GLOBAL PROPERTY gan_needs_DNNL ON) # where it was there when the programs were built
 
 include(cuda)
 

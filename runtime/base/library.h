@@ -1,8 +1,8 @@
 // library.h - shared libraries loaded at run time: by the devices that must work without them, and
 // where only some runs need one. A library that is linked is loaded at every start, with all that
-// it is linked with: libarchive and libhdf5 bring forty others along. Such a one has a file of
-// functions with its own names (archive_late.c), so that those who call it see no difference once
-// they have asked for it (archive_ready).
+// it is linked with: libarchive and libhdf5 bring forty others along, and linking oneDNN takes a
+// few milliseconds. Such a one has a file of functions with its own names (archive_late.c), so that
+// those who call it see no difference once they have asked for it (archive_ready).
 #ifndef GAN_LIBRARY_H
 #define GAN_LIBRARY_H
 
@@ -35,5 +35,6 @@ GanStatus archive_ready(void); // archive_late.c
 GanStatus hdf5_ready(void);    // runtime/data/hdf5_late.c, hdf5_none.c
 GanStatus sound_ready(void);   // runtime/data/sound_late.c, sound_none.c
 GanStatus webp_ready(void);    // runtime/data/webp_late.c, image_webp_none.c
+GanStatus onednn_ready(void);  // runtime/device/onednn_late.c
 
 #endif

@@ -218,14 +218,32 @@ void cpu_unload(Loaded *l) {
     mem_free(l);
 }
 
-static GanStatus load_all(void *user) {
-    Loaded *l = user;
-    TRY(load_kernels(l));
-    TRY(load_scratch(l));
+static bool has_products(const Plan *p) {
+    for (uint32_t i = 0; i < p->region.n; i++) {
+        const Region *r = &p->region.at[i];
+        if (r->kind == RegionCall && node_family(&p->func->g, r->node.at[0]) == FamilyProduct)
+            return true;
+    }
+    return false;
+}
+
+// `init` mostly has none: then the thread that loads the step loads the library, while weights are
+// drawn.
+static GanStatus load_library(Loaded *l) {
+    if (!has_products(l->plan))
+        return GAN_OK;
     TRY(dnn_open(&l->dnn));
     if (!l->dnn)
         device_notice(&l->cpu->base,
                       "built without oneDNN: convolution and matrix products run as plain loops");
+    return GAN_OK;
+}
+
+static GanStatus load_all(void *user) {
+    Loaded *l = user;
+    TRY(load_kernels(l));
+    TRY(load_scratch(l));
+    TRY(load_library(l));
     l->block = arena_array(&l->arena, Block, l->plan->section.n);
     for (uint32_t i = 0; i < l->plan->section.n; i++)
         TRY(load_block(l, l->plan->section.at[i], &l->block[i]));

@@ -7,6 +7,7 @@
 #define GAN_DNN_H
 
 #include "device.h"
+#include "library.h"
 
 #include <oneapi/dnnl/dnnl.h>
 

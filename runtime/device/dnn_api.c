@@ -295,6 +295,7 @@ dnnl_status_t dnn_matmul_desc(dnnl_engine_t e, const DnnShape *a, const DnnShape
 
 GanStatus dnn_product(const float *a, const float *b, size_t m, size_t n, size_t k, float *c) {
     dnnl_dim_t rows = (dnnl_dim_t)m, columns = (dnnl_dim_t)n, terms = (dnnl_dim_t)k;
+    TRY(onednn_ready());
     dnnl_status_t st =
         dnnl_sgemm('N', 'T', rows, columns, terms, 1, a, terms, b, terms, 0, c, columns);
     return st == dnnl_success

@@ -58,7 +58,7 @@ struct Dnn {
 // On ARM the library says by the same bits how long vectors are: those of AVX-512 are 512 of SVE.
 static bool has_isa(dnnl_cpu_isa_t isa) {
 #ifdef GAN_VECTOR_LEVELS
-    return (dnnl_get_effective_cpu_isa() & isa) == isa;
+    return onednn_ready() == GAN_OK && (dnnl_get_effective_cpu_isa() & isa) == isa;
 #else
     (void)isa;
     return false;
@@ -74,6 +74,8 @@ bool dnn_has_matrix_unit(void) {
 }
 
 Str dnn_version(Arena *a) {
+    if (onednn_ready() != GAN_OK)
+        return (Str){0};
     const dnnl_version_t *v = dnnl_version();
     return str_format(a, "%d.%d.%d", v->major, v->minor, v->patch);
 }
@@ -88,6 +90,7 @@ static GanStatus status_of(dnnl_status_t s, const char *what) {
 
 GanStatus dnn_open(Dnn **out) {
     *out = NULL;
+    TRY(onednn_ready());
     Dnn *d = mem_alloc(sizeof *d);
     if (!d)
         return fail(GAN_ERR_MEMORY, "no memory for oneDNN");

@@ -141,15 +141,16 @@ int MPI_Get_library_version(char *version, int *n) {
 }
 
 #ifdef WITH_DNNL
-#include <dlfcn.h>
 #include <oneapi/dnnl/dnnl.h>
+#include <sys/mman.h>
 
-const dnnl_version_t *dnnl_version(void) {
-    static dnnl_version_t version;
-    const dnnl_version_t *(*real)(void);
-    *(void **)&real = dlsym(RTLD_NEXT, "dnnl_version");
-    version = *real();
-    version.patch = fault_is("dnn") ? 99 : version.patch;
-    return &version;
+// Who loads the library later finds it loaded, and asks it by its handle: so its own constant says
+// another version.
+__attribute__((constructor)) static void change_version(void) {
+    dnnl_version_t *version = (dnnl_version_t *)(uintptr_t)dnnl_version();
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *first = (char *)((uintptr_t)version / page * page);
+    if (fault_is("dnn") && mprotect(first, page, PROT_READ | PROT_WRITE) == 0)
+        version->patch = 99;
 }
 #endif
