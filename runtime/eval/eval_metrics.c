@@ -4,8 +4,9 @@
 //   error      mean |copy - original| of what is generated from data of its own shape; of sounds
 //   also
 //              that of their log-mel spectra (measure.h)
-//   swd        sliced Wasserstein distance of images (swd.c): whole, and 7x7 patches by level
-//              (Rabin et al. 2011; Karras et al. 2018, section 5)
+//   swd        sliced Wasserstein distance (swd.c): of images whole, and of 7x7 patches by level
+//              (Rabin et al. 2011; Karras et al. 2018, section 5); of what has no metric of its
+//              own, as rows of a table, steps of a series, volumes, by all its numbers
 //   histogram  chi-square of the pixel histograms of maps, sum (generated - real)^2 / real over 50
 //   bins spectrum   the same of their mean power spectra over rings
 //              (both: cosmoGAN, Mustafa et al. 2019, as scored by its follow-up)
@@ -95,6 +96,16 @@ static bool is_features(const Sets *s) {
     return s->features;
 }
 
+// Numbers of any other shape: nothing is known of them but that they are comparable.
+static bool is_numbers(const Sets *s) {
+    return s->held && s->type.rank && !s->copy && !s->features && !is_point(s) && !is_cloud(s) &&
+           !is_sound(s) && !is_map(s);
+}
+
+static bool is_projected(const Sets *s) {
+    return is_image(s) || is_numbers(s);
+}
+
 // --- rows ----------------------------------------------------------------------------------------
 
 static GanStatus measure_value(Arena a, const Sets *s, const float *x, MetricValues *out) {
@@ -132,13 +143,13 @@ static GanStatus measure_mel(Arena a, const Sets *s, const float *x, MetricValue
 
 static GanStatus measure_swd(Arena a, const Sets *s, const float *x, MetricValues *out) {
     (void)a;
-    uint32_t chw[3];
-    for (uint32_t i = 0; i < 3; i++)
+    uint32_t chw[3] = {1, 1, (uint32_t)one_sample(s)};
+    for (uint32_t i = 0; i < 3 && is_image(s); i++)
         chw[i] = (uint32_t)s->type.dim[i];
     SwdOptions o = {.product = dnn_product};
     SwdResult r;
     TRY(swd_measure(x, s->n, s->real, s->n, chw, &o, &r));
-    put_distance(out, "swd pixels", r.pixels);
+    put_distance(out, is_image(s) ? "swd pixels" : "swd", r.pixels);
     if (r.levels)
         put_distance(out, "swd patches", r.mean);
     return GAN_OK;
@@ -284,7 +295,7 @@ static GanStatus measure_prdc(Arena a, const Sets *s, const float *x, MetricValu
 const Metric eval_metrics[] = {
     {.name = "value", .applies = is_number, .measure = measure_value},
     {.name = "error", .applies = is_copy, .measure = measure_error, .better = -1},
-    {.name = "swd", .applies = is_image, .measure = measure_swd, .better = -1},
+    {.name = "swd", .applies = is_projected, .measure = measure_swd, .better = -1},
     {.name = "histogram", .applies = is_map, .measure = measure_histogram, .better = -1},
     {.name = "spectrum", .applies = is_map, .measure = measure_spectrum, .better = -1},
     {.name = "mel",

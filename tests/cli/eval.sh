@@ -48,6 +48,24 @@ expect 0 eval kept --count 16 --best
 best=$(sed -n 's/^step \([0-9]*\): largest ratio of generated to data \([0-9.]*\)$/\2 \1/p' err | sort -n | head -n 1)
 prints "^tiny after ${best#* } steps"
 
+# Rows of a table, which no other metric is for: by all their numbers.
+sed 's/^sample .*/sample rows = normal(5)/' tiny.gan >rows.gan
+expect 0 sample run --model rows.gan --count 40 -o rows.npy
+cat >table.gan <<'MODEL'
+model table
+data x : float(5)
+net G(z: [2]) -> [5] = z |> dense(5)
+net D(x: [5]) -> [] = x |> dense(1) |> squeeze
+step {
+  update D minimize logistic(D(x), D(G(normal(2)))) using adam()
+  update G minimize non_saturating(D(G(normal(2)))) using adam()
+}
+sample rows = G(normal(2))
+MODEL
+expect 0 train table.gan --data x=rows.npy --batch 8 --steps 1 --out table
+expect 0 eval table --count 16
+prints '^rows  *x  *16  *swd  *[0-9.]* *[0-9.]* *[0-9.]*$'
+
 # A scalar sample is its own metric.
 { cat tiny.gan; echo 'sample three = 3'; } >three.gan
 expect 0 train three.gan --data x=s.pack --batch 8 --steps 1 --out three
