@@ -11,7 +11,7 @@
 
 // --- the order, by itself ------------------------------------------------------------------------
 
-enum { Tasks = 40, Accesses = 4, Bytes = 64, Cases = 300 };
+enum { Few = 40, Tasks = 150, Accesses = 4, Bytes = 64, Cases = 300 }; // more than 64: two words
 
 static uint32_t draw(uint64_t *seed, uint32_t below) {
     *seed = *seed * 6364136223846793005u + 1442695040888963407u;
@@ -51,7 +51,7 @@ static void tasks_wait_for_what_they_must_and_no_more(void **state) {
         Arena scratch = a;
         static bool must[Tasks][Tasks], is[Tasks][Tasks];
         CudaTask task[Tasks];
-        uint32_t n = 1 + draw(&seed, Tasks);
+        uint32_t n = 1 + draw(&seed, c % 10 ? Few : Tasks);
         memset(must, 0, sizeof must);
         memset(is, 0, sizeof is);
         for (uint32_t i = 0; i < n; i++) {
