@@ -258,8 +258,7 @@ static List parts_list(Value v) {
 }
 
 // The parts as tensors, all per-sample when one of them is.
-static bool want_parts(Elab *e, Value v, const char *who, PartList *out) {
-    List l = parts_list(v);
+static bool want_parts(Elab *e, List l, const char *who, PartList *out) {
     bool batched = false;
     if (!l.n) {
         diag(e->f, DiagE0410, here(e), who);
@@ -303,10 +302,16 @@ static Value joined(Elab *e, const Val *part, uint32_t n, uint32_t axis) {
     return size_fits(e, &whole) ? value_tensor(Concat(part, n, axis)) : POISON;
 }
 
-Value builtin_stack(Elab *e, const Value *in, uint32_t n) {
+// Lists among the parts are stacked first: rows of a matrix.
+static Value stacked(Elab *e, List l) {
     PartList part;
-    (void)n;
-    if (!want_parts(e, in[0], "stack", &part))
+    Value *of = arena_array(e->perm, Value, l.n + 1);
+    for (uint32_t i = 0; i < l.n; i++) {
+        of[i] = l.at[i].kind == KindList ? stacked(e, l.at[i].list) : l.at[i];
+        if (of[i].kind == KindPoison)
+            return POISON;
+    }
+    if (!want_parts(e, value_list(of, l.n).list, "stack", &part))
         return POISON;
     for (uint32_t i = 0; i < part.n; i++) {
         if (!room_for_axis(e, part.at[i]))
@@ -314,6 +319,11 @@ Value builtin_stack(Elab *e, const Value *in, uint32_t n) {
         part.at[i] = with_axis(part.at[i], 0);
     }
     return joined(e, part.at, part.n, 0);
+}
+
+Value builtin_stack(Elab *e, const Value *in, uint32_t n) {
+    (void)n;
+    return stacked(e, parts_list(in[0]));
 }
 
 static bool one_axis(Elab *e, Value v, const Type *t, uint32_t *out) {
@@ -333,7 +343,7 @@ Value builtin_concat(Elab *e, const Value *in, uint32_t n) {
     PartList part;
     uint32_t axis;
     (void)n;
-    if (!want_parts(e, in[0], "concat", &part))
+    if (!want_parts(e, parts_list(in[0]), "concat", &part))
         return POISON;
     Type t = val_type(part.at[0]);
     return one_axis(e, in[1], &t, &axis) ? joined(e, part.at, part.n, axis) : POISON;
