@@ -8,6 +8,10 @@
 #include <png.h>
 #include <string.h>
 
+// Of zlib. Its default, 6, takes twice the processor time, for files of 0.99 to 1.03 times the
+// size.
+enum { Level = 4 };
+
 typedef struct PngJob {
     png_structp png;
     png_infop info;
@@ -138,6 +142,7 @@ static bool encode_rows(PngJob *job) {
     if (setjmp(png_jmpbuf(job->png)))
         return false;
     png_set_write_fn(job->png, job, give_bytes, no_flush);
+    png_set_compression_level(job->png, Level);
     png_set_IHDR(job->png, job->info, m->w, m->h, (int)m->bits, color_of[m->channels],
                  PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     png_write_info(job->png, job->info);

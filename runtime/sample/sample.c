@@ -119,16 +119,36 @@ static Str name_of(const Sampling *s, Arena *a, size_t number) {
                       SARG(stem_of(s, a, number)), s->sounds ? "wav" : "png");
 }
 
-static GanStatus write_one(const Sampling *s, const float *x, size_t number) {
-    Arena a = *s->perm;
+static GanStatus write_one(const Sampling *s, const float *x, Str path) {
     Image m = {0};
-    Str path = name_of(s, &a, number);
     if (s->sounds)
         return sampler_wav(&s->sampler, x, 1, s->rate, path);
     TRY(image_grid(x, 1, s->sampler.chw, 1, s->sampler.lo, s->sampler.hi, &m));
     GanStatus st = image_write_png(path, &m);
     image_release(&m);
     return st;
+}
+
+// On all threads: to compress images takes longer than to draw them. Of those that fail the first
+// says why.
+static GanStatus write_batch(const Sampling *s, const float *x, size_t first, size_t n) {
+    Arena a = *s->perm;
+    size_t one = sampler_elements(&s->sampler), failed = n;
+    Str *path = arena_array(&a, Str, n);
+    GanStatus st = GAN_OK;
+    char why[2000];
+    for (size_t i = 0; i < n; i++)
+        path[i] = name_of(s, &a, first + i);
+#pragma omp parallel for schedule(dynamic)
+    for (size_t i = 0; i < n; i++) {
+        GanStatus own = write_one(s, x + i * one, path[i]);
+#pragma omp critical
+        if (own != GAN_OK && i < failed) {
+            st = own, failed = i;
+            snprintf(why, sizeof why, "%s", gan_error());
+        }
+    }
+    return st == GAN_OK ? GAN_OK : fail(st, "%s", why);
 }
 
 // One file for each sample, a batch at a time.
@@ -140,8 +160,7 @@ static GanStatus write_folder(Sampling *s) {
     for (size_t at = 0; at < s->count; at += batch) {
         size_t n = s->count - at < batch ? s->count - at : batch;
         TRY(draw(s, at, n, x));
-        for (size_t i = 0; i < n; i++)
-            TRY(write_one(s, x + i * one, at + i));
+        TRY(write_batch(s, x, at, n));
     }
     TRY(dir_list(s->perm, s->to, &names));
     if (names.n > s->count)
