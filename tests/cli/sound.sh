@@ -92,7 +92,8 @@ refused 2 'no sound of 1 or 2 channels' ganrun sample pictures -o no.wav
 # Audio metrics: with enough windows, at the rate of the data or another.
 "$ganrun" data synth tones --out tones --count 24 --size 1024 >/dev/null
 expect 0 train wavegan.gan -s slice=1024 -s wide=2 -s rounds=1 --data x=tones --batch 4 --steps 1 --threads 1 --out tuned
-refused 1 'nothing to evaluate' ganrun eval tuned --count 12 # four windows; and no cloud of points
+expect 0 eval tuned --count 12 # rows of numbers: four windows are too few for a spectrum
+prints '^sounds  *x  *12  *swd  *[0-9.]*  *[0-9.]*  *[0-9.]*$'
 if ! "$ganrun" eval tuned --count 12 --rate 8000 --metric mel >out 2>err; then
     refused 1 'want OpenBLAS' ganrun eval tuned --metric mel --rate 8000
 else
