@@ -534,6 +534,27 @@ static void a_long_chain_of_pads_stores_intermediate_values(void **state) {
 
 // Kernels are not contracted, so a value that is computed again is the same to the bit, and may be
 // compared with what was picked from it.
+// Each part of the concatenation would be the chain up to it: a kernel of their number squared.
+static void an_unrolled_recurrence_is_recomputed_up_to_a_length(void **state) {
+    enum { Steps = 64, LinesOfStatement = 2 };
+    (void)state;
+    Case *c = begin(8);
+    Val x = input(c, shape(true, 1, DIM(1))), part[Steps];
+    for (uint32_t t = 0; t < Steps; t++)
+        part[t] = x = Tanh(Mul(x, Number(&c->at, 2 + t)));
+    result(c, Concat(part, Steps, 0));
+    fuse_case_for(c, true);
+    uint32_t longest = 0;
+    for (uint32_t k = 0; k < c->plan.kernel.n; k++) {
+        uint32_t lines = 0;
+        Str text = c->plan.kernel.at[k].source;
+        for (size_t i = 0; i < text.len; i++)
+            lines += text.ptr[i] == '\n';
+        longest = lines > longest ? lines : longest;
+    }
+    assert_in_range(longest, Steps, LinesOfStatement * MaxStatements);
+}
+
 static void a_cheap_value_compared_with_its_own_elements_is_computed_again(void **state) {
     (void)state;
     Case *c = begin(8);
@@ -774,6 +795,7 @@ int main(int argc, char **argv) {
         TEST(a_short_sum_of_parts_reads_all_of_them),
         TEST(a_move_waits_for_operands_it_does_not_select),
         TEST(a_long_chain_of_pads_stores_intermediate_values),
+        TEST(an_unrolled_recurrence_is_recomputed_up_to_a_length),
         TEST(a_cheap_value_compared_with_its_own_elements_is_computed_again),
         TEST(a_value_of_another_block_is_stored),
         TEST(a_reported_constant_is_no_input_of_kernels),

@@ -168,19 +168,29 @@ static Demand *demand_of(Fuse *z, uint32_t id) {
     return a;
 }
 
-static void add_index(Fuse *z, Demand *a, uint64_t hash, double times) {
+static uint32_t capped(uint64_t statements) {
+    return statements < MaxStatements ? (uint32_t)statements : MaxStatements;
+}
+
+static uint32_t statements_of(const IndexUse *u) {
+    return u->shared + u->apart;
+}
+
+// `guarded`: accesses of a reader that has `statements` of them, none of which is shared.
+static void add_index(Fuse *z, Demand *a, IndexUse use, uint32_t guarded) {
     uint32_t k = 0;
-    while (k < a->index.n && a->index.at[k].hash != hash)
+    while (k < a->index.n && a->index.at[k].hash != use.hash)
         k++;
-    if (k == a->index.n) {
-        if (k == MaxIndices)
-            return;
-        vec_add(z->arena, &a->index);
-        a->index.at[k].hash = hash;
-        a->index.at[k].times = 0;
-    }
-    double *t = &a->index.at[k].times;
-    *t = *t > times ? *t : times;
+    if (k == MaxIndices)
+        k--; // no longer told apart
+    if (k == a->index.n)
+        vec_push(z->arena, &a->index, ((IndexUse){.hash = use.hash}));
+    IndexUse *had = &a->index.at[k];
+    had->times = had->times > use.times ? had->times : use.times;
+    if (guarded)
+        had->apart = capped(had->apart + (uint64_t)guarded * use.shared);
+    else
+        had->shared = had->shared > use.shared ? had->shared : use.shared;
 }
 
 // Its reader `by` reads r at each index where `by` is computed.
@@ -188,9 +198,12 @@ static void add_read(Fuse *z, const Demand *by, Reads r) {
     Demand *a = demand_of(z, r.node);
     a->read = true;
     for (uint32_t i = 0; i < by->index.n; i++) {
-        uint64_t from[] = {by->index.at[i].hash, r.index};
-        add_index(z, a, r.aligned ? from[0] : hash64(from, sizeof from, 0),
-                  by->index.at[i].times * r.times);
+        const IndexUse *at = &by->index.at[i];
+        uint64_t from[] = {at->hash, r.index};
+        IndexUse use = {.hash = r.aligned ? from[0] : hash64(from, sizeof from, 0),
+                        .times = at->times * r.times,
+                        .shared = capped(statements_of(at))};
+        add_index(z, a, use, r.guarded);
     }
 }
 
@@ -202,7 +215,7 @@ static void begin_walk(Fuse *z) {
 static void begin_at(Fuse *z, uint32_t unit) {
     Demand *a = demand_of(z, unit);
     a->start = true;
-    add_index(z, a, OwnIndex, 1);
+    add_index(z, a, (IndexUse){.hash = OwnIndex, .times = 1, .shared = 1}, 0);
 }
 
 static double total_times(const Demand *a) {
@@ -212,18 +225,23 @@ static double total_times(const Demand *a) {
     return sum;
 }
 
-// Follows reads through recomputed units to values in memory.
-static void follow_reads(Fuse *z, ReadsVec *out) {
+// Follows reads through recomputed units to values in memory. Returns the statements that load and
+// compute all of it.
+static uint32_t follow_reads(Fuse *z, ReadsVec *out) {
+    uint32_t statements = 0;
     while (z->stack.n) {
         uint32_t id = z->stack.at[--z->stack.n];
         const Demand *a = &z->demand[id];
         bool stored = !z->unit[id] || z->kept[id];
         bool aligned = a->index.n == 1 && a->index.at[0].hash == OwnIndex;
-        if (a->read && stored)
-            vec_push(z->arena, out, ((Reads){id, aligned, total_times(a), 0}));
+        if (out && a->read && stored)
+            vec_push(z->arena, out, ((Reads){id, aligned, total_times(a), 0, 0}));
+        for (uint32_t i = 0; i < a->index.n; i++)
+            statements += statements_of(&a->index.at[i]);
         for (uint32_t i = 0; (a->start || !stored) && i < z->reads[id].n; i++)
             add_read(z, a, z->reads[id].at[i]);
     }
+    return statements;
 }
 
 double cluster_times(Fuse *z, uint32_t cluster, uint32_t id) {
@@ -249,11 +267,11 @@ void unit_reads(Fuse *z, uint32_t unit, ReadsVec *out) {
     follow_reads(z, out);
 }
 
-void cluster_reads(Fuse *z, uint32_t cluster, ReadsVec *out) {
+uint32_t cluster_reads(Fuse *z, uint32_t cluster, ReadsVec *out) {
     begin_walk(z);
     for (uint32_t i = 0; i < z->member[cluster].n; i++)
         begin_at(z, z->member[cluster].at[i]);
-    follow_reads(z, out);
+    return follow_reads(z, out);
 }
 
 // --- what cannot be one region -------------------------------------------------------------------

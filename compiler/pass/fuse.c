@@ -8,7 +8,7 @@
 // 2. Vertical fusion: producers join consumers that visit the same elements in the same order, most
 //    bytes first.
 // 3. Recomputation: what is still stored for another region is recomputed there if that moves fewer
-//    bytes.
+//    bytes, and the kernels stay within MaxStatements.
 // 4. Horizontal fusion: regions that read the same values join.
 // Every kept node is stored by exactly one region (regions.c), and the regions of a block are in
 // topological order, which is maintained on clusters (cluster.c).
@@ -326,13 +326,27 @@ static bool recompute_pays(Fuse *z, uint32_t id, const ReadsVec *leaf) {
     return again < keep;
 }
 
+// Do the kernels that would compute it stay short enough? Leaves it as kept as it was.
+static bool recompute_fits(Fuse *z, uint32_t id) {
+    uint32_t last = z->cluster[id];
+    bool fits = true;
+    z->kept[id] = 0;
+    for (uint32_t i = 0; i < z->users[id].n && fits; i++) {
+        uint32_t c = z->cluster[z->users[id].at[i]];
+        fits = c == last || cluster_reads(z, c, NULL) <= MaxStatements;
+        last = c;
+    }
+    z->kept[id] = 1;
+    return fits;
+}
+
 static void recompute_inline(Fuse *z, uint32_t id) {
     OpClass c = node_class(z->g, id);
     if (!z->kept[id] || z->fixed[id] || (c != ClassEW && c != ClassRNG && !fuse_is_short(z->g, id)))
         return;
     ReadsVec leaf = {0};
     unit_reads(z, id, &leaf);
-    if (!recompute_pays(z, id, &leaf))
+    if (!recompute_pays(z, id, &leaf) || !recompute_fits(z, id))
         return;
     NodeVec *users = &z->users[id], stay = {0};
     for (uint32_t i = 0; i < users->n; i++) {
@@ -357,8 +371,16 @@ static void recompute_inline(Fuse *z, uint32_t id) {
 
 // --- 4: horizontal fusion ------------------------------------------------------------------------
 
+// statements: [cluster] those of its kernel.
+static void merge_short(Fuse *z, uint32_t *statements, uint32_t ua, uint32_t ub) {
+    uint32_t a = z->cluster[ua], b = z->cluster[ub], both = statements[a] + statements[b];
+    if (a != b && both <= MaxStatements && cluster_merge(z, a, b) == MergeDone)
+        statements[z->cluster[a]] = both;
+}
+
 static void fuse_horizontally(Fuse *z) {
     const Graph *g = z->g;
+    uint32_t *statements = arena_array(z->arena, uint32_t, g->node.n);
     VEC(Edge) value = {0};
     NodeVec *by = arena_array(z->arena, NodeVec, g->node.n);
     barriers_find(z);
@@ -366,7 +388,7 @@ static void fuse_horizontally(Fuse *z) {
         ReadsVec reads = {0};
         if (node_class(g, c) == ClassANCHOR)
             continue;
-        cluster_reads(z, c, &reads);
+        statements[c] = cluster_reads(z, c, &reads);
         for (uint32_t i = 0; i < reads.n; i++)
             if (reads.at[i].aligned)
                 vec_push(z->arena, &by[reads.at[i].node], c);
@@ -381,7 +403,7 @@ static void fuse_horizontally(Fuse *z) {
         for (uint32_t i = 0; i < c->n; i++) {
             for (uint32_t k = i + 1; k < c->n; k++)
                 if (type_same_shape(fuse_space(g, c->at[i]), fuse_space(g, c->at[k])))
-                    cluster_merge(z, c->at[i], c->at[k]);
+                    merge_short(z, statements, c->at[i], c->at[k]);
         }
     }
 }

@@ -13,12 +13,18 @@
 #include "plan.h"
 #include "total_order.h"
 
+// Statements of a kernel, at most: recomputation and horizontal fusion go no further. What is
+// recomputed is written once for each index and each guard that it is needed under, so that the
+// steps of an unrolled recurrence, stacked, would be a kernel of their number squared.
+enum { MaxStatements = 512 };
+
 typedef struct Reads { // a value that a unit reads, through views, at one index
     uint32_t node;     // a unit or a Read
-    bool aligned;   // element i of the unit's space reads element i of the value, in layout order
-    double times;   // elements read per element of the space: several in a short sum, a fraction
-                    // at a border
-    uint64_t index; // hash of the index expression: equal for equal accesses
+    bool aligned;     // element i of the unit's space reads element i of the value, in layout order
+    double times;     // elements read per element of the space: several in a short sum, a fraction
+                      // at a border
+    uint64_t index;   // hash of the index expression: equal for equal accesses
+    uint32_t guarded; // accesses within bounds of their own, as the parts of a concatenation have
 } Reads;
 typedef VEC(Reads) ReadsVec;
 typedef VEC(uint32_t) NodeVec;
@@ -26,6 +32,8 @@ typedef VEC(uint32_t) NodeVec;
 typedef struct IndexUse { // a distinct index expression
     uint64_t hash;
     double times; // per element of where the walk begins
+    // Statements that compute it there: one that readers share, and those of guarded accesses.
+    uint32_t shared, apart;
 } IndexUse;
 typedef struct Demand { // what a walk over recomputed units reads of a node
     uint32_t visit;     // the last walk that reached it
@@ -122,8 +130,9 @@ bool cluster_join(Fuse *z, uint32_t a, uint32_t b);
 // Adds an edge from unit `before` to `after`; false (and no change) when that would close a cycle.
 bool cluster_order(Fuse *z, uint32_t before, uint32_t after);
 // Adds what the units of a cluster read from memory, through recomputed units: each value once,
-// `times` summed over its distinct indices.
-void cluster_reads(Fuse *z, uint32_t cluster, ReadsVec *out);
+// `times` summed over its distinct indices. `out` may be NULL. Returns the statements of the kernel
+// that the cluster would be, a load or a computed value each.
+uint32_t cluster_reads(Fuse *z, uint32_t cluster, ReadsVec *out);
 void unit_reads(Fuse *z, uint32_t unit, ReadsVec *out); // the same of one unit
 // Elements of `id` that a cluster reads directly, per element of its space.
 double cluster_times(Fuse *z, uint32_t cluster, uint32_t id);

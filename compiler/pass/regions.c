@@ -136,7 +136,7 @@ static void explain_inputs(Fuse *z, Arena *perm, Plan *p, const Region *r) {
         const char *why = cluster_refuses(z, id, r->out.at[0]);
         if (!why) {
             why = z->fixed[id] ? "it is stored for others anyway"
-                               : "reading it costs less than computing it again";
+                               : "computing it again would cost more, or make a kernel too long";
         }
         vec_push(perm, &p->why, ((Why){id, r->out.at[0], why, bytes}));
     }

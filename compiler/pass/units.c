@@ -296,7 +296,8 @@ static void read_value(Reader *r, uint32_t id, const Coords *at, double share) {
     bool aligned = !r->loose && share == 1 && place == l->own &&
                    type_elements(g, t) == type_elements(g, space);
     double part = share > 0.5 ? 1 : share; // layers of all sizes are cut alike
-    Reads now = {id, aligned, r->times * part, same ? l->index : ix_hash(&l->ix, place)};
+    uint64_t index = same ? l->index : ix_hash(&l->ix, place);
+    Reads now = {id, aligned, r->times * part, index, share < 1};
     bool known = false; // as an operand, at some place
     for (uint32_t i = 0; i < z->reads[r->unit].n; i++) {
         Reads *seen = &z->reads[r->unit].at[i];
@@ -304,6 +305,7 @@ static void read_value(Reader *r, uint32_t id, const Coords *at, double share) {
         if (seen->node == id && seen->index == now.index) {
             seen->aligned &= now.aligned;
             seen->times = seen->times > now.times ? seen->times : now.times;
+            seen->guarded += now.guarded;
             return;
         }
     }
@@ -320,7 +322,7 @@ static void read_whole(Fuse *z, uint32_t unit) {
     for (uint32_t k = 0; k < z->g->node.at[unit].nin; k++) {
         uint32_t id = node_in(z->g, unit, k),
                  from = z->o->no_fuse ? id : fuse_storage(z->g, id, *z->arena);
-        vec_push(z->arena, &z->reads[unit], ((Reads){from, false, 1, 0}));
+        vec_push(z->arena, &z->reads[unit], ((Reads){from, false, 1, 0, 0}));
         if (z->unit[from])
             vec_push(z->arena, &z->users[from], unit);
     }
