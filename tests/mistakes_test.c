@@ -22,8 +22,9 @@ static Str mistakes(Front *f, const char *model) {
     uint32_t n;
     Text t = {.arena = &arena};
     front_init(f, &arena);
-    uint32_t source = front_add_source(f, STR("m.gan"), str_c(model), false);
-    const Ast *tree = parse_gan(f, source);
+    uint32_t source = front_add_source(f, STR("m"), str_c(model), false);
+    bool yaml = str_starts(str_c(model), STR("model:"));
+    const Ast *tree = yaml ? parse_yaml(f, source) : parse_gan(f, source);
     assert_false(elaborate(f, tree, &(ElabOptions){.batch = 4}, &m));
     const DiagView *list = diag_list(f, &n);
     for (uint32_t i = 0; i < n; i++)
@@ -92,6 +93,18 @@ static void independent_mistakes_are_all_reported(void **state) {
          HEAD "net D(x: [4]) -> [] {\n  x |> dense(1) |> squeeze\n"
               "step { update D minimize mean(F(x)) using opt }\n",
          "4:E0111"},
+        {"a net, a config and a statement of YAML",
+         "model: m\nconfig:\n  n: {valeu: 3}\n  k: 2\ndata:\n  x: float(4)\nnet:\n"
+         "  G:\n    input: {z: [2]}\n    layers: [dense(n)]\n"
+         "  D:\n    in: {x: [4]}\n    out: []\n    layers: [dens(n), dense(k), squeeze]\n"
+         "step:\n  - z: G(normal(2)\n"
+         "  - {update: D, minimize: mean(D(x)) + mean(z), usin: adam()}\n"
+         "  - {update: D, minimize: mean(D(x)), using: adamm()}\n",
+         "3:E0201 9:E0201 14:E0301 16:E0111 17:E0201 18:E0301"},
+        {"a section of YAML that is not there",
+         "model: m\nnets:\n  D: {in: {x: [4]}, out: [], layers: [dens(1), squeeze]}\n"
+         "step:\n  - {update: D, minimize: mean(D(x)), using: adamm()}\n",
+         "2:E0201"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         Front f;

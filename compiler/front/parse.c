@@ -509,5 +509,7 @@ Ast *parse_statements(Front *f, uint32_t source, uint32_t lo, uint32_t hi) {
     statements(p, a, inner);
     if (p->tok.kind == TokRBrace)
         diag(f, DiagE0112, parser_span(p, p->tok), SARG(token_text(&p->lex, p->tok)));
+    if (p->astray || p->tok.kind == TokRBrace)
+        a->b = hole(p, p->tok, p->bound.n);
     return ast_done(p, a);
 }

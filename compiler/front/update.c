@@ -437,9 +437,10 @@ void eval_update(Elab *e, Env *env, const Ast *a) {
         diag(e->f, DiagE0530, here(e), "update");
         return;
     }
-    if (!update_nets(e, env, a, &nets) || !loss_value(e, env, a->a, &loss))
+    bool named = update_nets(e, env, a, &nets), known = loss_value(e, env, a->a, &loss);
+    Value opt = eval(e, env, a->b); // whatever was wrong before it
+    if (!named || !known)
         return;
-    Value opt = eval(e, env, a->b);
     if (value_takes_two_lists(opt))
         opt = call_with(e, opt, NULL, 0); // `using adam`: with its defaults
     if (!is_optimizer(opt)) {

@@ -36,34 +36,39 @@ static Ast *alternative(YamlReader *r, const Yaml *y) {
     return is_plain_word(a) ? yaml_text(r, y) : a;
 }
 
-static void section_config(YamlReader *r, const Yaml *y) {
+static Ast *config(YamlReader *r, const Yaml *key, const Yaml *value) {
     static const Str keys[] = {{"value", 5}, {"one_of", 6}, {"doc", 3}};
+    Ast *a = yaml_node(r, AstConfig, key->span);
+    a->text = yaml_name(r, key);
+    if (value->kind != YamlMap) {
+        yaml_adopt(r, a, yaml_expression(r, value));
+        return a;
+    }
+    if (!YAML_ONLY(r, value, "a config", keys))
+        return a;
+    const Yaml *first = yaml_find(value, "value"), *several = yaml_find(value, "one_of"),
+               *doc = yaml_find(value, "doc");
+    if (first)
+        yaml_adopt(r, a, yaml_expression(r, first));
+    else if (!several)
+        diag(r->f, DiagE0207, key->span, "a config", "`value` or `one_of`");
+    else if (several->kind == YamlList && !several->item.n)
+        diag(r->f, DiagE0203, several->span, "a list of alternatives", "an empty list");
+    else if (yaml_expect(r, several, YamlList, "a list of alternatives"))
+        for (uint32_t k = 0; k < several->item.n; k++)
+            yaml_adopt(r, a, alternative(r, several->item.at[k]));
+    if (doc)
+        a->a = yaml_text(r, doc);
+    return a;
+}
+
+static void section_config(YamlReader *r, const Yaml *y) {
     if (!yaml_expect(r, y, YamlMap, "a mapping of configs"))
         return;
     for (uint32_t i = 0; i < y->pair.n; i++) {
-        const Yaml *key = y->pair.at[i].key, *value = y->pair.at[i].value;
-        Ast *a = yaml_node(r, AstConfig, key->span);
-        a->text = yaml_name(r, key);
-        yaml_adopt(r, r->file, a);
-        if (value->kind != YamlMap) {
-            yaml_adopt(r, a, yaml_expression(r, value));
-            continue;
-        }
-        if (!YAML_ONLY(r, value, "a config", keys))
-            continue;
-        const Yaml *first = yaml_find(value, "value"), *several = yaml_find(value, "one_of"),
-                   *doc = yaml_find(value, "doc");
-        if (first)
-            yaml_adopt(r, a, yaml_expression(r, first));
-        else if (!several)
-            diag(r->f, DiagE0207, key->span, "a config", "`value` or `one_of`");
-        else if (several->kind == YamlList && !several->item.n)
-            diag(r->f, DiagE0203, several->span, "a list of alternatives", "an empty list");
-        else if (yaml_expect(r, several, YamlList, "a list of alternatives"))
-            for (uint32_t k = 0; k < several->item.n; k++)
-                yaml_adopt(r, a, alternative(r, several->item.at[k]));
-        if (doc)
-            a->a = yaml_text(r, doc);
+        YamlEntry entry = yaml_entry(r, r->file);
+        yaml_adopt(r, r->file, config(r, y->pair.at[i].key, y->pair.at[i].value));
+        yaml_settle(r, entry, r->file, y->pair.at[i].key);
     }
 }
 
@@ -83,6 +88,7 @@ static void section_data(YamlReader *r, const Yaml *y) {
             section_data(r, y->item.at[i]);
     if (y->kind == YamlList || !yaml_expect(r, y, YamlMap, "a mapping of fields"))
         return;
+    YamlEntry entry = yaml_entry(r, r->file);
     Ast *a = yaml_node(r, AstData, y->span);
     for (uint32_t i = 0; i < y->pair.n; i++) {
         Ast *field = yaml_node(r, AstField, y->pair.at[i].key->span);
@@ -95,14 +101,18 @@ static void section_data(YamlReader *r, const Yaml *y) {
         yaml_close(&p);
     }
     yaml_adopt(r, r->file, a);
+    yaml_settle(r, entry, r->file, y);
 }
 
 static void each_pair(YamlReader *r, const Yaml *y, AstKind kind, const char *what,
                       const char *where) {
     if (!yaml_expect(r, y, YamlMap, what))
         return;
-    for (uint32_t i = 0; i < y->pair.n; i++)
+    for (uint32_t i = 0; i < y->pair.n; i++) {
+        YamlEntry entry = yaml_entry(r, r->file);
         yaml_adopt(r, r->file, yaml_function(r, &y->pair.at[i], kind, where));
+        yaml_settle(r, entry, r->file, y->pair.at[i].key);
+    }
 }
 
 static void section_fn(YamlReader *r, const Yaml *y) {
@@ -167,7 +177,7 @@ Ast *parse_yaml(Front *f, uint32_t source) {
     const Yaml *y = yaml_read(f, source);
     if (!y)
         return NULL;
-    YamlReader r = {.f = f};
+    YamlReader r = {.f = f, .held = diag_errors(f)};
     r.file = yaml_node(&r, AstFile, y->span);
     for (uint32_t i = 0; y->kind == YamlList && i < y->item.n; i++)
         document(&r, y->item.at[i]);
@@ -177,7 +187,7 @@ Ast *parse_yaml(Front *f, uint32_t source) {
         diag(f, DiagE0115, (Span){source, 0, 0});
         diag_help(f, "in YAML: `model: my_model`");
     }
-    if (diag_errors(f)) // what a key would have defined is not known
+    if (diag_errors(f) > r.held) // what was to be there is not known
         r.file->b = yaml_node(&r, AstHole, y->span);
     return r.file;
 }

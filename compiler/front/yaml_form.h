@@ -9,8 +9,13 @@
 
 typedef struct YamlReader {
     Front *f;
-    Ast *file; // what the sections of the top level are added to
+    Ast *file;     // what the sections of the top level are added to
+    uint32_t held; // errors in entries that a Hole stands for
 } YamlReader;
+
+typedef struct YamlEntry {
+    uint32_t errors, adopted; // before it
+} YamlEntry;
 
 // --- yaml_text.c ---------------------------------------------------------------------------------
 
@@ -25,8 +30,12 @@ bool yaml_only(YamlReader *r, const Yaml *map, const char *where, const Str *kno
 
 Ast *yaml_node(YamlReader *r, AstKind kind, Span span);
 void yaml_adopt(YamlReader *r, Ast *parent, Ast *child); // NULL: nothing
-Parser yaml_open(YamlReader *r, const Yaml *y);          // at the text's first token
-void yaml_close(Parser *p);                              // ... it ends here, or a diagnostic
+// An entry of a mapping or list, from yaml_entry on, adds to `into`. Where it has a mistake, a Hole
+// with the names that the keys of `y` define stands there instead, and the rest is read as usual.
+YamlEntry yaml_entry(const YamlReader *r, const Ast *into);
+void yaml_settle(YamlReader *r, YamlEntry entry, Ast *into, const Yaml *y);
+Parser yaml_open(YamlReader *r, const Yaml *y); // at the text's first token
+void yaml_close(Parser *p);                     // ... it ends here, or a diagnostic
 Ast *yaml_expression(YamlReader *r, const Yaml *y);
 Ast *yaml_text(YamlReader *r, const Yaml *y); // AstStr; NULL after a diagnostic
 Ast *yaml_statements(YamlReader *r, const Yaml *y);

@@ -110,10 +110,12 @@ static bool is_step_key(const Yaml *key) {
 
 void yaml_binds(YamlReader *r, const Yaml *y, Ast *into) {
     for (uint32_t i = 0; i < y->pair.n; i++) {
+        YamlEntry entry = yaml_entry(r, into);
         Ast *a = yaml_node(r, AstBind, y->pair.at[i].key->span);
         yaml_names(r, y->pair.at[i].key, read_names, a);
         a->c = yaml_expression(r, y->pair.at[i].value);
         yaml_adopt(r, into, a);
+        yaml_settle(r, entry, into, y->pair.at[i].key);
     }
 }
 
@@ -160,6 +162,7 @@ Ast *yaml_block(YamlReader *r, const Yaml *y) {
         return block;
     for (uint32_t i = 0; i < y->item.n; i++) {
         const Yaml *item = y->item.at[i];
+        YamlEntry entry = yaml_entry(r, block);
         if (item->kind == YamlText) {
             Ast *some = yaml_statements(r, item);
             for (uint32_t k = 0; k < some->list.n; k++)
@@ -173,6 +176,7 @@ Ast *yaml_block(YamlReader *r, const Yaml *y) {
             else
                 yaml_binds(r, item, block);
         }
+        yaml_settle(r, entry, block, item);
     }
     return block;
 }

@@ -2,6 +2,8 @@
 // parser reads them in place, so a mistake in one has its position in the YAML file.
 #include "yaml_form.h"
 
+#include <string.h>
+
 // --- forms ---------------------------------------------------------------------------------------
 
 static const char *form_of(const Yaml *y) {
@@ -73,6 +75,51 @@ void yaml_adopt(YamlReader *r, Ast *parent, Ast *child) {
         vec_push(r->f->perm, &parent->list, child);
 }
 
+YamlEntry yaml_entry(const YamlReader *r, const Ast *into) {
+    return (YamlEntry){diag_errors(r->f) - r->held, into->list.n};
+}
+
+static bool in_name(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+// "G(z: [4]) -> [3]" defines G; "a, b" both.
+static void names_of(YamlReader *r, const Yaml *key, Ast *hole) {
+    Str text = key->text;
+    for (size_t i = 0; i < text.len && (in_name(text.ptr[i]) || strchr(", ", text.ptr[i])); i++) {
+        size_t from = i;
+        while (i < text.len && in_name(text.ptr[i]))
+            i++;
+        if (i == from)
+            continue;
+        Ast *name = yaml_node(r, AstName, key->span);
+        name->text = str_sub(text, from, i--);
+        yaml_adopt(r, hole, name);
+    }
+}
+
+static void keys_of(YamlReader *r, const Yaml *y, Ast *hole) {
+    for (uint32_t i = 0; i < y->pair.n; i++) {
+        names_of(r, y->pair.at[i].key, hole);
+        keys_of(r, y->pair.at[i].value, hole);
+    }
+    for (uint32_t i = 0; i < y->item.n; i++)
+        keys_of(r, y->item.at[i], hole);
+}
+
+void yaml_settle(YamlReader *r, YamlEntry entry, Ast *into, const Yaml *y) {
+    uint32_t errors = diag_errors(r->f) - r->held - entry.errors;
+    if (!errors)
+        return;
+    r->held += errors;
+    into->list.n = entry.adopted;
+    Ast *hole = yaml_node(r, AstHole, y->span);
+    if (y->kind == YamlText)
+        names_of(r, y, hole);
+    keys_of(r, y, hole);
+    yaml_adopt(r, into, hole);
+}
+
 // --- texts, read as parts of the language --------------------------------------------------------
 
 static Span range_of(const Yaml *y) {
@@ -112,7 +159,11 @@ Ast *yaml_text(YamlReader *r, const Yaml *y) {
 }
 
 Ast *yaml_statements(YamlReader *r, const Yaml *y) {
-    return parse_statements(r->f, y->source.file, y->source.lo, y->source.hi);
+    uint32_t before = diag_errors(r->f);
+    Ast *a = parse_statements(r->f, y->source.file, y->source.lo, y->source.hi);
+    if (!a->b)
+        r->held += diag_errors(r->f) - before;
+    return a;
 }
 
 // Names or nets, of a text or a list.
