@@ -307,6 +307,28 @@ Value builtin_per_sample(Elab *e, const Value *in, uint32_t n) {
     return want_tensor(e, in[0], &x) ? value_bool(val_type(x).batched) : POISON;
 }
 
+// By its own value alone: reshapes aside, and no further back.
+Value builtin_computed_by(Elab *e, const Value *in, uint32_t n) {
+    Val x;
+    Op op = 0;
+    (void)n;
+    if (!want_tensor(e, in[0], &x))
+        return POISON;
+    while (in[1].kind == KindStr && op < OpCount && !str_eq(in[1].str, str_c(op_info[op].text)))
+        op++;
+    if (in[1].kind != KindStr || op == OpCount) {
+        diag(e->f, DiagE0306, here(e), "computed_by", "the name of an operation, as \"sigmoid\"",
+             SARG(value_text(e, in[1])));
+        in_library(e);
+        return POISON;
+    }
+    const Graph *g = x.b->g;
+    uint32_t id = x.id;
+    while (graph_node(g, id)->op == OpReshape)
+        id = node_in(g, id, 0);
+    return value_bool(graph_node(g, id)->op == op);
+}
+
 // Goes back to the last `*` on a mismatch, letting it take one more.
 static bool glob(Str pattern, Str text) {
     size_t p = 0, t = 0, star = SIZE_MAX, taken = 0;
