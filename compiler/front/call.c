@@ -319,6 +319,19 @@ bool match_shape(Elab *e, Env *env, const Ast *shape, Val v, Str who, Str name) 
     return false;
 }
 
+static uint64_t maker_key(const Graph *g, uint32_t node) {
+    uintptr_t key[2] = {(uintptr_t)g, node};
+    return hash64(key, sizeof key, 0);
+}
+
+// Of a block that several calls share the line alone does not tell which of them it was.
+static void note_maker(Elab *e, Val v) {
+    uint32_t i = map_find(&e->makers.find, maker_key(v.b->g, v.id));
+    const Maker *m = i ? &e->makers.at.at[i - 1] : NULL;
+    if (m && m->g == v.b->g && m->node == v.id)
+        diag_note(e->f, m->call, "by this call of `%.*s`", SARG(m->fn->text));
+}
+
 void note_origin(Elab *e, Val v) {
     const Node *n = graph_node(v.b->g, v.id);
     Type t = val_type(v);
@@ -326,9 +339,10 @@ void note_origin(Elab *e, Val v) {
     if (!n->span)
         return;
     Span span = v.b->g->span.at[n->span].span;
-    if (n->op != OpRead)
+    if (n->op != OpRead) {
         diag_note(e->f, span, "%.*s was computed here", SARG(type));
-    else
+        note_maker(e, v);
+    } else
         diag_note(e->f, span, "`%.*s` is %.*s", SARG(e->m->slot.at[node_slot(v.b->g, v.id)].name),
                   SARG(type));
 }
@@ -364,12 +378,23 @@ bool value_takes_two_lists(Value f) {
     return f.kind == KindFn && f.fn->ast->b && f.fn->ast->kind == AstFn;
 }
 
+static bool is_own(const Elab *e, const Ast *fn) {
+    return fn->kind == AstFn && !e->f->source.at[fn->span.file - 1].library;
+}
+
 // Which call of a function of the model's own met the mistake. What a net is called with is checked
 // at its call, and stated by its head.
 static void note_call(Elab *e, const Ast *fn, Span call) {
-    bool own = fn->kind == AstFn && !e->f->source.at[fn->span.file - 1].library;
-    if (own && call.file && !e->stop)
+    if (is_own(e, fn) && call.file && !e->stop)
         diag_note(e->f, call, "in this call of `%.*s`", SARG(fn->text));
+}
+
+static void keep_maker(Elab *e, const Ast *fn, Span call, Value v) {
+    if (!is_own(e, fn) || !call.file || v.kind != KindTensor)
+        return;
+    Maker m = {v.tensor.val.b->g, v.tensor.val.id, fn, call};
+    vec_push(e->perm, &e->makers.at, m);
+    map_put(e->perm, &e->makers.find, maker_key(m.g, m.node), e->makers.at.n);
 }
 
 // Evaluates a function's body for one list of arguments, on top of `base`.
@@ -384,6 +409,7 @@ static Value apply_body(Elab *e, const Closure *fn, const Binding *base, const A
     Value v = value_now(e, eval(e, &callee, fn->ast->c));
     if (diag_errors(e->f) > errors)
         note_call(e, fn->ast, call);
+    keep_maker(e, fn->ast, call, v);
     return check_result(e, &callee, fn->ast, v);
 }
 

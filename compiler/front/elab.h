@@ -141,6 +141,7 @@ struct Elab {
     VEC(FieldInfo) field;
     VEC(Choice) choice;
     VEC(WeightPattern) pattern;
+    Makers makers;
     uint32_t scalar[3];       // slots of step, epoch, kimg; NONE
     Tuning *tuning;           // the update being applied; NULL
     VEC(Reach) reach;         // of this step's updates
@@ -334,7 +335,6 @@ const char *predefined_word(uint32_t i);                     // NULL past the la
 Value apply_op(Elab *e, Op op, const Value *in, uint32_t n); // elementwise, on numbers or tensors
 bool want_bounds(Elab *e, const Value *in, const char *who, int64_t *from, int64_t *to); // of range
 bool want_axes(Elab *e, Value v, const Type *t, uint32_t *mask); // absent: all
-// graph_check, reported.
 bool op_fits(Elab *e, Op op, const Val *in, uint32_t n, const Attr *attr, const Type *want);
 
 Val with_axis(Val x, uint32_t at);  // an axis of extent 1 in front of axis `at`

@@ -90,6 +90,17 @@ typedef struct Choice { // a config with alternatives
     List of;
 } Choice;
 
+typedef struct Maker { // the outermost call of a function of the model's own that gave a value
+    const Graph *g;
+    uint32_t node;
+    const Ast *fn;
+    Span call;
+} Maker;
+typedef struct Makers {
+    VEC(Maker) at;
+    Map find; // hash of graph and node to index + 1
+} Makers;
+
 typedef struct Binding Binding;
 typedef enum BindKind { BindName, BindFn, BindControl } BindKind;
 struct Binding { // one name, newest first; or a mark where a function, a run-time block begins
