@@ -3,6 +3,7 @@
 #include "driver.h"
 #include "plan.h"
 #include "programs.h"
+#include "tail_models.h"
 
 #include <setjmp.h>
 #include <cmocka.h>
@@ -47,6 +48,12 @@ static bool store_twice(Arena *a, Plan *p, uint32_t at) {
     vec_push(a, &p->region.at[at % p->region.n].out,
              p->region.at[(at + 1) % p->region.n].out.at[0]);
     return p->region.n > 1;
+}
+
+static bool store_twice_here(Arena *a, Plan *p, uint32_t at) {
+    Region *r = &p->region.at[at % p->region.n];
+    vec_push(a, &r->out, r->out.at[0]);
+    return true;
 }
 
 static bool forget_a_write(Arena *a, Plan *p, uint32_t at) {
@@ -241,6 +248,65 @@ static bool exchange_calls(Arena *a, Plan *p, uint32_t at) {
     return true;
 }
 
+static bool wait_for_another_part(Arena *a, Plan *p, uint32_t at) {
+    Collective *c = &p->collective.at[at % p->collective.n];
+    (void)a;
+    c->part.at[0].start = p->collective.at[(at + 1) % p->collective.n].part.at[0].start;
+    return p->collective.n > 1;
+}
+
+static bool lose_a_part(Arena *a, Plan *p, uint32_t at) {
+    (void)a;
+    p->collective.at[at % p->collective.n].part.n--;
+    return true;
+}
+
+static bool carry_to_another_step(Arena *a, Plan *p, uint32_t at) {
+    Tail *t = &p->tail.at[at % p->tail.n];
+    (void)a;
+    t->wraps = !t->wraps;
+    return true;
+}
+
+static bool carry_to_another_round(Arena *a, Plan *p, uint32_t at) {
+    Tail *t = &p->tail.at[at % p->tail.n];
+    (void)a;
+    t->loop = t->loop == NONE ? 0 : NONE;
+    return true;
+}
+
+static Section *section_of(const Plan *p, uint32_t at, SectionKind kind) {
+    for (uint32_t i = 0; i < p->section.n; i++) {
+        Section *s = &p->section.at[(at + i) % p->section.n];
+        if (s->kind == kind && s->n)
+            return s;
+    }
+    return NULL;
+}
+
+static bool run_no_tail(Arena *a, Plan *p, uint32_t at) {
+    Section *s = section_of(p, at, SectionRest);
+    (void)a;
+    if (s)
+        s->tail = p->tail.n;
+    return s;
+}
+
+// The launches before the tail's go with it, from the start of a collective on.
+static bool leave_a_start(Arena *a, Plan *p, uint32_t at) {
+    Section *tail = section_of(p, at, SectionTail), *s = NULL;
+    (void)a;
+    for (uint32_t i = 0; tail && i < p->section.n; i++)
+        if (p->section.at[i].n && p->section.at[i].first + p->section.at[i].n == tail->first)
+            s = &p->section.at[i];
+    bool found = false;
+    while (s && s->n && s->block == tail->block && !found) {
+        s->n--, tail->first--, tail->n++;
+        found = p->region.at[p->launch.at[tail->first].region].kind == RegionStart;
+    }
+    return found;
+}
+
 typedef struct Planted {
     const char *name;
     Plant *plant;
@@ -250,6 +316,7 @@ static const Planted planted[] = {
     {"a lost input", lose_an_input, regions_verify},
     {"an input that nobody stores", read_what_nobody_stores, regions_verify},
     {"a value that is stored twice", store_twice, regions_verify},
+    {"a value that one region stores twice", store_twice_here, regions_verify},
     {"a write that no region stores", forget_a_write, regions_verify},
     {"a report that no region stores", forget_a_report, regions_verify},
     {"a value that is not computed", compute_less, regions_verify},
@@ -296,31 +363,61 @@ static void planted_errors_are_found(void **state) {
             fail_msg("%s: planted in %u programs only", planted[i].name, found[i]);
 }
 
-static void collectives_in_another_order_are_found(void **state) {
-    (void)state;
-    Arena a;
+// --- between ranks -------------------------------------------------------------------------------
+
+static const Planted planted_on_ranks[] = {
+    {"calls in another order", exchange_calls, regions_verify},
+    {"a part of another call", wait_for_another_part, regions_verify},
+    {"a lost part", lose_a_part, regions_verify},
+    {"a tail of another step", carry_to_another_step, schedule_verify},
+    {"a tail of another round", carry_to_another_round, schedule_verify},
+    {"a tail that does not run", run_no_tail, schedule_verify},
+    {"a tail that starts a call", leave_a_start, schedule_verify},
+};
+enum { PLANTED_ON_RANKS = sizeof planted_on_ranks / sizeof *planted_on_ranks };
+
+// One of tail_models, on a slow link.
+static void plan_with_tails(Arena *a, uint32_t model, PassOptions *pass, Plan *out) {
     Front f;
-    Compiled c = {0};
-    Refusal wrong = {0};
-    const CompileOptions o = {.path = STR(ROOT_DIR "/models/wgan_gp.gan"),
-                              .batch = 8,
-                              .real = DtF32,
-                              .parallel = {.ranks = 2}};
-    const PassOptions pass = {.real = DtF32, .parallel = o.parallel};
-    assert_int_equal(arena_init(&a, 0), GAN_OK);
-    front_init(&f, &a);
-    assert_int_equal(compile_file(&f, &o, &c), GAN_OK);
-    assert_true(regions_verify(&a, &pass, &c.step, &wrong));
-    assert_true(exchange_calls(&a, &c.step, 0));
-    assert_false(regions_verify(&a, &pass, &c.step, &wrong));
-    assert_non_null(strstr(str_z(&a, wrong.why), "collective"));
-    arena_release(&a);
+    Compiled *c = arena_new(a, Compiled);
+    CompileOptions o = {.path = STR("tails.gan"), .batch = 6, .real = DtF32};
+    o.text = str_format(a, "%sstep {\n%s}\n", tail_model_head, tail_models[model].step);
+    o.parallel = (Parallel){.ranks = 2, .tail = true, .latency = 1e-4, .bandwidth = 1e6};
+    *pass = (PassOptions){.real = DtF32, .parallel = o.parallel};
+    front_init(&f, a);
+    assert_int_equal(compile_file(&f, &o, c), GAN_OK);
+    *out = c->step;
+}
+
+static void errors_between_ranks_are_found(void **state) {
+    (void)state;
+    uint32_t found[PLANTED_ON_RANKS] = {0};
+    for (uint32_t model = 0; model < TAIL_MODELS; model++)
+        for (uint32_t i = 0; i < PLANTED_ON_RANKS; i++) {
+            Arena a;
+            Plan p;
+            PassOptions pass;
+            Refusal wrong = {0};
+            assert_int_equal(arena_init(&a, 0), GAN_OK);
+            plan_with_tails(&a, model, &pass, &p);
+            assert_true(planted_on_ranks[i].finds(&a, &pass, &p, &wrong));
+            if (planted_on_ranks[i].plant(&a, &p, model)) {
+                if (planted_on_ranks[i].finds(&a, &pass, &p, &wrong))
+                    fail_msg("model %u: %s is not found", model, planted_on_ranks[i].name);
+                assert_true(wrong.why.len > 0);
+                found[i]++;
+            }
+            arena_release(&a);
+        }
+    for (uint32_t i = 0; i < PLANTED_ON_RANKS; i++)
+        if (found[i] < 3)
+            fail_msg("%s: planted in %u plans only", planted_on_ranks[i].name, found[i]);
 }
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(planted_errors_are_found),
-        cmocka_unit_test(collectives_in_another_order_are_found),
+        cmocka_unit_test(errors_between_ranks_are_found),
     };
     if (CASES_LISTED(tests))
         return 0;

@@ -130,8 +130,7 @@ static void check_row(Arena a, size_t row) {
             assert_non_null(call);
             if (strcmp(call->method, rows[row].method[k]) != 0 || slow(call))
                 fail_msg("row %zu, %s: by %s%s%s, not %s", row, op_info[op[k]].text, call->method,
-                         slow(call) ? ", " : "", slow(call) ? slow(call) : "",
-                         rows[row].method[k]);
+                         slow(call) ? ", " : "", slow(call) ? slow(call) : "", rows[row].method[k]);
             seen |= 1u << k;
         }
     assert_int_equal(seen, 7);
