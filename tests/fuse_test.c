@@ -213,6 +213,24 @@ static void both_sums_of_a_norms_gradient_are_one_loop(void **state) {
     assert_int_equal(c->plan.region.n, 2);
 }
 
+// A card computes a norm's numbers of each channel in the loop that reads them, once a thread; a
+// launch between that and the sums would be all latency.
+static void a_card_has_no_launch_for_a_norms_numbers(void **state) {
+    (void)state;
+    for (int card = 0; card < 2; card++) {
+        Case *c = begin(32);
+        Val x = input(c, shape(true, 3, DIM(64, 32, 32))), sum = Sum(x, 13),
+            square = Squares(x, 13);
+        Val dev = Sqrt(Add(Mul(square, Num(x, 1e-3)), Num(x, 1e-5)));
+        Val scale = Div(Div(Mul(sum, Num(x, 0.5)), dev), Mul(dev, Sqrt(dev)));
+        result(c, Mul(x, scale));
+        fuse_case_for(c, card);
+        expect_together(c, sum, square);
+        assert_int_equal(stored(c, scale), !card);
+        assert_int_equal(c->plan.region.n, 3 - card);
+    }
+}
+
 // A weight's whole update is one in-place loop; the step count, which it reads, is written after
 // it.
 static void adam_is_one_loop_per_weight(void **state) {
@@ -777,6 +795,7 @@ int main(int argc, char **argv) {
         TEST(a_batch_norm_stores_nothing_large_between),
         TEST(mean_and_variance_are_one_pass),
         TEST(both_sums_of_a_norms_gradient_are_one_loop),
+        TEST(a_card_has_no_launch_for_a_norms_numbers),
         TEST(adam_is_one_loop_per_weight),
         TEST(a_slot_written_from_itself_in_another_order_is_not_one_loop),
         TEST(a_slot_that_is_flipped_in_place_needs_a_copy),

@@ -25,6 +25,7 @@ enum {
 // The cost model of recomputation, in equivalent bytes of memory traffic.
 typedef struct Costs {
     double launch;   // a launch
+    double latency;  // a launch that makes what is broadcast along the loops that read it
     double addition; // an addition
     double free;     // additions per element that hide behind a kernel's memory traffic
     double near;     // a byte that an earlier element has loaded: from a cache
@@ -33,9 +34,12 @@ typedef struct Costs {
 // Cores: AVX-512, 15 GB/s a core. Cards do ten additions a byte (an H100: 33e12 a second, 3.3e12
 // bytes), so a norm's division and root hide behind the eight bytes of an element; a launch takes
 // a few microseconds of theirs, of which a byte in a hundred is counted: longer kernels compile
-// longer. Other elements of a value are read by other blocks: they come from the card's second
-// cache (5.5e12 bytes a second), where a core's come from its own.
-static const Costs of_cores = {8192, 0.15, 3, 0}, of_cards = {65536, 0.1, 14, 0.6};
+// longer. All of it is where a norm's numbers of each channel are made: the next loop waits for
+// that alone, and could make them itself, once a thread and ahead of its steps. Other elements of a
+// value are read by other blocks: they come from the card's second cache (5.5e12 bytes a second),
+// where a core's come from its own.
+static const Costs of_cores = {8192, 8192, 0.15, 3, 0},
+                   of_cards = {65536, 2e-6 * 3.3e12, 0.1, 14, 0.6};
 
 static const Costs *costs(const Fuse *z) {
     return z->o->few_launches ? &of_cards : &of_cores;
@@ -241,12 +245,17 @@ typedef struct Fetched {
     double bytes, near;
 } Fetched;
 
+// In a register or the nearest cache.
+static bool is_broadcast(const Graph *g, uint32_t id, double space) {
+    return (double)type_elements(g, node_type(g, id)) * Repeated < space;
+}
+
 static Fetched fetched(const Graph *g, uint32_t id, double space, double times) {
     const Type *t = node_type(g, id);
     double all = (double)type_elements(g, t), read = space * times, size = dtype_size[t->dtype],
            first = read < all ? read : all, once = first > space ? first : space;
-    bool repeated = all * Repeated < space; // in a register or the nearest cache
-    return (Fetched){size * first, read > once && !repeated ? size * (read - once) : 0};
+    bool again = read > once && !is_broadcast(g, id, space);
+    return (Fetched){size * first, again ? size * (read - once) : 0};
 }
 
 // What it costs consumer cluster `c`, in bytes, to recompute `id` from `leaf` itself, `at` times
@@ -307,8 +316,8 @@ static double own_cost(Fuse *z, uint32_t id, const ReadsVec *leaf) {
 
 static bool recompute_pays(Fuse *z, uint32_t id, const ReadsVec *leaf) {
     double bytes = (double)type_bytes(z->g, node_type(z->g, id)),
-           keep = bytes + own_cost(z, id, leaf) + (is_written(z, id) ? 0 : costs(z)->launch),
-           again = 0;
+           keep = bytes + own_cost(z, id, leaf), again = 0;
+    bool broadcast = true;
     NodeVec seen = {0};
     for (uint32_t i = 0; i < z->users[id].n; i++) {
         uint32_t c = z->cluster[z->users[id].at[i]];
@@ -316,13 +325,17 @@ static bool recompute_pays(Fuse *z, uint32_t id, const ReadsVec *leaf) {
         for (uint32_t k = 0; k < seen.n && !known; k++)
             known = seen.at[k] == c;
         if (!known) {
-            double at = cluster_times(z, c, id);
+            double at = cluster_times(z, c, id),
+                   space = (double)type_elements(z->g, fuse_space(z->g, c));
             vec_push(z->arena, &seen, c);
-            Fetched f = fetched(z->g, id, (double)type_elements(z->g, fuse_space(z->g, c)), at);
+            Fetched f = fetched(z->g, id, space, at);
             keep += f.bytes + costs(z)->near * f.near;
             again += recompute_cost(z, id, c, at, leaf);
+            broadcast &= is_broadcast(z->g, id, space);
         }
     }
+    if (!is_written(z, id))
+        keep += broadcast ? costs(z)->latency : costs(z)->launch;
     return again < keep;
 }
 
