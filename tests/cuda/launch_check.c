@@ -108,10 +108,9 @@ static void report(LaunchCheck *k, uint32_t launch, const Region *r, uint32_t no
     Arena scratch = *k->arena;
     const char *kernel = r->kernel == NONE ? "" : str_z(&scratch, k->p->kernel.at[r->kernel].name);
     k->wrong++;
-    k->say(k->user,
-           str_format(&scratch, "%s, launch %u, %.*s%s%s: %%%u %s", k->name, launch,
-                      SARG(region_where(&scratch, k->p, r)), *kernel ? ", " : "", kernel, node,
-                      what));
+    k->say(k->user, str_format(&scratch, "%s, launch %u, %.*s%s%s: %%%u %s", k->name, launch,
+                               SARG(region_where(&scratch, k->p, r)), *kernel ? ", " : "", kernel,
+                               node, what));
 }
 
 static bool all_unwritten(const void *is, size_t n) {

@@ -8,8 +8,8 @@
 
 typedef struct LaunchCheck {
     Arena *arena;
-    const char *name; // of the model, in lines
-    const Plan *p;    // the step's
+    const char *name;    // of the model, in lines
+    const Plan *p;       // the step's
     Memory memory;       // of the plan, on the host
     bool *fused;         // [node] a library call made the next value of it, and stored that alone
     RegionCheck *region; // [Launch.instances] of the launch that runs

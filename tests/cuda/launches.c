@@ -40,7 +40,8 @@ static GanStatus check(Arena a, const DeviceApi *api, Str model, Dtype real, boo
     TRY_OUT(exec_init(e, c.seed));
     TRY_OUT(launch_check_data(e, &made.module, a));
     launch_check_begin(&k, e);
-    TRY_OUT(exec_step(e, &c, &(ExecHooks){.launch = launch_check_launch, .user = &k, .whole = true}));
+    TRY_OUT(
+        exec_step(e, &c, &(ExecHooks){.launch = launch_check_launch, .user = &k, .whole = true}));
     printf("%s, batch %lld, %s: %u of %u values of %u launches are wrong\n", k.name,
            (long long)made.module.batch, dtype_name[real], k.wrong, k.values, k.p->launch.n);
     *wrong |= k.wrong > 0;

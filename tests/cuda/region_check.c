@@ -54,9 +54,7 @@ RegionDiffers region_check_value(const RegionCheck *x, uint32_t node, const void
     const Type *t = node_type(g, node);
     RegionDiffers d = {.of = type_elements(g, t)};
     float *a = arena_array(&scratch, float, d.of), *b = arena_array(&scratch, float, d.of);
-    double noise = 0, little = t->dtype == DtBF16  ? 1e-2
-                               : t->dtype == DtF16 ? 1.5e-3
-                                                   : 3e-5;
+    double noise = 0, little = t->dtype == DtBF16 ? 1e-2 : t->dtype == DtF16 ? 1.5e-3 : 3e-5;
     value_load(g, t, is, a);
     value_load(g, t, right, b);
     for (int64_t i = 0; i < d.of; i++) {
