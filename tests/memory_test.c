@@ -52,6 +52,8 @@ static Buffer draw_buffer(uint64_t *seed, uint32_t owner) {
         b.last = b.from ? b.last : Launches;
         b.again = b.from + 1 + draw(seed, b.first + 1 - b.from);
     }
+    b.level = draw(seed, b.first + 1);
+    b.until = b.level + draw(seed, b.last + 1 - b.level);
     return b;
 }
 
@@ -84,24 +86,59 @@ static void the_bound_is_the_peak_of_live_bytes(void **state) {
     }
 }
 
+static bool overlap(const Buffer *x, const Buffer *y) {
+    return x->bytes && y->bytes && x->offset < y->offset + y->bytes &&
+           y->offset < x->offset + x->bytes;
+}
+
+// The bytes that they need, none over another that lives at the same time.
+static size_t bytes_of(const Buffer *b, uint32_t n) {
+    size_t end = 0;
+    for (uint32_t x = 1; x < n; x++) {
+        for (uint32_t y = 1; y < x; y++)
+            assert_false(overlap(&b[x], &b[y]) && live_together(&b[x], &b[y]));
+        end = b[x].bytes && b[x].offset + b[x].bytes > end ? b[x].offset + b[x].bytes : end;
+    }
+    return end;
+}
+
 static void live_buffers_do_not_overlap(void **state) {
     (void)state;
     uint64_t seed = 3;
     Buffer b[MostBuffers];
     for (uint32_t i = 0; i < Cases; i++) {
         uint32_t n = draw_buffers(&seed, b);
-        size_t bound = most_alive(b, n), all = buffers_pack(empty, b, n, bound), end = 0;
-        for (uint32_t x = 1; x < n; x++) {
-            for (uint32_t y = 1; y < x && b[x].bytes; y++) {
-                bool over = b[x].offset < b[y].offset + b[y].bytes &&
-                            b[y].offset < b[x].offset + b[x].bytes;
-                assert_false(over && b[y].bytes && live_together(&b[x], &b[y]));
-            }
-            end = b[x].bytes && b[x].offset + b[x].bytes > end ? b[x].offset + b[x].bytes : end;
-        }
-        assert_int_equal(all, end);
+        size_t bound = most_alive(b, n), all = buffers_pack(empty, b, n, bound);
+        assert_int_equal(all, bytes_of(b, n));
         assert_true(all >= bound);
     }
+}
+
+// Levels by which launches are late that wait for memory.
+static uint64_t lateness(const Buffer *b, uint32_t n) {
+    uint64_t sum = 0;
+    for (uint32_t x = 1; x < n; x++)
+        for (uint32_t y = 1; y < n; y++)
+            if (overlap(&b[x], &b[y]) && b[x].first < b[y].first && b[y].level <= b[x].until)
+                sum += b[x].until + 1 - b[y].level;
+    return sum;
+}
+
+static void spread_buffers_make_launches_wait_less_in_the_same_memory(void **state) {
+    (void)state;
+    uint64_t seed = 5, before = 0, after = 0;
+    Buffer b[MostBuffers];
+    for (uint32_t i = 0; i < Cases; i++) {
+        uint32_t n = draw_buffers(&seed, b);
+        size_t all = buffers_pack(empty, b, n, most_alive(b, n));
+        uint64_t packed = lateness(b, n);
+        buffers_spread(empty, b, n, all);
+        assert_true(bytes_of(b, n) <= all);
+        assert_true(lateness(b, n) <= packed);
+        before += packed;
+        after += lateness(b, n);
+    }
+    assert_true(after < before - before / 6); // by a fifth less
 }
 
 static void packing_comes_close_to_the_bound(void **state) {
@@ -134,6 +171,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(live_ranges_intersect_where_both_are_live),
         cmocka_unit_test(the_bound_is_the_peak_of_live_bytes),
         cmocka_unit_test(live_buffers_do_not_overlap),
+        cmocka_unit_test(spread_buffers_make_launches_wait_less_in_the_same_memory),
         cmocka_unit_test(packing_comes_close_to_the_bound),
         cmocka_unit_test(memory_is_reused_after_the_tail),
     };

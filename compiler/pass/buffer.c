@@ -178,6 +178,102 @@ size_t buffers_pack(Arena scratch, Buffer *buffer, uint32_t buffers, size_t boun
     return best;
 }
 
+// --- waits for memory ----------------------------------------------------------------------------
+
+typedef struct Late { // bytes of a buffer that lives at another time, and by how many levels the
+    size_t from, to;  // later of the two would be late if they shared some
+    uint32_t levels;
+} Late;
+
+typedef struct Around { // of one buffer
+    const Buffer **beside;
+    uint32_t besides; // those that live with it, by offset
+    Late *late;
+    uint32_t lates;
+} Around;
+
+static uint32_t lateness(const Buffer *x, const Buffer *y) {
+    const Buffer *first = x->first < y->first ? x : y, *second = first == x ? y : x;
+    return second->level > first->until ? 0 : first->until + 1 - second->level;
+}
+
+static void look_around(Buffer *const *all, uint32_t n, const Buffer *b, Around *out) {
+    out->besides = out->lates = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const Buffer *x = all[i];
+        uint32_t levels = lateness(x, b);
+        if (x == b)
+            continue;
+        if (buffers_meet(x, b))
+            out->beside[out->besides++] = x;
+        else if (levels)
+            out->late[out->lates++] = (Late){x->offset, x->offset + x->bytes, levels};
+    }
+}
+
+static uint64_t late_at(const Around *r, size_t from, size_t to) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < r->lates; i++)
+        sum += r->late[i].from < to && from < r->late[i].to ? r->late[i].levels : 0;
+    return sum;
+}
+
+// Where b makes others late the least: between those that live with it, or where it is.
+static size_t best_place(const Around *r, const Buffer *b, size_t bytes) {
+    size_t end = 0, best = b->offset;
+    uint64_t least = late_at(r, best, best + b->bytes);
+    for (uint32_t i = 0; i <= r->besides && least; i++) {
+        const Buffer *x = i < r->besides ? r->beside[i] : NULL;
+        size_t next = x ? x->offset : bytes;
+        uint64_t late = end + b->bytes <= next ? late_at(r, end, end + b->bytes) : least;
+        if (late < least) {
+            least = late;
+            best = end;
+        }
+        end = x && next + x->bytes > end ? next + x->bytes : end;
+    }
+    return best;
+}
+
+static int by_offset(const void *a, const void *b) {
+    const Buffer *x = *(Buffer *const *)a, *y = *(Buffer *const *)b;
+    if (x->offset != y->offset)
+        return x->offset < y->offset ? -1 : 1;
+    return by_first(x, y);
+}
+
+// Moves all[at], which is not where its offset says, there.
+static void reorder(Buffer **all, uint32_t n, uint32_t at) {
+    Buffer *b = all[at];
+    for (; at > 0 && by_offset(&all[at - 1], &b) > 0; at--)
+        all[at] = all[at - 1];
+    for (; at + 1 < n && by_offset(&all[at + 1], &b) < 0; at++)
+        all[at] = all[at + 1];
+    all[at] = b;
+}
+
+void buffers_spread(Arena scratch, Buffer *buffer, uint32_t buffers, size_t bytes) {
+    Buffer **all = arena_array(&scratch, Buffer *, buffers),
+           **order = arena_array(&scratch, Buffer *, buffers);
+    Around r = {.beside = arena_array_(&scratch, sizeof *r.beside, _Alignof(Buffer *), buffers),
+                .late = arena_array(&scratch, Late, buffers)};
+    uint32_t n = 0;
+    for (uint32_t i = 1; i < buffers; i++)
+        if (buffer[i].bytes)
+            all[n++] = &buffer[i];
+    memcpy(order, all, n * sizeof *all);
+    qsort(all, n, sizeof *all, by_offset);
+    qsort(order, n, sizeof *order, by_size);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t at = 0;
+        while (all[at] != order[i])
+            at++;
+        look_around(all, n, order[i], &r);
+        order[i]->offset = best_place(&r, order[i], bytes);
+        reorder(all, n, at);
+    }
+}
+
 size_t *buffers_live(Arena *a, const Buffer *buffer, uint32_t n, uint32_t launches) {
     size_t *live = arena_array(a, size_t, launches + 2);
     for (uint32_t i = 1; i < n; i++) {

@@ -510,6 +510,50 @@ static void own_places(Memory *m) {
     }
 }
 
+// [launch] its level: 0 where it reads no other launch's value, else behind those it reads of; in a
+// block all are behind those of earlier blocks.
+static uint32_t *find_levels(const Memory *m) {
+    const Plan *p = m->p;
+    uint32_t *level = arena_array(m->a, uint32_t, m->launches + 1), block = NONE, begin = 0,
+             end = 0;
+    for (uint32_t l = 0; l < p->launch.n; l++)
+        for (uint32_t k = 0; k < p->launch.at[l].instances; k++) {
+            const Region *r = &p->region.at[p->merge.at[p->launch.at[l].first + k]];
+            uint32_t now = m->time[p->launch.at[l].region], *mine = &level[now];
+            begin = r->block == block ? begin : end;
+            block = r->block;
+            *mine = *mine > begin ? *mine : begin;
+            for (uint32_t i = 0; i < r->in.n; i++) {
+                uint32_t from = p->region_of[r->in.at[i]];
+                if (from != NONE && m->time[from] < now && level[m->time[from]] >= *mine)
+                    *mine = level[m->time[from]] + 1;
+            }
+            end = *mine >= end ? *mine + 1 : end;
+        }
+    return level;
+}
+
+static void reaches(Buffer *b, uint32_t level) {
+    b->level = level < b->level ? level : b->level;
+    b->until = level > b->until ? level : b->until;
+}
+
+// Moves buffers to where they make few launches wait, at no more bytes.
+static void spread(Memory *m) {
+    const Plan *p = m->p;
+    const uint32_t *level = find_levels(m);
+    for (uint32_t i = 1; i < m->buffer.n; i++)
+        m->buffer.at[i].level = NONE;
+    for (uint32_t r = 0; r < p->region.n; r++) {
+        const Region *x = &p->region.at[r];
+        for (uint32_t i = 0; i < x->out.n; i++)
+            reaches(&m->buffer.at[m->of[x->out.at[i]]], level[m->time[r]]);
+        for (uint32_t i = 0; i < x->in.n; i++)
+            reaches(&m->buffer.at[m->of[x->in.at[i]]], level[m->time[r]]);
+    }
+    buffers_spread(*m->a, m->buffer.at, m->buffer.n, p->work_bytes);
+}
+
 void memory_plan(const PassOptions *o, Plan *p) {
     Arena scratch;
     arena_need(&scratch);
@@ -523,6 +567,8 @@ void memory_plan(const PassOptions *o, Plan *p) {
         bound = buffers_bound(scratch, m.buffer.at, m.buffer.n, m.launches);
     }
     p->work_bytes = buffers_pack(scratch, m.buffer.at, m.buffer.n, bound);
+    if (o->own_places)
+        spread(&m);
     fill_places(&m, p);
     arena_release(&scratch);
 }
