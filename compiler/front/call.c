@@ -239,6 +239,14 @@ static int64_t elements_of(const Type *t) { // of a sample; 0: not known
     return n;
 }
 
+// Pictures whose extents differ by one: a kernel and its padding do not go together.
+static bool is_off_by_one(const Type *a, const Type *b) {
+    bool off = a->rank > 1 && a->rank == b->rank && a->dim[0] == b->dim[0];
+    for (uint32_t i = 1; off && i < a->rank; i++)
+        off = a->dim[i] && (a->dim[i] == b->dim[i] + 1 || a->dim[i] + 1 == b->dim[i]);
+    return off;
+}
+
 // The usual cause of a mismatch between the pattern w and a value of shape t, if it is one of
 // these.
 static void help_shape(Elab *e, const Type *w, const Type *t, Str expected) {
@@ -259,6 +267,9 @@ static void help_shape(Elab *e, const Type *w, const Type *t, Str expected) {
                   SARG(value_text(e, extents_value(e, t->dim, t->rank))));
     else if (w->rank == 3 && is_turned(w, t, 2))
         diag_help(e->f, "channels come first: %.*s", SARG(expected));
+    else if (is_off_by_one(w, t))
+        diag_help(e->f, "k=4, stride=2, pad=1 halves or doubles extents exactly; k=3, pad=1 keeps "
+                        "them");
     else if (w->rank != t->rank && wanted == elements)
         diag_help(e->f, "reshape(x, %.*s) has this shape",
                   SARG(str_sub(expected, 1, expected.len - 1)));

@@ -164,6 +164,9 @@ static Ast *parentheses(Parser *p) {
         diag_help(
             p->f,
             "a list is written [a, b]; several names are bound without brackets: a, b = f(x)");
+    } else if (!p->panic && at(p, TokColon)) {
+        parser_fail(p, "`)`");
+        diag_help(p->f, "inputs follow the name: net D(x: [3, 64, 64]) -> [] { ... }");
     }
     bracket_close(p, TokRParen, outer, "`)`");
     return a;

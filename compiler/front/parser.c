@@ -114,7 +114,8 @@ bool parser_enter(Parser *p) {
 
 // `state = x`: a reserved word where a name is bound.
 static bool binds_a_word(Parser *p) {
-    bool behind = p->tok.kind == TokBind && token_is_word(p->before.kind);
+    bool clause = p->before.kind == TokMinimize || p->before.kind == TokUsing;
+    bool behind = p->tok.kind == TokBind && token_is_word(p->before.kind) && !clause;
     if (!behind && !(p->ahead.kind == TokBind && token_is_word(p->tok.kind)))
         return false;
     Token word = behind ? p->before : p->tok;
@@ -226,6 +227,8 @@ void parser_not_ended(Parser *p, const Ast *a) {
         diag_help(p->f, "write: %s", ast_form(AstStep));
     else if (a->kind == AstCall && str_eq(a->a->text, STR("stage")))
         diag_help(p->f, "write: %s", ast_form(AstStage));
+    else if (a->kind == AstName && p->tok.kind == TokColon)
+        diag_help(p->f, "a name is bound without a type: %.*s = VALUE", SARG(a->text));
     else if (a->kind == AstFile)
         diag_help(p->f, "a name is one word of letters, digits and _");
     else if (p->tok.kind == TokName && ends_in_pipe(a))

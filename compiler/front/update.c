@@ -65,6 +65,18 @@ static Value net_named(Elab *e, Env *env, const Ast *a) {
     return (Value){.kind = KindPoison};
 }
 
+// Of a name that nothing is like an optimizer is meant.
+static Value optimizer_named(Elab *e, Env *env, const Ast *a) {
+    uint32_t mark = diag_mark(e->f);
+    Value v = eval(e, env, a);
+    bool unknown = a->kind == AstName && v.kind == KindPoison && diag_mark(e->f) > mark &&
+                   !scope_nearest(e, env, a->text).len && !word_habit(a->text).len;
+    if (unknown)
+        diag_help(e->f, "an optimizer is made before the step: %.*s = adam(lr=2e-4)",
+                  SARG(a->text));
+    return v;
+}
+
 static bool update_nets(Elab *e, Env *env, const Ast *a, Nodes *out) {
     uint32_t errors = diag_errors(e->f);
     for (uint32_t i = 0; i < a->list.n; i++) {
@@ -438,7 +450,7 @@ void eval_update(Elab *e, Env *env, const Ast *a) {
         return;
     }
     bool named = update_nets(e, env, a, &nets), known = loss_value(e, env, a->a, &loss);
-    Value opt = eval(e, env, a->b); // whatever was wrong before it
+    Value opt = optimizer_named(e, env, a->b); // whatever was wrong before it
     if (!named || !known)
         return;
     if (value_takes_two_lists(opt))
