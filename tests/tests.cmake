@@ -218,7 +218,8 @@ if(MPI_FOUND AND MPIRUN AND CMOCKA_FOUND)
         add_test(NAME comm_mpi.${n} COMMAND ${on_ranks} ${n} $<TARGET_FILE:comm_test> --mpi $<TARGET_FILE:gan_mpi>)
         set_tests_properties(comm_mpi.${n} PROPERTIES TIMEOUT 120)
     endforeach()
-    foreach(case nodes.3 nodes.4 far.2 far.3 far.7) # as if on two nodes, as if strangers; sanitizers want to be loaded first
+    # As if on two nodes, as if strangers, with reads counted; sanitizers want to be loaded first.
+    foreach(case nodes.3 nodes.4 far.2 far.3 far.7 read.2 read.3)
         if(NOT GAN_SANITIZE)
             string(REPLACE "." ";" fault_n ${case})
             list(GET fault_n 0 fault)

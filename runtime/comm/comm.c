@@ -62,6 +62,7 @@ static uint32_t queue_of(const CommJob *j) {
 // before it sleeps.
 static GanStatus wait_done(Comm *c, uint32_t at) {
     const Queue *l = &c->queue[LARGE];
+    atomic_store(&c->link->awaited, c->task[at].handshake.queue == LARGE);
     while (c->code == GAN_OK && c->task[at].state != TaskFree) {
         double now = time_now();
         if (c->task[at].handshake.queue == SMALL || (c->two_level && c->queue[SMALL].head))
@@ -73,6 +74,7 @@ static GanStatus wait_done(Comm *c, uint32_t at) {
         else
             comm_wait_until(c, &c->changed, now + 0.5);
     }
+    atomic_store(&c->link->awaited, false);
     return health(c);
 }
 
@@ -142,10 +144,11 @@ GanStatus comm_start(Comm *c, const CommJob *job) {
                                         .ready = time_now()};
         queue_add(c, at, queue_of(&c->task[at].job));
     }
-    if (st == GAN_OK && c->o.wait)
-        st = waited(c, at);
+    bool large = st == GAN_OK && c->task[at].handshake.queue == LARGE;
     pthread_mutex_unlock(&c->lock);
-    return st;
+    if (large) // not before: the thread may take this core at once, and would wait for the lock
+        pthread_cond_signal(&c->work);
+    return st == GAN_OK && c->o.wait ? comm_wait(c, job->id) : st;
 }
 
 GanStatus comm_wait(Comm *c, uint32_t id) {
@@ -198,6 +201,7 @@ static GanStatus control(Comm *c, const Task *what) {
     if (st == GAN_OK) {
         c->task[CONTROL] = *what;
         queue_add(c, CONTROL, LARGE);
+        pthread_cond_signal(&c->work);
         st = wait_done(c, CONTROL);
     }
     pthread_mutex_unlock(&c->lock);

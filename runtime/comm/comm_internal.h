@@ -87,7 +87,8 @@ bool job_is_eager(const CommJob *j); // its data is sent with its handshake
 // Puts `st`, in the link's words, under what this rank was doing.
 GanStatus task_explain(const Task *task, GanStatus st);
 // Under the lock, all of these; they release it while the link is at work.
-void queue_add(Comm *c, uint32_t at, uint32_t queue); // task[at], behind what is there
+// task[at], behind what is there. After one to the first queue the caller signals `work`.
+void queue_add(Comm *c, uint32_t at, uint32_t queue);
 void queue_run(Comm *c, uint32_t queue); // carries out the first task; see comm.c on whose
 void queue_final_handshake(Comm *c, uint32_t queue); // one more with the others, of no task
 bool queues_diverged(const Comm *c);

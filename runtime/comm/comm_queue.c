@@ -305,7 +305,6 @@ void queue_add(Comm *c, uint32_t at, uint32_t queue) {
     l->tail = at;
     if (queue == LARGE) {
         c->core = sched_getcpu();
-        pthread_cond_signal(&c->work);
         return;
     }
     task_handshake(c, queue, task);

@@ -243,6 +243,7 @@ bool comm_leave(Comm *c, GanStatus why) {
         c->task[CONTROL + i] = (Task){.kind = TaskLeave, .why = why};
         queue_add(c, CONTROL + i, i);
     }
+    pthread_cond_signal(&c->work);
     bool left = c->code == GAN_OK;
     end_small(c);
     double until = time_now() + 2 * LEAVE_SECONDS; // a transfer may hold the thread, and has no end

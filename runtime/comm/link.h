@@ -14,11 +14,14 @@
 
 #include "comm.h"
 
+#include <stdatomic.h>
+
 typedef struct Link { // a link embeds this first
     int rank, size;
     int nodes;       // of its hierarchical CommSum, within each first; 0: it is flat
     CommCores cores; // as comm_cores says, between calls
     bool two_level;  // a handshake completes only when every rank waits for it, not only has posted
+    atomic_bool awaited; // the caller waits for the first queue: its core has nothing else to do
 } Link;
 
 enum { QUEUES = 2 };
@@ -66,7 +69,7 @@ struct LinkApi {
 };
 
 // A link in a shared object. It is linked with nothing of this program: LinkHost has what it needs.
-enum { LINK_PLUGIN_VERSION = 8 };
+enum { LINK_PLUGIN_VERSION = 9 };
 typedef struct LinkHost {
     GanStatus (*fail)(GanStatus code, const char *format, ...);
     double (*now)(void);

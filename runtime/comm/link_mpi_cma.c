@@ -46,6 +46,7 @@ typedef struct Probe { // what a rank shows, to be looked for in its memory
     int64_t pid;
     uint64_t at;
     uint64_t word;
+    int file; // of rank 0: shared_create
 } Probe;
 
 static bool reaches(const MpiLink *l, const Probe *all) {
@@ -66,16 +67,21 @@ static bool reaches(const MpiLink *l, const Probe *all) {
 // One machine has one name space of processes, or the words do not agree.
 static GanStatus probe_memory(MpiLink *l, Probe *all) {
     uint64_t word = 0x9e3779b97f4a7c15u * (uint64_t)(getpid() + l->link.rank + 1);
-    all[l->link.rank] = (Probe){getpid(), (uintptr_t)&word, word};
-    TRY(MPI(l, MPI_Allgather, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, sizeof *all, MPI_BYTE,
-            l->world.comm));
-    int mine = reaches(l, all), every = 0; // also keeps `word` until all have looked
-    TRY(MPI(l, MPI_Allreduce, &mine, &every, 1, MPI_INT, MPI_MIN, l->world.comm));
+    int file = l->link.rank == 0 ? shared_create(l) : -1, mine = 0, every = 0;
+    all[l->link.rank] = (Probe){getpid(), (uintptr_t)&word, word, file};
+    GanStatus st = MPI(l, MPI_Allgather, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, sizeof *all,
+                       MPI_BYTE, l->world.comm);
+    if (st == GAN_OK)
+        mine = reaches(l, all) && shared_map(l, all[0].pid, all[0].file);
+    if (st == GAN_OK) // also keeps `word` and `file` until all have looked
+        st = MPI(l, MPI_Allreduce, &mine, &every, 1, MPI_INT, MPI_MIN, l->world.comm);
+    if (file >= 0)
+        close(file);
     for (int r = 0; every && r < l->link.size; r++)
         l->cma.pid[r] = (pid_t)all[r].pid;
     if (!every)
         cma_free(l);
-    return GAN_OK;
+    return st;
 }
 
 GanStatus cma_open(MpiLink *l) {
@@ -99,6 +105,7 @@ void cma_free(MpiLink *l) {
     l->host->free(l->cma.pid);
     l->host->free(l->cma.address);
     l->cma = (Cma){0};
+    shared_free(l);
 }
 
 // --- addresses -----------------------------------------------------------------------------------

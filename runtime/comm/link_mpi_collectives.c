@@ -42,7 +42,9 @@ static GanStatus exchange(MpiLink *l, const Group *g, Block out, int to, Block i
         if (at == 0 || at < out.n)
             TRY(MPI(l, MPI_Isend, (char *)out.at + at, message_bytes(out, at), MPI_CHAR, to,
                     TRANSFER, g->comm, &both[1]));
+        shared_notify(l, to, 0);
         TRY(complete(l, both));
+        shared_notify(l, from, 0); // a long message has then been sent, too
     }
     return GAN_OK;
 }

@@ -19,17 +19,22 @@ typedef struct Envelope { // in front of the data of a rank, or of a subset of r
 // own head). A message goes in pieces of this size.
 enum { EAGER = 4000 };
 
-// Since `began`: looks at once for a while, then sleeps an eighth of what it has waited. The
-// communicator's thread has its core from those that compute, unless there is one to spare; the
-// caller computes nothing meanwhile, and to be woken takes longer than most of what it waits for.
-static void back_off(const MpiLink *l, uint32_t queue, double began) {
-    const double looks[QUEUES] = {10e-6, 200e-6}, shortest = 10e-6, longest = 250e-6; // seconds
-    double waited = l->host->now() - began;
-    if (l->link.cores == CoresSpare ||
-        waited < looks[l->link.cores == CoresOversubscribed ? 0 : queue])
+// Looks at once for a while, then sleeps: until a message comes where its sender can wake this
+// thread, else an eighth of what it has waited. The communicator's thread has its core from those
+// that compute, unless there is one to spare or its caller waits for it; a caller that waits
+// computes nothing meanwhile, and to be woken takes longer than most of what it waits for.
+static void back_off(MpiLink *l, uint32_t queue, const Wait *w) {
+    enum { Brief = 10, Nap = 250, Long = 1000 }; // us
+    bool idle = l->link.cores != CoresOversubscribed && (queue || atomic_load(&l->link.awaited));
+    double waited = (l->host->now() - w->began) * 1e6, nap = waited / 8;
+    if (l->link.cores == CoresSpare || waited < (idle ? 200 : Brief))
         return;
-    double nap = waited / 8 < shortest ? shortest : waited / 8 < longest ? waited / 8 : longest;
-    nanosleep(&(struct timespec){.tv_nsec = (long)(nap * 1e9)}, NULL);
+    if (l->shared) {
+        shared_sleep(l, queue, w->sent, Long * 1e-6);
+        return;
+    }
+    nap = nap < Brief ? Brief : nap < Nap ? nap : Nap;
+    nanosleep(&(struct timespec){.tv_nsec = (long)(nap * 1e3)}, NULL);
 }
 
 // The last second before the deadline, or quarter of the time to it, is for liveness answers. A
@@ -42,6 +47,7 @@ static void wait_begin(const MpiLink *l, const Handshake *hs, Wait *w) {
 }
 
 GanStatus wait_more(MpiLink *l, const Handshake *hs, Wait *w) {
+    unsigned sent = shared_sent(l, hs->queue);
     if (!w->looks)
         wait_begin(l, hs, w);
     if (w->looks++ % 64 == 0) {
@@ -54,7 +60,9 @@ GanStatus wait_more(MpiLink *l, const Handshake *hs, Wait *w) {
             liveness_request(l);
         }
     }
-    back_off(l, hs->queue, w->began);
+    if (sent == w->sent)
+        back_off(l, hs->queue, w);
+    w->sent = sent; // of before the next look
     return GAN_OK;
 }
 
@@ -92,6 +100,7 @@ static GanStatus send_pieces(MpiLink *l, SendBuffer *p, size_t bytes, int to, in
     for (size_t at = 0; at < bytes; at += EAGER)
         TRY(MPI(l, MPI_Isend, p->at + at, (int)(bytes - at < EAGER ? bytes - at : EAGER), MPI_BYTE,
                 to, queue, l->world.comm, &p->sent[p->n++]));
+    shared_notify(l, to, (uint32_t)queue);
     return GAN_OK;
 }
 

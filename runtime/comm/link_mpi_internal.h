@@ -5,6 +5,7 @@
 //   link_mpi_liveness.c     liveness requests, which find stragglers
 //   link_mpi_collectives.c  what follows a handshake: all-reduce, all-gather, broadcast
 //   link_mpi_cma.c          all-reduce on one machine, by cross-memory attach
+//   link_mpi_shared.c       memory that the ranks of one machine share: who sleeps
 #ifndef GAN_LINK_MPI_INTERNAL_H
 #define GAN_LINK_MPI_INTERNAL_H
 
@@ -53,6 +54,15 @@ typedef struct MpiQueue { // messages of a queue, and where this rank is in it
     atomic_uint step;
 } MpiQueue;
 
+typedef struct Inbox {                     // of a rank; a line of cache each
+    _Alignas(64) atomic_uint sent[QUEUES]; // messages to it; its thread sleeps until that changes
+    atomic_bool asleep[QUEUES];
+} Inbox;
+
+typedef struct Shared { // by all ranks, if they are of one machine; begins as zeros
+    Inbox inbox[1];     // [size]
+} Shared;
+
 typedef struct Cma { // cross-memory attach: ranks of one machine that may access each other's
                      // memory
     pid_t *pid;      // [size], owned; NULL: they are not, or may not
@@ -75,6 +85,7 @@ typedef struct MpiLink {
     size_t scratch_n;
     void **part; // [size] operands of a sum
     Cma cma;
+    Shared *shared; // where memory can be accessed (Cma.pid), else NULL
     MpiQueue queue[QUEUES];
     Handshake last;            // of the first queue: what follows it has its deadline
     pthread_mutex_t lock;      // guards what follows
@@ -99,6 +110,7 @@ GanStatus handshake_wait(Link *link, const Handshake *hs, uint64_t least_most[2]
 
 typedef struct Wait {        // for messages of other ranks; begins as zeros
     unsigned looks;          // that found nothing
+    unsigned sent;           // Inbox.sent before the last of them
     double began, ask, fail; // when it began; when it asks all ranks for a sign of life; when it
                              // fails
     bool asked;
@@ -134,5 +146,19 @@ Handshake cma_exchange(MpiLink *l, const Handshake *hs);
 // (cma.exchanged).
 GanStatus cma_reduce(MpiLink *l, CommKind kind, Dtype dtype, size_t n);
 void cma_free(MpiLink *l);
+
+// --- link_mpi_shared.c ---------------------------------------------------------------------------
+
+// Creates the memory, a file without a name that the caller closes; -1: it cannot.
+int shared_create(const MpiLink *l);
+// Maps that which process `pid` has as `file`; false: it cannot be opened.
+bool shared_map(MpiLink *l, int64_t pid, int file);
+void shared_free(MpiLink *l);
+// Says that a message to rank `to` has been sent, or one from it received: its thread of that queue
+// wakes.
+void shared_notify(MpiLink *l, int to, uint32_t queue);
+unsigned shared_sent(const MpiLink *l, uint32_t queue); // to this rank; 0 where none share memory
+// Sleeps until that is not `sent` any more, for so many seconds (below 1) at most.
+void shared_sleep(MpiLink *l, uint32_t queue, unsigned sent, double seconds);
 
 #endif

@@ -8,8 +8,8 @@
 // the number of a signal this process sends itself.
 // mpi, dnn: that library reports another version. nodes, in all ranks: the first half of them and
 // the second are on different nodes; gan_fault_crossed counts the bytes of transfers between these.
-// far: this rank may not read another's memory, so that none does. threads: MPI is not safe for
-// several threads. sums: this rank gets sums with one bit flipped, as from a broken machine. sends:
+// far: this rank may not read another's memory, so that none does. gan_fault_read counts the bytes
+// that it reads there otherwise. threads: MPI is not safe for several threads. sums: this rank gets sums with one bit flipped, as from a broken machine. sends:
 // MPI reads send buffers late, so this rank must not reuse one before the send has completed. disk:
 // once MPI has started, which writes files of its own, this rank's files end at 100 KiB, as on a
 // full disk.
@@ -115,12 +115,17 @@ int MPI_Irecv(void *to, int n, MPI_Datatype type, int from, int tag, MPI_Comm co
     return PMPI_Irecv(to, n, type, from, tag, comm, request);
 }
 
+long long gan_fault_read; // bytes that this rank has read in the memory of others
+
 ssize_t process_vm_readv(pid_t pid, const struct iovec *here, unsigned long n,
                          const struct iovec *there, unsigned long m, unsigned long flags) {
     static int times;
     fault_point("cma", &times);
     errno = EPERM;
-    return fault_is("far") ? -1 : syscall(SYS_process_vm_readv, pid, here, n, there, m, flags);
+    ssize_t done =
+        fault_is("far") ? -1 : syscall(SYS_process_vm_readv, pid, here, n, there, m, flags);
+    gan_fault_read += done > 0 ? done : 0;
+    return done;
 }
 
 int MPI_Comm_split_type(MPI_Comm comm, int kind, int key, MPI_Info info, MPI_Comm *out) {

@@ -18,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 static double part(int rank, size_t i) { // rank's element i: no two sums are equal
@@ -510,6 +512,26 @@ static void crossing_body(Rank *r, Comm *c) {
     *(bool *)r->user |= sum != 2 * (long long)sizeof x;
 }
 
+// A rank that waits for another is woken by its message: it does not look for it all the time.
+static void asleep_body(Rank *r, Comm *c) {
+    long long *read = dlsym(RTLD_DEFAULT, "gan_fault_read");
+    struct rusage before, after;
+    float x = 1;
+    CommJob job = {.dtype = DtF32, .wire = DtF32, .data = &x, .n = 1};
+    if (comm_nodes(c) || !read || *read == 0)
+        return;
+    r->st = comm_barrier(c);
+    if (comm_rank(c) > 0)
+        nanosleep(&(struct timespec){.tv_nsec = 400000000}, NULL);
+    getrusage(RUSAGE_THREAD, &before);
+    if (r->st == GAN_OK)
+        r->st = comm_start(c, &job);
+    if (r->st == GAN_OK)
+        r->st = comm_wait(c, 0);
+    getrusage(RUSAGE_THREAD, &after);
+    *(bool *)r->user |= after.ru_nvcsw - before.ru_nvcsw > 800; // naps of half a millisecond
+}
+
 static Comm *open_mpi(const char *path, double deadline) {
     const LinkPlugin *plugin;
     Comm *c = NULL;
@@ -528,8 +550,8 @@ static void on_this_rank(void **state) {
     comm_set_cores(c, CoresFull);
     assert_true(comm_size(c) <= MAX_COMM_RANKS);
     mpi_reductions(&r, c);
-    static void (*const bodies[])(Rank *, Comm *) = {gather_body, control_body, sizes_body,
-                                                     orders_body, large_body,   crossing_body};
+    static void (*const bodies[])(Rank *, Comm *) = {
+        gather_body, control_body, sizes_body, orders_body, large_body, crossing_body, asleep_body};
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
         r.user = &wrong;
         bodies[i](&r, c);
