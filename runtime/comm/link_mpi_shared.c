@@ -1,4 +1,5 @@
-// link_mpi_shared.c - memory that the ranks of one machine share: who sleeps until a message comes.
+// link_mpi_shared.c - memory that the ranks of one machine share: who sleeps until a message comes,
+// and which pieces of a sum have been taken.
 //
 // MPI has no way to sleep until a message comes. Here whoever sends one counts it in the inbox of
 // its receiver, a futex, and wakes the thread that sleeps there. Only MPI knows what has come: a
@@ -18,7 +19,7 @@
 static_assert(sizeof(atomic_uint) == 4, "a futex");
 
 static size_t shared_bytes(const MpiLink *l) {
-    return (size_t)l->link.size * sizeof(Inbox);
+    return sizeof(Shared) + (size_t)l->link.size * sizeof(Inbox);
 }
 
 int shared_create(const MpiLink *l) {

@@ -9,10 +9,10 @@
 // mpi, dnn: that library reports another version. nodes, in all ranks: the first half of them and
 // the second are on different nodes; gan_fault_crossed counts the bytes of transfers between these.
 // far: this rank may not read another's memory, so that none does. gan_fault_read counts the bytes
-// that it reads there otherwise. threads: MPI is not safe for several threads. sums: this rank gets sums with one bit flipped, as from a broken machine. sends:
-// MPI reads send buffers late, so this rank must not reuse one before the send has completed. disk:
-// once MPI has started, which writes files of its own, this rank's files end at 100 KiB, as on a
-// full disk.
+// that it reads there otherwise. threads: MPI is not safe for several threads. sums: this rank gets
+// sums with one bit flipped, as from a broken machine. sends: MPI reads send buffers late, so this
+// rank must not reuse one before the send has completed. disk: once MPI has started, which writes
+// files of its own, this rank's files end at 100 KiB, as on a full disk.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <mpi.h>
