@@ -9,6 +9,10 @@ const char *emit_acc_type(const Emit *e, const Reduce *r) {
     return e->d->words->compute[r->dtype];
 }
 
+const char *emit_at_type(const Emit *e, const Reduce *r) {
+    return !e->narrow ? e->index : r->dtype == DtF64 ? "int64_t" : "int32_t";
+}
+
 const char *emit_identity(const Reduce *r) {
     return emit_adds(r) ? "0" : "-INFINITY";
 }
@@ -18,11 +22,11 @@ bool emit_adds(const Reduce *r) {
 }
 
 // "s0 = better0 ? v1 : s0;", or the same of its index.
-static void put_better(Emit *e, uint32_t i, char acc) {
+static void put_better(Emit *e, uint32_t i, char acc, bool index) {
     emit_line(e);
     e->acc(e, acc, i);
     text_fmt(e->t, " = better%u ? ", i);
-    if (acc == 'x')
+    if (index)
         text_fmt(e->t, "at%u", i);
     else
         emit_ref(e, e->n->reduce.at[i].value);
@@ -32,9 +36,10 @@ static void put_better(Emit *e, uint32_t i, char acc) {
 }
 
 // The accumulator becomes the current value where that is greater, or equal and of a lower index.
-static void put_argmax(Emit *e, uint32_t i) {
+static void put_argmax(Emit *e, uint32_t i, char acc) {
     const Reduce *r = &e->n->reduce.at[i];
-    text_fmt(e->t, "const %s at%u = ", e->index, i);
+    char index = acc == 'l' ? 'y' : 'x';
+    text_fmt(e->t, "const %s at%u = ", emit_at_type(e, r), i);
     emit_ix(e, r->index);
     text_put(e->t, STR(";\n"));
     emit_line(e);
@@ -44,21 +49,21 @@ static void put_argmax(Emit *e, uint32_t i) {
     if (!r->in_order)
         text_fmt(e->t, ", at%u", i);
     text_put(e->t, STR(", "));
-    e->acc(e, 's', i);
+    e->acc(e, acc, i);
     if (!r->in_order) {
         text_put(e->t, STR(", "));
-        e->acc(e, 'x', i);
+        e->acc(e, index, i);
     }
     text_put(e->t, STR(");\n"));
-    put_better(e, i, 's');
-    put_better(e, i, 'x');
+    put_better(e, i, acc, false);
+    put_better(e, i, index, true);
 }
 
 static void put_update(Emit *e, uint32_t i, char acc) {
     const Reduce *r = &e->n->reduce.at[i];
     emit_line(e);
     if (r->kind == ReduceArgMax) {
-        put_argmax(e, i);
+        put_argmax(e, i, acc);
         return;
     }
     if (r->kind == ReduceSquares) {

@@ -39,8 +39,10 @@ struct Emit {
     VEC(NumberUse) use;      // of each number
     Dtype real;              // the widest type of a computation, and the type of real arguments
     const char *index;       // the type of an index
+    bool narrow;             // an ArgMax's index is as wide as its value: both become vectors
     bool counters;           // has the text read a counter (seed, step, sample0, ...)?
-    // Writes an accumulator of a reduction: 's' the unit's, 'x' its index (ArgMax), 'l' a lane's.
+    // Writes an accumulator of a reduction: 's' the unit's, 'x' its index (ArgMax), 'l' and 'y' a
+    // lane's.
     void (*acc)(Emit *e, char name, uint32_t reduce);
 };
 
@@ -110,6 +112,7 @@ void emit_once(Emit *e, bool declare); // values of each lane: packs of them, or
 void emit_body(Emit *e, char acc);
 void emit_result(Emit *e, uint32_t reduce); // stores its accumulator
 const char *emit_acc_type(const Emit *e, const Reduce *r);
+const char *emit_at_type(const Emit *e, const Reduce *r); // of an ArgMax's index
 const char *emit_identity(const Reduce *r);
 bool emit_adds(const Reduce *r); // are its partial results added, on a core?
 

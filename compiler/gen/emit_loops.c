@@ -36,7 +36,7 @@ static void put_acc_index(Emit *e) {
 
 static void put_acc(Emit *e, char name, uint32_t r) {
     text_fmt(e->t, "%c%u", name, r);
-    if (name == 'l')
+    if (name == 'l' || name == 'y')
         text_put(e->t, STR("[l]"));
     else
         put_acc_index(e);
@@ -50,11 +50,13 @@ static void put_acc_init(Emit *e) {
         emit_line(e);
         if (count == 1) {
             text_fmt(e->t, "%s s%u = %s;", emit_acc_type(e, r), i, emit_identity(r));
-            text_fmt(e->t, r->kind == ReduceArgMax ? " int64_t x%u = 0;\n" : "\n", i);
+            text_fmt(e->t, r->kind == ReduceArgMax ? " %s x%u = 0;\n" : "\n", emit_at_type(e, r),
+                     i);
             continue;
         }
         text_fmt(e->t, "%s s%u[%d];", emit_acc_type(e, r), i, most);
-        text_fmt(e->t, r->kind == ReduceArgMax ? " int64_t x%u[%d];\n" : "\n", i, most);
+        text_fmt(e->t, r->kind == ReduceArgMax ? " %s x%u[%d];\n" : "\n", emit_at_type(e, r), i,
+                 most);
         emit_line(e);
         Str n = emit_num(e, RoleSums, count);
         text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++) s%u[k] = %s;\n", SARG(n), i,
@@ -132,23 +134,35 @@ static int lanes_of(const Emit *e) {
 static void put_lanes_begin(Emit *e) {
     for (uint32_t i = 0; i < e->n->reduce.n; i++) {
         const Reduce *r = &e->n->reduce.at[i];
-        if (r->kind != ReduceArgMax) {
-            emit_line(e);
-            text_fmt(e->t, "%s l%u[%d];\n", emit_acc_type(e, r), i, lanes_of(e));
-            emit_line(e);
-            text_fmt(e->t, "for (int l = 0; l < %d; l++) l%u[l] = %s;\n", lanes_of(e), i,
-                     emit_identity(r));
-        }
+        bool best = r->kind == ReduceArgMax;
+        emit_line(e);
+        text_fmt(e->t, "%s l%u[%d];", emit_acc_type(e, r), i, lanes_of(e));
+        text_fmt(e->t, best ? " %s y%u[%d];\n" : "\n", emit_at_type(e, r), i, lanes_of(e));
+        emit_line(e);
+        text_fmt(e->t, "for (int l = 0; l < %d; l++) l%u[l] = %s", lanes_of(e), i,
+                 emit_identity(r));
+        text_fmt(e->t, best ? ", y%u[l] = 0;\n" : ";\n", i);
     }
+}
+
+// The lanes' greatest, and the unit's if that is greater.
+static void put_best_lane(Emit *e, uint32_t i, const char *f) {
+    text_fmt(e->t, "gan_best_lane%s(l%u, y%u, %d, &", f, i, i, lanes_of(e));
+    put_acc(e, 's', i);
+    text_put(e->t, STR(", &"));
+    put_acc(e, 'x', i);
+    text_put(e->t, STR(");\n"));
 }
 
 static void put_lanes_end(Emit *e) {
     for (uint32_t i = 0; i < e->n->reduce.n; i++) {
         const Reduce *r = &e->n->reduce.at[i];
-        if (r->kind == ReduceArgMax)
-            continue;
         emit_line(e);
         const char *f = r->dtype == DtF64 ? "" : "f";
+        if (r->kind == ReduceArgMax) {
+            put_best_lane(e, i, f);
+            continue;
+        }
         if (emit_adds(r)) {
             put_acc(e, 's', i);
             text_fmt(e->t, " += gan_sum_lanes%s(l%u, %d);\n", f, i, lanes_of(e));
@@ -534,6 +548,7 @@ void emit_loops(Emit *e) {
     const Nest *n = e->n;
     e->lanes = n->reduce.n && n->prefix < n->orders && n->var[n->order[n->orders - 1]].reduced;
     e->acc = put_acc;
+    e->narrow = true;
     put_function(e, e->d->signature, put_units, false);
     if (nest_partial(n))
         put_function(e, e->d->finish, put_finish, true);

@@ -66,6 +66,18 @@ static inline double gan_max_lanes(double *x, int n) {
     return x[0];
 }
 
+// Of the values x of n lanes, at the indices `at`, the greatest becomes *best if it beats that.
+#define GAN_BEST_LANE(name, type, index)                                                           \
+    static inline void name(const type *x, const index *at, int n, type *best, index *where) {     \
+        for (int i = 0; i < n; i++)                                                                \
+            if (gan_beats(x[i], at[i], *best, *where)) {                                           \
+                *best = x[i];                                                                      \
+                *where = at[i];                                                                    \
+            }                                                                                      \
+    }
+GAN_BEST_LANE(gan_best_lanef, float, int32_t)
+GAN_BEST_LANE(gan_best_lane, double, int64_t)
+
 // Code that runs once after all units, over few numbers, is compiled without vectorization, which
 // was a fifth of the compiler's time. Its only long loop is the same in all kernels: the partial
 // results of n accumulators, q[parts][n], reduced from first to last.
