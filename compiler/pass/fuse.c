@@ -9,7 +9,7 @@
 //    bytes first.
 // 3. Recomputation: what is still stored for another region is recomputed there if that moves fewer
 //    bytes, and the kernels stay within MaxStatements.
-// 4. Horizontal fusion: regions that read the same values join.
+// 4. Horizontal fusion: regions that read the same values, or recompute them, join.
 // Every kept node is stored by exactly one region (regions.c), and the regions of a block are in
 // topological order, which is maintained on clusters (cluster.c).
 #include "fuse.h"
@@ -374,6 +374,8 @@ static void recompute_inline(Fuse *z, uint32_t id) {
             vec_push(z->arena, &stay, user);
             continue;
         }
+        if (aligned_read(z, user, id))
+            vec_push(z->arena, &z->again[id], user);
         for (uint32_t k = 0; k < leaf.n; k++)
             if (z->unit[leaf.at[k].node])
                 vec_push(z->arena, &z->users[leaf.at[k].node], user);
@@ -406,6 +408,9 @@ static void fuse_horizontally(Fuse *z) {
             if (reads.at[i].aligned)
                 vec_push(z->arena, &by[reads.at[i].node], c);
     }
+    for (uint32_t id = 1; id < g->node.n; id++)
+        for (uint32_t i = 0; i < z->again[id].n; i++)
+            vec_push(z->arena, &by[id], z->cluster[z->again[id].at[i]]);
     for (uint32_t id = 1; id < g->node.n; id++)
         if (by[id].n > 1)
             vec_push(z->arena, &value, ((Edge){type_bytes(g, node_type(g, id)), id, id}));

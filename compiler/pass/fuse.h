@@ -67,6 +67,7 @@ typedef struct Fuse {
     uint8_t *kept;         // [node] stored
     ReadsVec *reads;       // [node] of a unit
     NodeVec *users;        // [node] units that read it: edges of the cluster graph
+    NodeVec *again;        // [node] not kept: units that compute it again, where they read it
     NodeVec *later;        // [node] units ordered after it by a slot (write after read)
     NodeVec *writes;       // [slot] its Write nodes
     uint32_t *cluster;     // [node] its cluster, named by one of the members

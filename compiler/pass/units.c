@@ -391,6 +391,7 @@ void units_find(Fuse *z) {
     z->reads = arena_array(z->arena, ReadsVec, n);
     z->users = arena_array(z->arena, NodeVec, n);
     z->later = arena_array(z->arena, NodeVec, n);
+    z->again = arena_array(z->arena, NodeVec, n);
     z->writes = slot_writes(z->arena, z->m, z->f);
     z->weight = arena_array(z->arena, double, OpCount);
     for (uint32_t op = OpNone; op < OpCount; op++)
