@@ -61,6 +61,7 @@ PassFn pass_grad;             // expands Grad nodes, innermost first
 PassFn pass_drop_zero_stores; // `init` does not store zeros
 PassFn pass_drop_identities;  // Pin and Stop disappear; more becomes equal
 PassFn pass_unfold;           // convolutions by per-sample kernels become products
+PassFn pass_one_hot;          // of sums over a maximum's gradient only the maxima are visited
 PassFn pass_mask;             // gradients test activations' outputs, not inputs
 PassFn pass_dtype;            // storage types of the chosen precision, casts between them
 PassFn pass_split_sums;       // sums over the batch wait for fewer others

@@ -25,6 +25,8 @@ static const Pass passes[] = {
     // needs no Grad, Pin, Stop; keeps values but for rounding; leaves only shared convolution
     // weights
     {"unfold", pass_unfold, 0},
+    // needs no Grad, Pin, Stop; keeps values but for rounding
+    {"one_hot", pass_one_hot, 0},
     // needs no Grad, Pin, Stop; keeps every value's bits, if y stays wide; leaves fewer values
     // live until the backward pass
     {"mask", pass_mask, 0},
