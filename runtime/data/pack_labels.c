@@ -309,15 +309,15 @@ static GanStatus open_labels(Str asked, Str npz, Blob *out) {
 }
 
 static GanStatus check_classes(Labels *l, Str path) {
-    if (l->array.rank != 1 || l->array.kind == 'f')
+    if (l->array.rank != 1)
         return fail(GAN_ERR_INPUT,
                     "%.*s: classes are one axis of whole numbers, labels that are vectors two axes",
                     SARG(path));
     for (size_t i = 0; i < l->array.count; i++) {
         double v = array_at(&l->array, i);
-        if (v < 0 || v > LabelMost)
-            return fail(GAN_ERR_INPUT, "%.*s: label %zu is %.0f, not in 0..%d", SARG(path), i, v,
-                        LabelMost);
+        if (!(v >= 0 && v <= LabelMost && v == floor(v)))
+            return fail(GAN_ERR_INPUT, "%.*s: label %zu is %g, not a whole number in 0..%d",
+                        SARG(path), i, v, LabelMost);
         if ((uint32_t)v >= l->classes)
             l->classes = (uint32_t)v + 1;
     }

@@ -472,9 +472,15 @@ static void an_array_s_labels_may_be_vectors(void **state) {
     for (uint64_t i = 0; i < 3; i++)
         assert_memory_equal(vector_at(&k, i), y + 2 * i, 2 * sizeof *y);
     pack_close(&k);
+    // What NumPy has made floats of, but are whole numbers, are classes.
+    assert_ok(npy_write_f32(under(p, "whole.npy"), x, 1, (const int64_t[]){3}));
+    o.labels = under(p, "whole.npy");
+    assert_ok(pack_build(&p->arena, under(p, "x.npy"), &o, (Str){0}, &k, NULL));
+    assert_true(k.field[1].kind == DataLabel && k.field[1].classes == 4);
+    pack_close(&k);
     static const char *const refused[][2] = {{"nan.npy", "label 1 holds a number"},
                                              {"short.npy", "2 labels for 3 samples"},
-                                             {"line.npy", "classes are one axis"},
+                                             {"line.npy", "label 2 is -2, not a whole number in 0.."},
                                              {"y.csv", "an array has no folders and names"}};
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         o.labels = under(p, refused[i][0]);
