@@ -75,6 +75,8 @@ static const Row layers[] = {
     {"mish(x)", 0.10888858353518001},
     {"softplus(x)", 0.25615089116496292},
     {"einsum(\"ij,jkl->ikl\", stack([1, 2], [3, 4]) + eye(2), x)", -2.549281108807127},
+    {"sqrtm(einsum(\"ij,kj->ik\", x[0], x[0]) + eye(4))[0]", -0.6306222846244575},
+    {"sqrtm(einsum(\"ij,kj->ik\", x[0], x[0]) + eye(4), 30)[1]", -0.13152621728441943},
     {"softmax(x, channel)", 0.360389466818135},
     {"unit(x)", 0.04582659352548326},
     {"var(x, space) * std(x, sample)", -0.015627592362734241},

@@ -478,10 +478,11 @@ static void an_array_s_labels_may_be_vectors(void **state) {
     assert_ok(pack_build(&p->arena, under(p, "x.npy"), &o, (Str){0}, &k, NULL));
     assert_true(k.field[1].kind == DataLabel && k.field[1].classes == 4);
     pack_close(&k);
-    static const char *const refused[][2] = {{"nan.npy", "label 1 holds a number"},
-                                             {"short.npy", "2 labels for 3 samples"},
-                                             {"line.npy", "label 2 is -2, not a whole number in 0.."},
-                                             {"y.csv", "an array has no folders and names"}};
+    static const char *const refused[][2] = {
+        {"nan.npy", "label 1 holds a number"},
+        {"short.npy", "2 labels for 3 samples"},
+        {"line.npy", "label 2 is -2, not a whole number in 0.."},
+        {"y.csv", "an array has no folders and names"}};
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         o.labels = under(p, refused[i][0]);
         assert_refused(pack_build(&p->arena, under(p, "x.npy"), &o, (Str){0}, &k, NULL),
