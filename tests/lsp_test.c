@@ -239,7 +239,7 @@ static bool within_letter(Str text, size_t at) {
 }
 
 // Hovers over the n-th word of a text, counted round: what is told must be of that word.
-static void hover_word(Str text, size_t n) {
+static void hover_word(const char *name, Str text, size_t n) {
     VEC(Str) words = {0};
     for (size_t i = 0; i < text.len; i++) {
         size_t from = i;
@@ -257,7 +257,7 @@ static void hover_word(Str text, size_t n) {
         column = *c == '\n' ? 0 : column + 1; // nothing stands behind the letter of four bytes
         line += *c == '\n';
     }
-    const char *answer = ask("textDocument/hover", "m.gan", line, column);
+    const char *answer = ask("textDocument/hover", name, line, column);
     if (strstr(answer, "\"result\": null"))
         return;
     has(answer, str_format(&arena,
@@ -288,7 +288,7 @@ static void what_is_told_is_of_the_word_while_a_line_is_typed(void **state) {
                 continue;
             Str text = with_line(line, str_sub(rest, 0, n));
             change("m.gan", text);
-            hover_word(text, 7 * n + line);
+            hover_word("m.gan", text, 7 * n + line);
             arena = mark;
         }
         has(change("m.gan", STR(MODEL)), "\"diagnostics\": []");
@@ -297,21 +297,36 @@ static void what_is_told_is_of_the_word_while_a_line_is_typed(void **state) {
 }
 
 // ... and all of it, from nothing.
-static void a_model_is_typed(void **state) {
-    (void)state;
-    Str whole = STR(MODEL);
-    open_document("m.gan", "");
+static void type_whole(const char *name, Str whole) {
+    open_document(name, "");
     for (size_t n = 0; n <= whole.len; n++) {
         Arena mark = arena;
         Str text = str_sub(whole, 0, n);
         if (within_letter(whole, n))
             continue;
-        const char *answer = change("m.gan", text);
-        hover_word(text, 5 * n);
+        const char *answer = change(name, text);
+        hover_word(name, text, 5 * n);
         if (n == whole.len)
             has(answer, "\"diagnostics\": []");
         arena = mark;
     }
+}
+
+static void a_model_is_typed(void **state) {
+    (void)state;
+    type_whole("m.gan", STR(MODEL));
+}
+
+static void a_yaml_model_is_typed(void **state) {
+    (void)state;
+    type_whole("m.yaml", STR("model: m\nconfig:\n  nz: {value: 6, doc: latent size}\n"
+                             "data:\n  x: float(4)\nfn:\n  twice(v): 2*v\n"
+                             "net:\n  G:\n    in: {z: [nz]}\n    layers: [dense(4), twice]\n"
+                             "  D:\n    in: {x: [4]}\n    out: []\n    body: |\n"
+                             "      h = x |> dense(3)\n      h |> dense(1) |> squeeze\n"
+                             "step:\n  - fake: G(normal(nz))\n"
+                             "  - {update: D, minimize: mean(D(x)) - mean(D(fake)), using: adam()}\n"
+                             "  - {update: G, minimize: mean(D(fake)), using: adam()}\n"));
 }
 
 static void formatting_is_one_edit(void **state) {
@@ -375,6 +390,7 @@ int main(int argc, char **argv) {
         CASE(shapes_outlive_a_mistake),
         CASE(what_is_told_is_of_the_word_while_a_line_is_typed),
         CASE(a_model_is_typed),
+        CASE(a_yaml_model_is_typed),
         CASE(formatting_is_one_edit),
         CASE(malformed_messages_are_refused),
         CASE(messages_come_in_pieces),
