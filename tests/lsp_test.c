@@ -319,14 +319,15 @@ static void a_model_is_typed(void **state) {
 
 static void a_yaml_model_is_typed(void **state) {
     (void)state;
-    type_whole("m.yaml", STR("model: m\nconfig:\n  nz: {value: 6, doc: latent size}\n"
-                             "data:\n  x: float(4)\nfn:\n  twice(v): 2*v\n"
-                             "net:\n  G:\n    in: {z: [nz]}\n    layers: [dense(4), twice]\n"
-                             "  D:\n    in: {x: [4]}\n    out: []\n    body: |\n"
-                             "      h = x |> dense(3)\n      h |> dense(1) |> squeeze\n"
-                             "step:\n  - fake: G(normal(nz))\n"
-                             "  - {update: D, minimize: mean(D(x)) - mean(D(fake)), using: adam()}\n"
-                             "  - {update: G, minimize: mean(D(fake)), using: adam()}\n"));
+    type_whole("m.yaml",
+               STR("model: m\nconfig:\n  nz: {value: 6, doc: latent size}\n"
+                   "data:\n  x: float(4)\nfn:\n  twice(v): 2*v\n"
+                   "net:\n  G:\n    in: {z: [nz]}\n    layers: [dense(4), twice]\n"
+                   "  D:\n    in: {x: [4]}\n    out: []\n    body: |\n"
+                   "      h = x |> dense(3)\n      h |> dense(1) |> squeeze\n"
+                   "step:\n  - fake: G(normal(nz))\n"
+                   "  - {update: D, minimize: mean(D(x)) - mean(D(fake)), using: adam()}\n"
+                   "  - {update: G, minimize: mean(D(fake)), using: adam()}\n"));
 }
 
 static void formatting_is_one_edit(void **state) {

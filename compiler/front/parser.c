@@ -49,7 +49,9 @@ static bool seems_bound(const Parser *p) {
         if (p->before.first && str_eq(token_text(&p->lex, p->before), items[i]))
             return true;
     TokKind word = p->before.kind, next = p->ahead.kind;
-    return word == TokFn || word == TokParam || word == TokState || word == TokFor ||
+    bool row =
+        word == TokComma && p->bound.n && p->bound.at[p->bound.n - 1].hi == p->before.lo; // a, b, c
+    return row || word == TokFn || word == TokParam || word == TokState || word == TokFor ||
            next == TokColon || (next == TokBind && !p->flat) || (next == TokComma && p->tok.first);
 }
 
