@@ -9,7 +9,7 @@
 #include <string.h>
 
 uint32_t tape_rounds(const Func *f, uint32_t block) {
-    uint32_t open[64], depth = 0, rounds = 1; // factor of each open mark
+    uint32_t open[MAX_SCOPES], depth = 0, rounds = 1; // factor of each open mark
     for (uint32_t i = 0; i < f->tape.n; i++) {
         Ctl c = f->tape.at[i];
         switch (c.kind) {
@@ -20,7 +20,7 @@ uint32_t tape_rounds(const Func *f, uint32_t block) {
         case CtlRepeat:
         case CtlEvery:
         case CtlIf:
-            if (depth == sizeof open / sizeof *open)
+            if (depth == MAX_SCOPES)
                 bug("meter: control marks nest too deep");
             open[depth] = c.kind == CtlRepeat ? c.arg : 1;
             rounds *= open[depth++];
