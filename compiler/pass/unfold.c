@@ -24,7 +24,9 @@ static Windows windows_of(Arena *a, Rewriter *r, uint32_t id) {
                  .geom = conv_geom(node_attr(r->from, id)),
                  .x = op == OpConvDx ? own : in0,
                  .w = op == OpConvDw ? own : in1,
-                 .y = op == OpConv ? own : op == OpConvDx ? in0 : in1,
+                 .y = op == OpConv     ? own
+                      : op == OpConvDx ? in0
+                                       : in1,
                  .taps = 1,
                  .positions = 1};
     k.padded[0] = k.x.dim[0];

@@ -16,8 +16,8 @@ static inline Dtype report_real(int argc, char **argv) {
 
 static inline GanStatus report_model(Str word, Dtype real, CompileOptions *out) {
     size_t colon = str_find(word, ':');
-    *out = (CompileOptions){
-        .path = str_sub(word, 0, colon), .real = real, .dialect = &dialect_cuda};
+    *out =
+        (CompileOptions){.path = str_sub(word, 0, colon), .real = real, .dialect = &dialect_cuda};
     if (colon < word.len && !str_to_int(str_sub(word, colon + 1, word.len), &out->batch))
         return fail(GAN_ERR_USAGE, "%.*s: behind the colon belongs a batch", SARG(word));
     return GAN_OK;
