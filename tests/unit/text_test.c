@@ -192,8 +192,6 @@ static void refusals(Arena *a) {
 // What the shape rules refuse: a line of two operands of these types.
 #define GEOM(stride, groups) "{n=2 stride=" stride " before=0 0 after=0 0 dilation=1 1 groups=" groups "}"
 static const struct { const char *a, *b, *line, *error; } shapes_refused[] = {
-    {"f32 [B, 3, 8, 8]", "f32 [B, 4, 3, 3, 3]", "conv %1, %2 " GEOM("1 1", "1") " : f32 [B, 4, 6, 6]",
-     "it must be shared"},
     {"f32 [B, 4, 8, 8]", "f32 [3, 2, 3, 3]", "conv %1, %2 " GEOM("1 1", "2") " : f32 [B, 3, 6, 6]",
      "2 groups do not divide"},
     {"f32 [B, 3, 8, 8]", "f32 [4, 3, 3, 3]", "conv %1, %2 " GEOM("0 1", "1") " : f32 [B, 4, 6, 6]",
