@@ -24,7 +24,6 @@ typedef struct Task {
     uint32_t next;       // in the queue, 0 none
     Handshake handshake; // in its queue
     double took;         // seconds the link was at it
-    double run;          // seconds the progress thread had run when it was queued there
     CommEvent event;
 } Task;
 

@@ -56,15 +56,6 @@ static uint64_t task_fingerprint(const Task *task) {
     return hash64(what, sizeof what, 0) >> 1;
 }
 
-// By the progress thread, on any core.
-static double seconds_run(const Comm *c) {
-    struct timespec t = {0};
-    clockid_t clock;
-    if (pthread_getcpuclockid(c->thread, &clock) == 0)
-        clock_gettime(clock, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 // Under the lock: the next handshake of its queue is this task's.
 static void task_handshake(Comm *c, uint32_t queue, Task *task) {
     Handshake *h = &task->handshake, *last = &c->queue[queue].last;
@@ -80,7 +71,6 @@ static void task_handshake(Comm *c, uint32_t queue, Task *task) {
         h->n = j->n;
     } else if (task->kind == TaskJob && j->kind != CommGather && j->wire == j->dtype) {
         h->reduces = j->data;
-        h->ready = task->event.ready + seconds_run(c) - task->run;
     }
     *last = *h;
 }
@@ -315,7 +305,6 @@ void queue_add(Comm *c, uint32_t at, uint32_t queue) {
     l->tail = at;
     if (queue == LARGE) {
         c->core = sched_getcpu();
-        task->run = seconds_run(c);
         return;
     }
     task_handshake(c, queue, task);

@@ -40,9 +40,6 @@ typedef struct Handshake { // of one operation, before it is carried out
     size_t n;
     // What is reduced after it, for a link that accesses other processes' memory; NULL: none.
     void *reduces;
-    // With it: when the caller started it, on the clock of time_now, later by the time that the
-    // progress thread has run since.
-    double ready;
 } Handshake;
 
 struct LinkApi {

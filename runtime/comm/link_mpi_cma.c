@@ -1,11 +1,9 @@
 // link_mpi_cma.c - large sums between ranks of one machine, by cross-memory attach (CMA).
 //
-// The data is cut into pieces that stay in cache. A rank takes the next one, reads it of all ranks,
-// adds it up, and writes the sum back to all, until none is left. So a byte is read once and
-// written once, and between the handshake and the barrier at the end no rank waits for another,
-// whose thread may have no core just then: it takes fewer pieces. Where adding takes the core of
-// what a rank computes, one that was ready later begins later by as much, so that reductions even
-// out what ranks differ. The exchanges of link_mpi_collectives.c wait for each message.
+// Rank r reads slice r of all ranks' data, in pieces that stay in cache, adds them up, and writes
+// the sum back to all. So a byte is read once and written once, and between the handshake and the
+// barrier at the end no rank waits for another, whose thread may have no core just then. The
+// exchanges of link_mpi_collectives.c wait for each message.
 //
 // Linux' process_vm_readv and _writev do it, where the system allows one rank to access another's
 // memory (users and containers may differ, security modules may forbid it): that is tried when the
@@ -20,8 +18,7 @@
 #include <unistd.h>
 
 enum { PIECES = 512 << 10, PIECE_LEAST = 32 << 10 }; // bytes of all ranks' pieces, of one: L2
-enum { EACH = 4 };                                   // pieces for every rank, at least
-enum { LATE_MOST = 20 };                             // ms that a rank begins later
+enum { SLICE_ALIGN = 256 };                          // elements: no two ranks write one line
 
 typedef ssize_t Move(pid_t pid, const struct iovec *here, unsigned long n,
                      const struct iovec *there, unsigned long m, unsigned long flags);
@@ -89,11 +86,11 @@ static GanStatus probe_memory(MpiLink *l, Probe *all) {
 
 GanStatus cma_open(MpiLink *l) {
     size_t size = (size_t)l->link.size;
-    if (size == 1 || 2 * size * sizeof(double) > COMM_SMALL)
+    if (size == 1 || size * sizeof(double) > COMM_SMALL)
         return GAN_OK;
     Probe *all = l->host->alloc(size * sizeof *all);
     l->cma.pid = l->host->alloc(size * sizeof *l->cma.pid);
-    l->cma.address = l->host->alloc(2 * size * sizeof *l->cma.address);
+    l->cma.address = l->host->alloc(size * sizeof *l->cma.address);
     // Yama's ptrace_scope 1, the default of some distributions, allows only ancestors: also allow
     // the launcher's process on this machine, whose descendants all ranks are.
     (void)prctl(PR_SET_PTRACER, (unsigned long)getppid());
@@ -113,63 +110,28 @@ void cma_free(MpiLink *l) {
 
 // --- addresses -----------------------------------------------------------------------------------
 
-// The greatest of everyone's numbers, of which all but one are 0. Addresses are below 2^53, and the
-// ranks of a machine have one clock.
+// The greatest of everyone's numbers, of which all but one are 0. Addresses are below 2^53.
 Handshake cma_exchange(MpiLink *l, const Handshake *given) {
     Handshake hs = *given;
     Cma *cma = &l->cma;
-    size_t size = (size_t)l->link.size, rank = (size_t)l->link.rank;
     cma->exchanged = cma->pid && hs.reduces;
     if (!cma->exchanged)
         return hs;
-    memset(cma->address, 0, 2 * size * sizeof *cma->address);
-    cma->address[rank] = (double)(uintptr_t)hs.reduces;
-    cma->address[size + rank] = hs.ready;
+    memset(cma->address, 0, (size_t)l->link.size * sizeof *cma->address);
+    cma->address[l->link.rank] = (double)(uintptr_t)hs.reduces;
     hs.kind = CommMax;
     hs.dtype = DtF64;
     hs.data = cma->address;
-    hs.n = 2 * size;
+    hs.n = (size_t)l->link.size;
     return hs;
 }
 
 // --- sums ----------------------------------------------------------------------------------------
 
-// Some for every rank, of a size that divides no line of cache.
-static size_t piece_bytes(size_t bytes, size_t size) {
-    size_t most = PIECES / size, even = bytes / (size * EACH);
-    size_t piece = (even < most ? even : most) / PIECE_LEAST * PIECE_LEAST;
-    return piece > PIECE_LEAST ? piece : PIECE_LEAST;
-}
-
-static bool all_taken(const MpiLink *l, size_t pieces) {
-    return atomic_load(&l->shared->taken) >= l->cma.taken + pieces;
-}
-
-// The next piece that no rank has taken; false: there is none.
-static bool take(MpiLink *l, size_t pieces, size_t *out) {
-    unsigned long long next = atomic_load(&l->shared->taken), end = l->cma.taken + pieces;
-    while (next < end && !atomic_compare_exchange_weak(&l->shared->taken, &next, next + 1))
-        ;
-    *out = (size_t)(next - l->cma.taken);
-    return next < end;
-}
-
-// As long as this rank was ready later than the first, unless its caller waits.
-static void begin_later(MpiLink *l, size_t pieces) {
-    int size = l->link.size;
-    const double *ready = l->cma.address + size;
-    double late = 0, now = l->host->now(), most = LATE_MOST * 1e-3, brief = 250e-6;
-    for (int r = 0; r < size; r++) {
-        double by = ready[l->link.rank] - ready[r];
-        late = by > late ? by : late;
-    }
-    double until = now + (late < most ? late : most);
-    for (; l->link.cores == CoresFull && now < until; now = l->host->now()) {
-        unsigned sent = shared_sent(l, 0);
-        if (atomic_load(&l->link.awaited) || all_taken(l, pieces))
-            return;
-        shared_sleep(l, 0, sent, until - now < brief ? until - now : brief);
-    }
+static size_t slice_first(size_t n, int rank, int size) {
+    size_t units = (n + SLICE_ALIGN - 1) / SLICE_ALIGN;
+    size_t first = units * (size_t)rank / (size_t)size * SLICE_ALIGN;
+    return first < n ? first : n;
 }
 
 // The others' [at, at + bytes) into a piece of the scratch memory each; this rank's stay in place.
@@ -195,16 +157,17 @@ static GanStatus put(MpiLink *l, size_t at, size_t bytes) {
 }
 
 GanStatus cma_reduce(MpiLink *l, CommKind kind, Dtype dtype, size_t n) {
-    size_t size = (size_t)l->link.size, bytes = n * size_of(dtype);
-    size_t piece = piece_bytes(bytes, size), pieces = (bytes + piece - 1) / piece, i;
-    TRY(scratch_need(l, piece * size));
-    begin_later(l, pieces);
-    while (take(l, pieces, &i)) {
-        size_t at = i * piece, here = bytes - at < piece ? bytes - at : piece;
-        TRY(fetch(l, at, here, piece));
-        l->host->tree(kind, dtype, l->part, size, here / size_of(dtype), (size_t)l->link.rank);
-        TRY(put(l, at, here));
+    int size = l->link.size, rank = l->link.rank;
+    size_t unit = size_of(dtype), first = slice_first(n, rank, size) * unit,
+           end = slice_first(n, rank + 1, size) * unit,
+           piece = PIECES / (size_t)size / PIECE_LEAST * PIECE_LEAST;
+    piece = piece > PIECE_LEAST ? piece : PIECE_LEAST;
+    TRY(scratch_need(l, piece * (size_t)size));
+    for (size_t at = first; at < end; at += piece) {
+        size_t bytes = end - at < piece ? end - at : piece;
+        TRY(fetch(l, at, bytes, piece));
+        l->host->tree(kind, dtype, l->part, (size_t)size, bytes / unit, (size_t)rank);
+        TRY(put(l, at, bytes));
     }
-    l->cma.taken += pieces;
     return collective_barrier(l);
 }

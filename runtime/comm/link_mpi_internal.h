@@ -5,7 +5,7 @@
 //   link_mpi_liveness.c     liveness requests, which find stragglers
 //   link_mpi_collectives.c  what follows a handshake: all-reduce, all-gather, broadcast
 //   link_mpi_cma.c          all-reduce on one machine, by cross-memory attach
-//   link_mpi_shared.c       memory that the ranks of one machine share: who sleeps, what is reduced
+//   link_mpi_shared.c       memory that the ranks of one machine share: who sleeps
 #ifndef GAN_LINK_MPI_INTERNAL_H
 #define GAN_LINK_MPI_INTERNAL_H
 
@@ -59,18 +59,15 @@ typedef struct Inbox {                     // of a rank; a line of cache each
     atomic_bool asleep[QUEUES];
 } Inbox;
 
-typedef struct Shared {  // by all ranks, if they are of one machine; begins as zeros
-    atomic_ullong taken; // pieces of all sums so far, each by the rank that reduces it
-    Inbox inbox[];       // [size]
+typedef struct Shared { // by all ranks, if they are of one machine; begins as zeros
+    Inbox inbox[1];     // [size]
 } Shared;
 
 typedef struct Cma { // cross-memory attach: ranks of one machine that may access each other's
                      // memory
     pid_t *pid;      // [size], owned; NULL: they are not, or may not
-    // [2 * size], owned: of what each rank reduces, then when it was ready, if `exchanged`
-    double *address;
-    bool exchanged;           // by the first queue's last handshake
-    unsigned long long taken; // Shared.taken when all pieces of all sums before are
+    double *address; // [size], owned: of what each rank reduces, if `exchanged`
+    bool exchanged;  // by the first queue's last handshake
 } Cma;
 
 typedef struct MpiLink {

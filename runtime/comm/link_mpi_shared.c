@@ -1,5 +1,4 @@
-// link_mpi_shared.c - memory that the ranks of one machine share: who sleeps until a message comes,
-// and which pieces of a sum have been taken.
+// link_mpi_shared.c - memory that the ranks of one machine share: who sleeps until a message comes.
 //
 // MPI has no way to sleep until a message comes. Here whoever sends one counts it in the inbox of
 // its receiver, a futex, and wakes the thread that sleeps there. Only MPI knows what has come: a
@@ -19,7 +18,7 @@
 static_assert(sizeof(atomic_uint) == 4, "a futex");
 
 static size_t shared_bytes(const MpiLink *l) {
-    return sizeof(Shared) + (size_t)l->link.size * sizeof(Inbox);
+    return (size_t)l->link.size * sizeof(Inbox);
 }
 
 int shared_create(const MpiLink *l) {

@@ -512,35 +512,6 @@ static void crossing_body(Rank *r, Comm *c) {
     *(bool *)r->user |= sum != 2 * (long long)sizeof x;
 }
 
-// Ranks that read each other's memory (counted by tests/support/fault.c), each with its
-// communication thread on the core on which it computes: the one that was ready first adds up all
-// of a sum, while the others, which were late, compute on. On a busy machine one of many tries is
-// enough.
-static void ahead_body(Rank *r, Comm *c) {
-    enum { MANY = 4 * COMM_SMALL, TRIES = 40 };
-    const struct timespec late = {.tv_nsec = 20000000};
-    static float x[MANY];
-    long long *read = dlsym(RTLD_DEFAULT, "gan_fault_read");
-    bool evened = comm_size(c) == 1 || comm_nodes(c) || !read || *read == 0;
-    for (int i = 0; r->st == GAN_OK && !evened && i < TRIES; i++) {
-        long long before = *read;
-        CommJob job = {.dtype = DtF32, .wire = DtF32, .data = x, .n = MANY};
-        r->st = comm_barrier(c);
-        if (comm_rank(c) > 0)
-            nanosleep(&late, NULL);
-        if (r->st == GAN_OK)
-            r->st = comm_start(c, &job);
-        if (comm_rank(c) > 0)
-            nanosleep(&late, NULL);
-        if (r->st == GAN_OK)
-            r->st = comm_wait(c, 0);
-        bool all = *read - before == (comm_size(c) - 1) * (long long)sizeof x;
-        if (r->st == GAN_OK)
-            r->st = comm_any(c, comm_rank(c) == 0 && all, &evened);
-    }
-    *(bool *)r->user |= !evened;
-}
-
 // A rank that waits for another is woken by its message: it does not look for it all the time.
 static void asleep_body(Rank *r, Comm *c) {
     long long *read = dlsym(RTLD_DEFAULT, "gan_fault_read");
@@ -579,9 +550,8 @@ static void on_this_rank(void **state) {
     comm_set_cores(c, CoresFull);
     assert_true(comm_size(c) <= MAX_COMM_RANKS);
     mpi_reductions(&r, c);
-    static void (*const bodies[])(Rank *, Comm *) = {gather_body, control_body, sizes_body,
-                                                     orders_body, large_body,   crossing_body,
-                                                     ahead_body,  asleep_body};
+    static void (*const bodies[])(Rank *, Comm *) = {
+        gather_body, control_body, sizes_body, orders_body, large_body, crossing_body, asleep_body};
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
         r.user = &wrong;
         bodies[i](&r, c);
