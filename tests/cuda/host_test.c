@@ -118,12 +118,12 @@ static void graphs_do_the_same_work_in_the_same_order(void **state) {
 static void no_launch_of_a_graph_waits_for_a_breadcrumb(void **state) {
     (void)state;
     const DeviceOptions o = {.threads = 1};
-    Run *run = new_run(MODELS, STR("dcgan.gan"), DtF32, NULL);
+    Run *run = new_run(MODELS, STR("sngan.gan"), DtF32, NULL);
     CUstream computes = NULL;
     uint32_t crumbs = 0;
     assert_fine(do_all(run, &o, 3));
     close_run(run);
-    assert_clean(run->r, "dcgan");
+    assert_clean(run->r, "sngan");
     const WorkVec *w = recorder_work(run->r);
     for (uint32_t i = 0; i < w->n; i++)
         if (w->at[i].recorded && w->at[i].kind == WorkLaunch)
@@ -135,7 +135,7 @@ static void no_launch_of_a_graph_waits_for_a_breadcrumb(void **state) {
         crumbs++;
     }
     assert_non_null(computes);
-    assert_true(crumbs > 0);
+    assert_true(crumbs > 3);
     free_run(run);
 }
 
