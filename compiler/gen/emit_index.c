@@ -209,7 +209,7 @@ static void visit_indices(Emit *e, Visit *visit) {
     for (uint32_t i = 0; i < n->value.n; i++) {
         const Value *v = &n->value.at[i];
         bool in_pack = pack && v->level >= LevelPack && !v->pack;
-        if (!e->named[i])
+        if (!e->named[i] || (v->once && !v->pack)) // outside the loop that declares names
             continue;
         if (v->kind == ValueLoad || v->kind == ValueIndex || v->kind == ValueDraw)
             visit(e, v->at, in_pack);

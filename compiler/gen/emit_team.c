@@ -121,6 +121,14 @@ static bool is_name(Str text) {
     return str_find(text, ' ') == text.len;
 }
 
+// A tile begins early enough to be full; its own units are those from f on.
+static void put_shift(Emit *e, uint32_t i) {
+    Str last = emit_num(e, RoleBound, e->n->var[team(e)->lane].n - team(e)->pack);
+    emit_line(e);
+    text_fmt(e->t, "const %s i%u = f%u < %.*s ? f%u : %.*s;\n", e->index, i, i, SARG(last), i,
+             SARG(last));
+}
+
 // Variables order[first..last) from the number called `from`, the last one fastest: the unit's "u",
 // or "r", the step's, which is of an index's type already.
 static void put_decode(Emit *e, const char *from, uint32_t first, uint32_t last) {
@@ -149,8 +157,9 @@ static void put_decode(Emit *e, const char *from, uint32_t first, uint32_t last)
                 at = str_format(a, "%.*s - %.*s * %.*s", SARG(at), SARG(left), SARG(of));
             }
         }
+        bool shifted = pack > 1 && nest_shifts(n);
         emit_line(e);
-        text_fmt(e->t, "%sconst %s i%u = ", emit_if_named(e), e->index, i);
+        text_fmt(e->t, "%sconst %s %c%u = ", emit_if_named(e), e->index, shifted ? 'f' : 'i', i);
         if (typed)
             text_fmt(e->t, pack > 1 && !is_name(at) ? "(%.*s)" : "%.*s", SARG(at));
         else
@@ -158,6 +167,8 @@ static void put_decode(Emit *e, const char *from, uint32_t first, uint32_t last)
         if (pack > 1)
             text_fmt(e->t, " * %u", pack);
         text_put(e->t, STR(";\n"));
+        if (shifted)
+            put_shift(e, i);
     }
 }
 
@@ -172,10 +183,14 @@ static Str one_type(Emit *e, const Reduce *r) {
                                     : str_c(type);
 }
 
-static Str acc_type(Emit *e, const Reduce *r) {
-    Str one = one_type(e, r);
+// A variable that holds a `one` for each unit of a pack, or for the only one.
+static Str for_units(Emit *e, Str one) {
     return packed(e) ? str_format(e->t->arena, "gan_pack<%.*s, %u>", SARG(one), team(e)->pack)
                      : one;
+}
+
+static Str acc_type(Emit *e, const Reduce *r) {
+    return for_units(e, one_type(e, r));
 }
 
 static const char *join_op(const Reduce *r) {
@@ -186,8 +201,7 @@ static void put_identity(Emit *e, const Reduce *r) {
     if (emit_adds(r) && (packed(e) || r->kind == ReduceSquares))
         text_put(e->t, STR("{}"));
     else if (packed(e))
-        text_fmt(e->t, "gan_all<%.*s, %u>(%s)", SARG(one_type(e, r)), team(e)->pack,
-                 emit_identity(r));
+        text_fmt(e->t, "gan_all<%s, %u>(%s)", emit_acc_type(e, r), team(e)->pack, emit_identity(r));
     else
         text_put(e->t, str_c(emit_identity(r)));
 }
@@ -199,13 +213,16 @@ static void put_start(Emit *e, bool declared) {
         bool best = r->kind == ReduceArgMax; // its value and its index are two variables
         emit_line(e);
         if (!declared)
-            text_fmt(e->t, "%.*s ", SARG(best ? str_c(emit_acc_type(e, r)) : acc_type(e, r)));
+            text_fmt(e->t, "%.*s ",
+                     SARG(best ? for_units(e, str_c(emit_acc_type(e, r))) : acc_type(e, r)));
         text_fmt(e->t, "s%u = ", i);
         put_identity(e, r);
         text_put(e->t, STR(";\n"));
         if (best) {
+            Str type = for_units(e, str_c(e->index));
             emit_line(e);
-            text_fmt(e->t, "%s%sx%u = 0;\n", declared ? "" : e->index, declared ? "" : " ", i);
+            text_fmt(e->t, "%.*s%sx%u = %s;\n", declared ? 0 : (int)type.len, type.ptr,
+                     declared ? "" : " ", i, packed(e) ? "{}" : "0");
         }
     }
 }
@@ -216,9 +233,8 @@ static void put_through(Emit *e, uint32_t i, Str f, Str after) {
     const Reduce *r = &e->n->reduce.at[i];
     emit_line(e);
     if (r->kind == ReduceArgMax) {
-        Str type = acc_type(e, r);
-        text_fmt(e->t, "{ const %.*s m = %.*s(%.*s{s%u, x%u}%.*s); s%u = m.value; x%u = m.at; }\n",
-                 SARG(type), SARG(f), SARG(type), i, i, SARG(after), i, i);
+        text_fmt(e->t, "gan_split(%.*s(gan_best_of(s%u, x%u)%.*s), &s%u, &x%u);\n", SARG(f), i, i,
+                 SARG(after), i, i);
     } else {
         text_fmt(e->t, "s%u = %.*s(s%u%.*s);\n", i, SARG(f), i, SARG(after));
     }
@@ -241,6 +257,13 @@ static void put_join(Emit *e) {
 // Results that are not stored as packs, one element after the other.
 static void put_single_results(Emit *e) {
     open_elements(e);
+    if (nest_shifts(e->n)) {
+        uint32_t i = emit_position(e->n, team(e)->lane);
+        emit_line(e);
+        text_fmt(e->t, "if (i%u + l < f%u)\n", i, i);
+        emit_line(e);
+        text_put(e->t, STR("    continue;\n"));
+    }
     for (uint32_t i = 0; i < e->n->reduce.n; i++)
         if (!e->n->reduce.at[i].pack)
             emit_result(e, i);
@@ -479,7 +502,7 @@ static void put_partial(Emit *e, Str units) {
         emit_line(e);
         text_fmt(e->t, "q%u[piece * %.*s + u] = ", i, SARG(units));
         if (r->kind == ReduceArgMax)
-            text_fmt(e->t, "%.*s{s%u, x%u};\n", SARG(acc_type(e, r)), i, i);
+            text_fmt(e->t, "gan_best_of(s%u, x%u);\n", i, i);
         else
             text_fmt(e->t, "s%u;\n", i);
     }

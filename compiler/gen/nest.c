@@ -380,7 +380,7 @@ static bool ascends(const Nest *n, Ix index) {
     return inside == hi - lo; // and it has no other part
 }
 
-static void find_orders(Nest *n) {
+void nest_find_orders(Nest *n) {
     for (uint32_t i = 0; i < n->reduce.n; i++) {
         Reduce *r = &n->reduce.at[i];
         r->in_order = r->kind == ReduceArgMax && ascends(n, r->index);
@@ -403,6 +403,6 @@ void nest_shape(Nest *n) {
         shape_elementwise(n);
     for (uint32_t i = 0; i < n->orders; i++)
         n->var[n->order[i]].level = i < n->prefix ? 1 : 2 + i - n->prefix;
-    find_orders(n);
+    nest_find_orders(n);
     nest_levels(n);
 }

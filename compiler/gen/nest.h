@@ -71,7 +71,7 @@ typedef struct Reduce {
     Ix at;                     // of kept variables
     Ix index;                  // ReduceArgMax: the number kept
     uint32_t max_arg;          // ReduceArgMax: the argument that the maximum itself goes to, NONE
-    bool in_order;             // ReduceArgMax, cores: indices are visited in ascending order
+    bool in_order;             // ReduceArgMax: a thread visits indices in ascending order
     uint32_t sum;              // ReduceSquares, cores: the reduction that sums the same value
     int64_t terms;             // ReduceSquares: how many there are
     Dtype dtype;               // of the accumulator
@@ -90,9 +90,11 @@ typedef struct Var {
 // or one element where a reduced variable is innermost. A team of `size` threads accumulates the
 // reduced elements of one unit in steps, pack by pack. Thread t of a block is part t % size of unit
 // t / size, or where teams lie `across`, part t / units of unit t % units, whichever coalesces the
-// loads. In a split reduction `pieces` blocks take a share of a unit each, and the last to finish
-// reduces their partial results. Without reductions a unit is an element or a pack; or a column of
-// them, iterated over in steps too, where most of the work is invariant along the column.
+// loads. Units that load the same in every step are a pack too, a tile, whose loads are shared: the
+// last one begins early enough to be full. In a split reduction `pieces` blocks take a share of a
+// unit each, and the last to finish reduces their partial results. Without reductions a unit is an
+// element or a pack; or a column of them, iterated over in steps too, where most of the work is
+// invariant along the column.
 //
 // A scatter with indexed rows is tiled: a unit is a tile of the table's rows for one element of the
 // other kept variables. Its team walks all terms and adds those whose row is in the tile (a hit)
@@ -102,6 +104,7 @@ typedef struct Team {
     uint32_t pack; // elements of variable `lane` that a thread does at once; 1: one at a time
     uint32_t lane; // the variable that runs innermost in memory, NONE
     bool across;
+    bool tile;             // the pack's units share what a step loads; the last one may be shifted
     uint32_t units, size;  // units of a block, threads of a unit: units*size are a block
     int64_t steps;         // of a whole unit, over all its threads and pieces
     int64_t pieces, share; // blocks of a unit, steps of each
@@ -142,6 +145,10 @@ static inline uint32_t region_arg(const Region *r, uint32_t arg) {
 static inline Dtype nest_dtype(const Nest *n, uint32_t arg) { // of its elements
     return (Dtype)node_type(&n->plan->func->g, region_arg(n->region, arg))->dtype;
 }
+// Teams: may the last tile begin before its own units?
+static inline bool nest_shifts(const Nest *n) {
+    return n->team.tile && n->var[n->team.lane].n % n->team.pack;
+}
 static inline void level_deepen(uint32_t *level, uint32_t to) {
     *level = *level > to ? *level : to;
 }
@@ -159,6 +166,7 @@ int64_t nest_accumulators(const Nest *n);  // per reduction and unit
 int nest_most_accumulators(const Nest *n); // of any extents: the size of the array for them
 // What units that hold partial results leave of a reduction in the scratch memory.
 size_t nest_unit_bytes(const Nest *n, const Reduce *r);
+void nest_find_orders(Nest *n); // of the indices that an ArgMax visits
 // Parts of a shape. nest_order_loops joins adjacent variables where every index allows it, and puts
 // those of a pure reduction in the order of its input's memory. nest_levels gives bounds and values
 // their levels, once variables have theirs.

@@ -9,6 +9,27 @@ template <typename T, typename I> struct gan_best {
     I at;
 };
 
+template <typename T, typename I> GAN_FN gan_best<T, I> gan_best_of(T value, I at) {
+    return {value, at};
+}
+template <typename T, typename I, int N>
+GAN_FN gan_pack<gan_best<T, I>, N> gan_best_of(gan_pack<T, N> value, gan_pack<I, N> at) {
+    gan_pack<gan_best<T, I>, N> all;
+    for (int l = 0; l < N; l++)
+        all.at[l] = {value.at[l], at.at[l]};
+    return all;
+}
+
+template <typename T, typename I> GAN_FN void gan_split(gan_best<T, I> x, T *value, I *at) {
+    *value = x.value;
+    *at = x.at;
+}
+template <typename T, typename I, int N>
+GAN_FN void gan_split(gan_pack<gan_best<T, I>, N> x, gan_pack<T, N> *value, gan_pack<I, N> *at) {
+    for (int l = 0; l < N; l++)
+        gan_split(x.at[l], &value->at[l], &at->at[l]);
+}
+
 struct gan_sum {
     template <typename T> static GAN_MEMBER T of(T a, T b) {
         return a + b;
@@ -21,10 +42,14 @@ struct gan_sum {
     }
 };
 
-// Is a greater than b? A NaN is greater than any number, so that it propagates. gan_beats breaks
-// ties by index: of a at x and b at y the lower one wins.
+// Is a greater than b? A NaN is greater than any number, so that it propagates. gan_exceeds is
+// false where both are NaN: it keeps the first of equal values. gan_beats breaks ties by index: of
+// a at x and b at y the lower one wins.
 template <typename T> GAN_FN bool gan_greater(T a, T b) {
     return (a > b) | (a != a);
+}
+template <typename T> GAN_FN bool gan_exceeds(T a, T b) {
+    return !(a <= b) & (b == b);
 }
 template <typename T, typename I> GAN_FN bool gan_beats(T a, I x, T b, I y) {
     return (a > b) | ((a == b) & (x < y)) | ((a != a) & ((b == b) | (x < y)));

@@ -28,6 +28,9 @@ enum {
     LeastInFlight = 32,    // of a thread whose text has loads ahead
     MostUnrolled = 4,      // steps
     LongBody = 256,        // values: beyond, packs only make the text longer
+    MostTile = 8,          // units of a tile
+    LeastTile = 2,
+    TileUnrolled = 16, // units of the steps of a tile that are unrolled
 };
 
 // --- columns -------------------------------------------------------------------------------------
@@ -173,12 +176,8 @@ static Packed packed(const Nest *n, uint32_t lane, uint32_t pack) {
 // A random draw is a hundred instructions, compiled again for each element of a pack: wide accesses
 // gain nothing beside it.
 static bool one_at_a_time(const Nest *n) {
-    bool across = !n->var[n->team.lane].reduced;
     for (uint32_t i = 0; i < n->value.n; i++)
         if (n->value.at[i].kind == ValueDraw)
-            return true;
-    for (uint32_t i = 0; i < n->reduce.n; i++)
-        if (n->reduce.at[i].kind == ReduceArgMax && across)
             return true;
     return n->value.n > LongBody;
 }
@@ -254,7 +253,7 @@ static bool stores_pack(const Nest *n, const Reduce *r) {
 
 static void mark_packs(Nest *n) {
     uint32_t lane = n->team.lane, pack = n->team.pack;
-    if (pack == 1)
+    if (pack == 1 || nest_shifts(n)) // then not aligned
         return;
     for (uint32_t i = 0; i < n->value.n; i++) {
         Value *v = &n->value.at[i];
@@ -281,7 +280,8 @@ static void mark_once(Nest *n) {
         const uint32_t in[3] = {v->a, v->b, v->c};
         bool once = v->level == LevelPack && !(vars[i] & stepped) &&
                     n->bounds_level.at[v->bounds] < LevelPack &&
-                    (v->pack || v->kind == ValueEw || v->kind == ValueSelect);
+                    (v->kind == ValueLoad || v->kind == ValueEw || v->kind == ValueSelect ||
+                     v->kind == ValueIndex);
         for (uint32_t k = 0; k < nest_operands(v); k++)
             once &=
                 in[k] == NONE || n->value.at[in[k]].level < LevelPack || n->value.at[in[k]].once;
@@ -309,13 +309,15 @@ static void unroll_steps(Nest *n) {
     }
     for (uint32_t i = 0; i < n->value.n; i++) {
         const Value *v = &n->value.at[i];
-        bool whole = v->pack == LevelStep, each = !v->pack && v->level >= LevelStep && !t->ahead;
+        bool whole = v->pack == LevelStep,
+             each = !v->pack && !v->once && v->level >= LevelStep && !t->ahead;
         if (v->kind == ValueLoad && (whole || each))
             bytes += element(n, v->arg) * (whole || v->level == LevelPack ? t->pack : 1);
         slow |= t->ahead && whole && v->a != NONE && n->value.at[v->a].level >= LevelStep;
     }
     size_t most = t->ahead ? LeastInFlight : BytesInFlight;
-    while (!slow && bytes && bytes * t->unroll * 2 <= most && t->unroll < MostUnrolled &&
+    uint32_t unrolled = t->tile ? TileUnrolled / t->pack : MostUnrolled;
+    while (!slow && bytes && bytes * t->unroll * 2 <= most && t->unroll < unrolled &&
            (!t->ahead || t->steps % (2 * t->unroll * t->size) == 0))
         t->unroll *= 2;
     t->ahead &= t->unroll > 1;
@@ -340,6 +342,69 @@ static int64_t extent(const Nest *n, bool reduced) {
         x *= counts ? v->n : 1;
     }
     return x;
+}
+
+// --- tiles of units ------------------------------------------------------------------------------
+//
+// In a table of all pairs (distances of two sets of points, a minimum in each row) what a step
+// loads is the same for every row, and the loads take longer than the arithmetic. So a thread takes
+// a tile of rows, for which each value is loaded once: a pair of two clouds of points takes 13
+// instructions, and three loads are shared by eight pairs.
+
+static uint32_t reduced_vars(const Nest *n) {
+    uint32_t vars = 0;
+    for (uint32_t i = 0; i < n->orders; i++)
+        vars |= (uint32_t)n->var[n->order[i]].reduced << n->order[i];
+    return vars;
+}
+
+// Does a step load something, and nothing that depends on the variable?
+static bool shares_loads(const Nest *n, const uint32_t *vars, uint32_t var) {
+    uint32_t stepped = reduced_vars(n), loads = 0;
+    for (uint32_t i = 0; i < n->value.n; i++) {
+        bool each = n->value.at[i].kind == ValueLoad && vars[i] & stepped;
+        if (each && vars[i] >> var & 1)
+            return false;
+        loads += each;
+    }
+    return loads > 0;
+}
+
+// Registers that a unit of a tile takes: accumulators, and what is computed once for it.
+static uint32_t words_of_unit(const Nest *n, const uint32_t *vars, uint32_t var) {
+    uint32_t words = 0;
+    for (uint32_t i = 0; i < n->reduce.n; i++)
+        words += words_of(&n->reduce.at[i]);
+    for (uint32_t i = 0; i < n->value.n; i++)
+        words += n->value.at[i].kind == ValueLoad && vars[i] >> var & 1;
+    return words;
+}
+
+// As many units as registers allow, and that leave enough threads.
+static uint32_t tile_of(const Nest *n, uint32_t words) {
+    int64_t threads = extent(n, false) * (extent(n, true) / LeastSteps);
+    for (uint32_t tile = MostTile; tile >= LeastTile; tile /= 2)
+        if (threads / tile >= ManyThreads && words * tile <= PackRegisters &&
+            n->value.n * tile <= LongBody)
+            return tile;
+    return 1;
+}
+
+// Of a shape that gives none, the team stays as it is.
+static void tile_units(Nest *n) {
+    Team *t = &n->team;
+    if (!n->reduce.n || n->store.n || n->indexed || one_at_a_time(n))
+        return;
+    const uint32_t *vars = values_vars(n);
+    for (uint32_t i = n->orders; i-- > 0;) {
+        uint32_t v = n->order[i];
+        if (n->var[v].reduced || n->var[v].n < MostTile || !shares_loads(n, vars, v))
+            continue;
+        t->pack = tile_of(n, words_of_unit(n, vars, v));
+        t->tile = t->pack > 1;
+        t->lane = t->tile ? v : t->lane;
+        return;
+    }
 }
 
 // --- rows of a scatter ---------------------------------------------------------------------------
@@ -540,9 +605,12 @@ void nest_shape_team(Nest *n) {
     index_rows(n);
     n->team = (Team){.lane = innermost(n)};
     iterate_columns(n);
-    n->team.pack = pack_of(n);
+    tile_units(n);
+    if (!n->team.tile)
+        n->team.pack = pack_of(n);
     n->team.wide = is_wide(n);
     sort_variables(n);
+    nest_find_orders(n);
     make_team(n);
     set_levels(n);
     mark_packs(n);

@@ -86,12 +86,27 @@ static void what_is_divided_by_in_all_steps_is_inverted_once(void **state) {
     each_kernel_with("gan_divf_by(", see_inverse_once);
 }
 
+// A step's loads are those of all units of a tile.
+static void see_shared_loads(const char *name, const char *text) {
+    const char *step = strstr(text, "team::part()"), *tile = strstr(step, "for (int l = 0; l < "),
+               *end = strstr(tile, "\n        }\n");
+    assert_non_null(end);
+    for (const char *load = tile; (load = strstr(load + 1, " = a")) != NULL && load < end;)
+        fail_msg("%s: each unit of a tile loads: %s", name, text);
+}
+
+static void units_of_a_tile_share_their_loads(void **state) {
+    (void)state;
+    each_kernel_with("const int f1 = ", see_shared_loads);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_agree_with_the_evaluator),
         cmocka_unit_test(scatters_index_their_rows),
         cmocka_unit_test(loads_of_several_steps_come_first),
         cmocka_unit_test(what_is_divided_by_in_all_steps_is_inverted_once),
+        cmocka_unit_test(units_of_a_tile_share_their_loads),
     };
     if (CASES_LISTED(tests))
         return 0;

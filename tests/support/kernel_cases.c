@@ -252,6 +252,28 @@ static Val mirror(Val x, uint32_t axis) {
                   3, axis);
 }
 
+// Tables of all pairs, in whose rows a card's thread takes several at a time (team.c): as many as
+// there are threads enough for, and that divide the rows or not.
+static void pair_cases(Cases *all) {
+    static const int of[][3] = {{3, 835, 843}, {2, 512, 1028}, {5, 411, 260}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        int p = of[i][1], q = of[i][2];
+        for (int sums = 0; sums < 2; sums++) {
+            Case *c = begin(all, (uint32_t)of[i][0], 2e-5, "pairs of %d and %d, %s", p, q,
+                            sums ? "sums" : "minima");
+            Val x = input(c, shape(true, 2, 3, p)), y = input(c, shape(true, 2, 3, q));
+            x = sums ? x : with_nans(x);
+            Val from = Reshape(Add(y, Num(y, 0.25)), 3, (int64_t[]){3, 1, q});
+            Val d = Sub(Reshape(x, 3, (int64_t[]){3, p, 1}), from), near = Neg(Sum(Mul(d, d), 2));
+            for (uint32_t axes = 4; axes <= 8; axes += 4) {
+                result(c, sums ? Sum(near, axes) : MaxOf(near, axes));
+                result(c, sums ? Squares(near, axes) : ArgMax(near, axes));
+            }
+            finish(c);
+        }
+    }
+}
+
 static void move_cases(Cases *all) {
     Type t = shape(true, 3, 4, 6, 10);
     static const uint32_t order[3] = {2, 0, 1};
@@ -564,6 +586,7 @@ void kernel_cases(Cases *out) {
     reduction_cases(out);
     accumulator_cases(out);
     nan_cases(out);
+    pair_cases(out);
     move_cases(out);
     row_cases(out);
     column_cases(out);
