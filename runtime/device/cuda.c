@@ -376,6 +376,7 @@ const DeviceApi device_cuda = {
     .unload = cuda_unload,
     .run = cuda_run,
     .launch = cuda_launch,
+    .absorbs = cuda_absorbs,
     .sync = device_sync,
     .fetches = CUDA_FETCHES,
     .fetch = device_fetch,

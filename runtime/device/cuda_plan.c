@@ -550,3 +550,8 @@ void cuda_unload(Loaded *l) {
     arena_release(&l->arena);
     mem_free(l);
 }
+
+bool cuda_absorbs(const Loaded *l, uint32_t region) {
+    uint32_t epilogue = l->epilogue[region].region;
+    return epilogue != NONE && l->absorbed[epilogue];
+}

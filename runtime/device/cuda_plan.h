@@ -84,6 +84,7 @@ struct Loaded {
 PlanBytes cuda_bytes(const Plan *plan);
 GanStatus cuda_load(Device *d, const Plan *plan, void *slots, void *work, Loaded **out);
 void cuda_unload(Loaded *l);
+bool cuda_absorbs(const Loaded *l, uint32_t region); // DeviceApi.absorbs
 
 // --- cuda_branch.c -------------------------------------------------------------------------------
 

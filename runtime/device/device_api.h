@@ -71,6 +71,9 @@ typedef struct DeviceApi {
     // One launch of the block alone, Plan.launch[launch], synchronously: to find where a NaN comes
     // from. NULL: not supported.
     GanStatus (*launch)(Loaded *l, uint32_t block, uint32_t launch, const Counters *c);
+    // Does library call `region` also what the region that reads its result does (an epilogue)? It
+    // stores that one's result alone, and that one's launch does nothing. NULL: no call does.
+    bool (*absorbs)(const Loaded *l, uint32_t region);
     // Waits for compilation in the background: what runs from then on is what stays, for those who
     // measure it. Results do not depend on it. NULL: nothing is compiled behind a run.
     GanStatus (*ready)(Loaded *l);

@@ -104,6 +104,9 @@ bool exec_launches(const Exec *e) {
 const Plan *exec_step_plan(const Exec *e) {
     return e->plan[FuncStep];
 }
+bool exec_absorbs(const Exec *e, uint32_t region) {
+    return e->api->absorbs && e->api->absorbs(e->loaded[FuncStep], region);
+}
 size_t exec_bytes(const Exec *e) {
     return e->slot_bytes + e->work_bytes;
 }

@@ -85,7 +85,8 @@ Share exec_share(const Exec *e); // the samples held here; all of them on one ra
 const Module *exec_module(const Exec *e);
 bool exec_launches(const Exec *e); // its device runs launches one by one
 const Plan *exec_step_plan(const Exec *e);
-size_t exec_bytes(const Exec *e); // slot and work memory it holds
+bool exec_absorbs(const Exec *e, uint32_t region); // of the step, which has been loaded
+size_t exec_bytes(const Exec *e);                  // slot and work memory it holds
 
 // --- layout.c ------------------------------------------------------------------------------------
 

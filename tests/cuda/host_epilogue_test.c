@@ -38,6 +38,14 @@ static Count count(const Recorder *r) {
     return c;
 }
 
+// Calls of the step that the device says have absorbed what follows them.
+static uint32_t absorbed(const Run *run) {
+    uint32_t n = 0;
+    for (uint32_t r = 0; r < run->compiled.step.region.n; r++)
+        n += exec_absorbs(run->exec, r);
+    return n;
+}
+
 static Count count_steps(const char *layer, const char *act, int extent) {
     const DeviceOptions o = {.threads = 1};
     Run *run = run_of(layer, act, extent);
@@ -47,6 +55,7 @@ static Count count_steps(const char *layer, const char *act, int extent) {
     Count timed = count(run->r); // includes engines timed while loading the plan
     assert_fine(do_steps(run, 1, 3));
     Count all = count(run->r);
+    assert_int_equal(2 * absorbed(run), all.epilogues - timed.epilogues);
     close_run(run);
     assert_clean(run->r, act);
     free_run(run);

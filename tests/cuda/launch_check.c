@@ -41,6 +41,10 @@ static size_t bytes_of(const LaunchCheck *k, uint32_t node) {
     return type_bytes(&k->p->func->g, node_type(&k->p->func->g, node));
 }
 
+static uint32_t region_number(const LaunchCheck *k, const Region *r) {
+    return (uint32_t)(r - k->p->region.at);
+}
+
 static const Region *instance(const LaunchCheck *k, uint32_t launch, uint32_t i) {
     return &k->p->region.at[k->p->merge.at[k->p->launch.at[launch].first + i]];
 }
@@ -97,7 +101,7 @@ static GanStatus before_launch(LaunchCheck *k, Exec *e, uint32_t launch, const C
         if (r->kind == RegionLoop)
             region_check_begin(&k->region[i]);
         k->is[i] = arena_array(k->arena, void *, r->out.n);
-        if (!fused) // else the call before has stored it
+        if (!fused) // else the call has stored it
             TRY(mark_unwritten(k, e, launch, r));
     }
     return GAN_OK;
@@ -124,11 +128,11 @@ static bool all_unwritten(const void *is, size_t n) {
 static void judge(LaunchCheck *k, uint32_t launch, const RegionCheck *x, uint32_t node,
                   const void *is) {
     const void *right = memory_at(k->memory, k->p, node);
+    if (k->fused[node]) // with the launch that makes the next value of it
+        return;
     k->values++;
     if (all_unwritten(is, bytes_of(k, node))) {
-        k->fused[node] = x->r->kind == RegionCall;
-        if (!k->fused[node])
-            report(k, launch, x->r, node, "is not stored");
+        report(k, launch, x->r, node, "is not stored");
         return;
     }
     char what[256];
@@ -147,7 +151,7 @@ static GanStatus after_launch(LaunchCheck *k, Exec *e, uint32_t launch, const Co
         if (!computes(r))
             continue;
         for (uint32_t o = 0; o < r->out.n; o++) {
-            k->fused[r->out.at[o]] = false; // of the round before
+            k->fused[r->out.at[o]] = r->kind == RegionCall && exec_absorbs(e, region_number(k, r));
             k->is[i][o] = arena_alloc(k->arena, bytes_of(k, r->out.at[o]), 64);
             TRY(exec_value_save(e, k->p, r->out.at[o], k->is[i][o]));
         }

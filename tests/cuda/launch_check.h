@@ -11,7 +11,7 @@ typedef struct LaunchCheck {
     const char *name;    // of the model, in lines
     const Plan *p;       // the step's
     Memory memory;       // of the plan, on the host
-    bool *fused;         // [node] a library call made the next value of it, and stored that alone
+    bool *fused;         // [node] a library call absorbed what reads it, and stored that alone
     RegionCheck *region; // [Launch.instances] of the launch that runs
     void ***is;          // [Launch.instances][Region.out] what it stored
     Arena before;        // what `arena` was then
