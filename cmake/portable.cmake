@@ -63,6 +63,11 @@ install(DIRECTORY models tests/reference DESTINATION .)
 install(PROGRAMS tests/bench/gpu.sh DESTINATION bench) # what there is to ask of a card
 install(DIRECTORY tests/bench/pytorch DESTINATION bench PATTERN __pycache__ EXCLUDE)
 
+if(TARGET gan_mpi) # beside the programs; Open MPI, of which it needs libmpi.so.40 (4.x, 5.x), is the target's
+    install(TARGETS gan_mpi LIBRARY DESTINATION .)
+    list(APPEND portable_programs gan_mpi)
+endif()
+
 set(portable ${CMAKE_BINARY_DIR}/gan)
 add_custom_target(portable ALL VERBATIM DEPENDS ${portable_programs}
     COMMAND ${CMAKE_COMMAND} -E rm -rf ${portable}

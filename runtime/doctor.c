@@ -65,11 +65,14 @@ static const char *version_of(Arena *a, const char *program, bool *found) {
 // What more ranks than one need: the plugin beside this program, and who starts them.
 static void examine_ranks(Arena *a, Str self, Findings *f) {
     const LinkPlugin *plugin;
+    Str file = ranks_plugin(a, self);
     LibraryInfo mpi = {.name = "MPI",
                        .version = "",
                        .cost = "runs use one rank",
-                       .fix = "apt-get install libopenmpi-dev, and build again"};
-    if (link_plugin_load(ranks_plugin(a, self), &plugin) == GAN_OK) {
+                       .fix = file_exists(file)
+                                  ? "apt-get install openmpi-bin"
+                                  : "apt-get install libopenmpi-dev, and build again"};
+    if (link_plugin_load(file, &plugin) == GAN_OK) {
         char *text = arena_array(a, char, 128);
         plugin->library(text, 128);
         mpi.version = text;
