@@ -139,7 +139,8 @@ static void put_decode(Emit *e, const char *from, uint32_t first, uint32_t last)
     int64_t by = 1;
     for (uint32_t i = last; i-- > first;) {
         uint32_t v = n->order[i], pack = v == team(e)->lane ? team(e)->pack : 1;
-        int64_t extent = ceil_div(n->var[v].n, pack);
+        uint32_t fast = v == team(e)->lane ? team(e)->fast : 1;
+        int64_t extent = ceil_div(n->var[v].n, pack * fast);
         Str at = by > 1 ? str_format(a, "%.*s / %" PRId64, SARG(left), by) : left;
         if (i > first) {
             Str of = emit_num(e, RoleExtent + i, extent);
@@ -165,7 +166,9 @@ static void put_decode(Emit *e, const char *from, uint32_t first, uint32_t last)
         else
             text_fmt(e->t, is_name(at) ? "(%s)%.*s" : "(%s)(%.*s)", e->index, SARG(at));
         if (pack > 1)
-            text_fmt(e->t, " * %u", pack);
+            text_fmt(e->t, " * %u", pack * fast);
+        if (fast > 1)
+            text_fmt(e->t, " + u %% %u * %u", fast, pack);
         text_put(e->t, STR(";\n"));
         if (shifted)
             put_shift(e, i);
@@ -312,7 +315,8 @@ static void put_elements(Emit *e) {
         text_fmt(e->t, "if (u < %.*s)", SARG(count));
     }
     emit_open(e);
-    put_decode(e, "u", 0, e->n->prefix);
+    Str u = team(e)->fast > 1 ? str_format(e->t->arena, "u / %u", team(e)->fast) : STR("u");
+    put_decode(e, u.ptr, 0, e->n->prefix);
     if (one)
         emit_level(e, 0);
     emit_level(e, LevelUnit);
@@ -675,8 +679,8 @@ static void put_sums(Emit *e) {
 static void put_columns(Emit *e) {
     emit_line(e);
     text_fmt(e->t, "using team = gan_team<%u, %u, %s>; // %u units a block, %u threads each\n",
-             team(e)->units, team(e)->size, team(e)->across ? "true" : "false", team(e)->units,
-             team(e)->size);
+             team(e)->units, team(e)->size, team(e)->across || team(e)->between ? "true" : "false",
+             team(e)->units, team(e)->size);
     emit_level(e, 0);
     open_blocks(e);
     put_unit(e);

@@ -103,7 +103,9 @@ typedef enum TeamLevel { LevelUnit = 1, LevelStep, LevelPack, LevelHit } TeamLev
 typedef struct Team {
     uint32_t pack; // elements of variable `lane` that a thread does at once; 1: one at a time
     uint32_t lane; // the variable that runs innermost in memory, NONE
+    uint32_t fast; // packs of it that run fastest, before the other variables: of a transpose
     bool across;
+    bool between;          // the lane is reduced, but threads lie as if teams were across
     bool tile;             // the pack's units share what a step loads; the last one may be shifted
     uint32_t units, size;  // units of a block, threads of a unit: units*size are a block
     int64_t steps;         // of a whole unit, over all its threads and pieces

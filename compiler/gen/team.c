@@ -31,6 +31,8 @@ enum {
     MostTile = 8,          // units of a tile
     LeastTile = 2,
     TileUnrolled = 16, // units of the steps of a tile that are unrolled
+    Sector = 32,       // bytes, the least that is read from memory
+    FewElements = 8,   // of a variable: too few to lie beside each other in a warp
 };
 
 // --- columns -------------------------------------------------------------------------------------
@@ -449,26 +451,111 @@ static void index_rows(Nest *n) {
     nest_index_rows(n);
 }
 
+// --- transposes ----------------------------------------------------------------------------------
+//
+// Where a load is contiguous along another variable than the stores, threads that follow the stores
+// each take a sector of memory for one element of it. So neighbouring threads take a few packs
+// along one variable, as many as fill a sector, and then elements along the other: whole sectors of
+// both.
+
+// A load of all elements that is far apart along the lane, and what it is contiguous along.
+typedef struct Other {
+    uint32_t lane;  // NONE: there is no such load
+    uint32_t bytes; // of an element
+} Other;
+
+static Other other_lane(const Nest *n) {
+    uint32_t lane = n->team.lane;
+    for (uint32_t i = 0; i < n->value.n && lane != NONE && !n->indexed; i++) {
+        const Value *v = &n->value.at[i];
+        uint32_t bytes = v->kind == ValueLoad ? (uint32_t)element(n, v->arg) : 0, uses = 0;
+        for (uint32_t k = 0; k < n->orders; k++)
+            uses += ix_coef(&n->ix, v->at, n->order[k]) != 0;
+        if (ix_coef(&n->ix, v->at, lane) * bytes < Sector || uses < n->orders)
+            continue;
+        for (uint32_t k = 0; k < n->orders; k++)
+            if (ix_coef(&n->ix, v->at, n->order[k]) == 1 && n->var[n->order[k]].n >= FewElements)
+                return (Other){n->order[k], bytes};
+    }
+    return (Other){NONE, 0};
+}
+
+// Moves a variable behind all others: neighbouring threads take its elements.
+static void run_fastest(Nest *n, uint32_t var) {
+    uint32_t k = 0;
+    for (uint32_t i = 0; i < n->orders; i++)
+        if (n->order[i] != var)
+            n->order[k++] = n->order[i];
+    n->order[k] = var;
+}
+
+static uint32_t pack_along(Nest *n, uint32_t lane) {
+    n->team.lane = lane;
+    return pack_of(n);
+}
+
+static void transpose(Nest *n) {
+    Team *t = &n->team;
+    uint32_t stored = t->lane, loaded = other_lane(n).lane;
+    if (n->reduce.n || loaded == NONE || extent(n, true) > 1)
+        return;
+    uint32_t pack = pack_along(n, loaded);
+    t->pack = pack_along(n, stored);
+    if (pack > t->pack) {
+        t->pack = pack;
+        t->lane = loaded;
+    }
+    if (t->pack == 1)
+        return;
+    int64_t packs = n->var[t->lane].n / t->pack;
+    size_t bytes = packed(n, t->lane, t->pack).least * t->pack;
+    while (bytes * t->fast * 2 <= Sector && packs % (t->fast * 2) == 0)
+        t->fast *= 2;
+    run_fastest(n, t->lane);
+    run_fastest(n, t->lane == stored ? loaded : stored);
+}
+
+// Where a team walks in steps: are the lane and what such a load is contiguous along the innermost
+// of a unit's variables and of a step's, in either order?
+static bool reads_both_ways(const Nest *n, uint32_t *bytes) {
+    Other other = other_lane(n);
+    *bytes = other.bytes;
+    if (other.lane == NONE)
+        return false;
+    uint32_t last = n->var[n->team.lane].reduced ? n->prefix : n->orders;
+    return last && other.lane == n->order[last - 1];
+}
+
 // Teams have few sizes, and a block is full of them even where there are fewer units: any other
 // shape would be one more kernel, and idle warps cost little.
 
 // A reduced variable runs innermost: neighbouring threads take neighbouring steps of one unit.
+// Where loads are contiguous along the units, a sector of those lies between.
 static void team_along(Nest *n) {
     Team *t = &n->team;
     t->size = t->steps <= Warp / 4 && !n->indexed ? Warp / 4 : Warp;
     if (t->steps > Warp * MostSteps ||
         (n->units * Warp < ManyThreads && t->steps >= Block * LeastSteps))
         t->size = Block;
+    uint32_t bytes;
+    t->between = t->steps >= Warp && reads_both_ways(n, &bytes);
+    if (t->between)
+        t->size = Block * bytes / Sector;
     t->units = Block / t->size;
 }
 
 // A kept variable runs innermost: neighbouring threads take neighbouring units. The packs of half a
-// warp are whole cache lines. Of shorter rows a block takes several.
+// warp are whole cache lines. Of shorter rows a block takes several. Where loads are contiguous
+// along the steps, a warp takes several of those too.
 static void team_across(Nest *n) {
     Team *t = &n->team;
+    uint32_t bytes;
+    bool both = reads_both_ways(n, &bytes);
     int64_t most = t->pack > 1 ? Warp / 2 : Warp;
+    most = both ? most / 4 : most;
     int64_t row = ceil_div(n->var[t->lane].n, t->pack), width = row < most ? row : most;
-    while (t->size * 4 * width <= Block && n->units * t->size < ManyThreads &&
+    while (t->size * 4 * width <= Block &&
+           (n->units * t->size < ManyThreads || (both && t->size * width < Warp)) &&
            t->steps >= (int64_t)t->size * 4 * LeastSteps)
         t->size *= 4;
     t->units = (uint32_t)(Block / t->size / width * width);
@@ -603,11 +690,12 @@ void nest_shape_team(Nest *n) {
     n->grain = 1;
     nest_order_loops(n);
     index_rows(n);
-    n->team = (Team){.lane = innermost(n)};
+    n->team = (Team){.lane = innermost(n), .fast = 1};
     iterate_columns(n);
     tile_units(n);
     if (!n->team.tile)
         n->team.pack = pack_of(n);
+    transpose(n);
     n->team.wide = is_wide(n);
     sort_variables(n);
     nest_find_orders(n);

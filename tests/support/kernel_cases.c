@@ -274,6 +274,28 @@ static void pair_cases(Cases *all) {
     }
 }
 
+// Loads that are contiguous along another axis than the stores, or than the other loads: of extents
+// that packs divide along one, both or none.
+static void transpose_cases(Cases *all) {
+    static const int of[][2] = {{24, 40}, {33, 40}, {40, 33}, {33, 35}, {12, 8}, {64, 260}};
+    for (size_t i = 0; i < 2 * sizeof of / sizeof *of; i++) {
+        int p = of[i / 2][0], q = of[i / 2][1];
+        Dtype dtype = i % 2 ? DtBF16 : DtF32;
+        Case *c = begin(all, 5, i % 2 ? 2e-2 : 2e-5, "transposes of [%d, %d] %s", p, q,
+                        dtype_name[dtype]);
+        Type there = shape(true, 2, p, q), here = shape(true, 2, q, p);
+        there.dtype = here.dtype = (uint8_t)dtype;
+        Val x = input(c, there), y = input(c, here), w = input(c, shape(false, 1, q));
+        Val moved = Permute(Mul(x, Num(x, 3)), (uint32_t[]){1, 0}), both = Mul(moved, y);
+        result(c, moved);
+        result(c, both);
+        result(c, Sum(both, 1 | 2));
+        result(c, Sum(Add(both, y), 1 | 4));
+        result(c, Div(moved, Add(CastTo(w, moved), Num(moved, 3)))); // a column's number
+        finish(c);
+    }
+}
+
 static void move_cases(Cases *all) {
     Type t = shape(true, 3, 4, 6, 10);
     static const uint32_t order[3] = {2, 0, 1};
@@ -587,6 +609,7 @@ void kernel_cases(Cases *out) {
     accumulator_cases(out);
     nan_cases(out);
     pair_cases(out);
+    transpose_cases(out);
     move_cases(out);
     row_cases(out);
     column_cases(out);
