@@ -129,6 +129,11 @@ static void put_shift(Emit *e, uint32_t i) {
              SARG(last));
 }
 
+// A unit's number, without the packs that run fastest.
+static Str number_but_packs(Emit *e) {
+    return team(e)->fast > 1 ? str_format(e->t->arena, "u / %u", team(e)->fast) : STR("u");
+}
+
 // Variables order[first..last) from the number called `from`, the last one fastest: the unit's "u",
 // or "r", the step's, which is of an index's type already.
 static void put_decode(Emit *e, const char *from, uint32_t first, uint32_t last) {
@@ -315,7 +320,7 @@ static void put_elements(Emit *e) {
         text_fmt(e->t, "if (u < %.*s)", SARG(count));
     }
     emit_open(e);
-    Str u = team(e)->fast > 1 ? str_format(e->t->arena, "u / %u", team(e)->fast) : STR("u");
+    Str u = number_but_packs(e);
     put_decode(e, u.ptr, 0, e->n->prefix);
     if (one)
         emit_level(e, 0);
@@ -372,7 +377,7 @@ static void put_unit(Emit *e) {
         emit_line(e);
         text_fmt(e->t, "const %s u = active ? unit : 0;\n", type);
     }
-    Str u = STR("u");
+    Str u = number_but_packs(e);
     if (e->n->indexed) // tiles run fastest
         u = str_format(e->t->arena, "u / %.*s", SARG(emit_num(e, RoleTiles, nest_tiles(e->n))));
     put_decode(e, u.ptr, 0, e->n->prefix);

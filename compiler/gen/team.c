@@ -494,17 +494,24 @@ static uint32_t pack_along(Nest *n, uint32_t lane) {
     return pack_of(n);
 }
 
+// Along which of the two packs are longer, the stores' at first.
+static void choose_lane(Nest *n, uint32_t stored, uint32_t loaded) {
+    uint32_t pack = pack_along(n, loaded);
+    n->team.pack = pack_along(n, stored);
+    if (pack > n->team.pack) {
+        n->team.pack = pack;
+        n->team.lane = loaded;
+    }
+}
+
+// Of units, whose variables both are kept.
 static void transpose(Nest *n) {
     Team *t = &n->team;
     uint32_t stored = t->lane, loaded = other_lane(n).lane;
-    if (n->reduce.n || loaded == NONE || extent(n, true) > 1)
+    if (loaded == NONE || n->var[stored].reduced || n->var[loaded].reduced)
         return;
-    uint32_t pack = pack_along(n, loaded);
-    t->pack = pack_along(n, stored);
-    if (pack > t->pack) {
-        t->pack = pack;
-        t->lane = loaded;
-    }
+    if (!n->reduce.n && extent(n, true) == 1)
+        choose_lane(n, stored, loaded);
     if (t->pack == 1)
         return;
     int64_t packs = n->var[t->lane].n / t->pack;

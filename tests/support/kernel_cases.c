@@ -289,6 +289,7 @@ static void transpose_cases(Cases *all) {
         Val moved = Permute(Mul(x, Num(x, 3)), (uint32_t[]){1, 0}), both = Mul(moved, y);
         result(c, moved);
         result(c, both);
+        result(c, Sum(both, 1));
         result(c, Sum(both, 1 | 2));
         result(c, Sum(Add(both, y), 1 | 4));
         result(c, Div(moved, Add(CastTo(w, moved), Num(moved, 3)))); // a column's number
