@@ -30,6 +30,7 @@ enum {
     LongBody = 256,        // values: beyond, packs only make the text longer
     MostTile = 8,          // units of a tile
     LeastTile = 2,
+    TileShared = 64,   // bytes of a thread
     TileUnrolled = 16, // units of the steps of a tile that are unrolled
     Sector = 32,       // bytes, the least that is read from memory
     FewElements = 8,   // of a variable: too few to lie beside each other in a warp
@@ -382,12 +383,21 @@ static uint32_t words_of_unit(const Nest *n, const uint32_t *vars, uint32_t var)
     return words;
 }
 
+// Of shared memory, where a block's accumulators lie while they are reduced.
+static uint32_t bytes_of_unit(const Nest *n) {
+    uint32_t bytes = 0;
+    for (uint32_t i = 0; i < n->reduce.n; i++)
+        bytes += words_of(&n->reduce.at[i]) * (n->reduce.at[i].dtype == DtF64 ? 8 : 4);
+    return bytes;
+}
+
 // As many units as registers allow, and that leave enough threads.
 static uint32_t tile_of(const Nest *n, uint32_t words) {
+    uint32_t shared = bytes_of_unit(n);
     int64_t threads = extent(n, false) * (extent(n, true) / LeastSteps);
     for (uint32_t tile = MostTile; tile >= LeastTile; tile /= 2)
         if (threads / tile >= ManyThreads && words * tile <= PackRegisters &&
-            n->value.n * tile <= LongBody)
+            shared * tile <= TileShared && n->value.n * tile <= LongBody)
             return tile;
     return 1;
 }
