@@ -423,8 +423,26 @@ static void put_named(Text *t, Str part) {
     text_put(t, kept);
 }
 
+// Step k of several from `at` on. Where steps are left over, the loads of those behind the last are
+// of step `at` once more, and the rest is left out.
+static void put_step(Emit *e, StepPart part, Str r, Str end) {
+    const Team *t = team(e);
+    bool left = t->steps % (t->unroll * t->size), loads = part == StepLoads;
+    emit_line(e);
+    text_fmt(e->t, "%sconst %s %.*s = at + k * %u", emit_if_named(e), e->index, SARG(r), t->size);
+    if (left && loads)
+        text_fmt(e->t, " < %.*s ? at + k * %u : at", SARG(end), t->size);
+    text_put(e->t, STR(";\n"));
+    if (!left || loads)
+        return;
+    emit_line(e);
+    text_fmt(e->t, "if (at + k * %u >= %.*s)\n", t->size, SARG(end));
+    emit_line(e);
+    text_put(e->t, STR("    break;\n"));
+}
+
 // One part of each of several steps, from step `at` on.
-static void put_part(Emit *e, StepPart part, Str r, bool decodes) {
+static void put_part(Emit *e, StepPart part, Str r, Str end, bool decodes) {
     e->part = part;
     emit_line(e);
     text_put(e->t, STR("#pragma unroll\n"));
@@ -433,9 +451,7 @@ static void put_part(Emit *e, StepPart part, Str r, bool decodes) {
     emit_open(e);
     Text *out = e->t, body = {.arena = out->arena};
     e->t = &body;
-    emit_line(e);
-    text_fmt(e->t, "%sconst %s %.*s = at + k * %u;\n", emit_if_named(e), e->index, SARG(r),
-             team(e)->size);
+    put_step(e, part, r, end);
     if (decodes)
         put_decode(e, "r", e->n->prefix, e->n->orders);
     emit_level(e, LevelStep);
@@ -448,7 +464,7 @@ static void put_part(Emit *e, StepPart part, Str r, bool decodes) {
 }
 
 // Several steps: all their loads, then all the rest.
-static void put_parts(Emit *e, Str r, bool decodes) {
+static void put_parts(Emit *e, Str r, Str end, bool decodes) {
     for (uint32_t i = 0; i < e->n->value.n; i++) {
         const Value *v = &e->n->value.at[i];
         if (v->pack != LevelStep || !e->named[i])
@@ -457,8 +473,8 @@ static void put_parts(Emit *e, Str r, bool decodes) {
         text_fmt(e->t, "gan_pack<%s, %u> p%u[%u];\n",
                  e->d->words->storage[nest_dtype(e->n, v->arg)], team(e)->pack, i, team(e)->unroll);
     }
-    put_part(e, StepLoads, r, decodes);
-    put_part(e, StepRest, r, decodes);
+    put_part(e, StepLoads, r, end, decodes);
+    put_part(e, StepRest, r, end, decodes);
 }
 
 // The thread's steps of the unit, or of its piece. The counter is signed: only then can the
@@ -491,7 +507,7 @@ static void put_steps(Emit *e) {
              team(e)->size * (parts ? team(e)->unroll : 1));
     emit_open(e);
     if (parts) {
-        put_parts(e, r, !alone);
+        put_parts(e, r, end, !alone);
     } else {
         if (!alone)
             put_decode(e, "r", n->prefix, n->orders);

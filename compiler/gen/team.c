@@ -321,7 +321,7 @@ static void unroll_steps(Nest *n) {
     size_t most = t->ahead ? LeastInFlight : BytesInFlight;
     uint32_t unrolled = t->tile ? TileUnrolled / t->pack : MostUnrolled;
     while (!slow && bytes && bytes * t->unroll * 2 <= most && t->unroll < unrolled &&
-           (!t->ahead || t->steps % (2 * t->unroll * t->size) == 0))
+           (!t->ahead || t->steps >= 2 * t->unroll * t->size))
         t->unroll *= 2;
     t->ahead &= t->unroll > 1;
 }
