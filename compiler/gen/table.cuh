@@ -12,8 +12,8 @@ GAN_FN double gan_row(double x, int64_t rows) {
 }
 
 // Sums of terms by row, for up to ROWS rows of a table: in shared memory, for each of the WARPS of
-// a unit. A warp adds its terms in the order of steps, and of lanes within a step, so the sums are
-// the same in every run.
+// a unit. A warp adds the terms of a row in the order of steps, and of lanes within a step, so the
+// sums are the same in every run.
 template <typename T, int ROWS, int UNITS, int WARPS> struct gan_table {
     // Every lane of the warp calls it, before its first term.
     static GAN_MEMBER void clear(uint32_t rows) {
@@ -21,10 +21,14 @@ template <typename T, int ROWS, int UNITS, int WARPS> struct gan_table {
             of_warp(threadIdx.x / 32)[k] = 0;
         __syncwarp();
     }
-    // Adds the terms of the lanes that hit a row. Every lane calls it.
+    // Adds the terms of the lanes that hit a row: at once where their rows differ, those of one row
+    // one after the other. Every lane calls it.
     static GAN_MEMBER void add(bool hit, uint32_t row, T term) {
-        for (uint32_t left = __ballot_sync(0xFFFFFFFFu, hit); left; left &= left - 1) {
-            if (threadIdx.x % 32 == (uint32_t)__ffs((int)left) - 1)
+        const uint32_t lane = threadIdx.x % 32,
+                       same = __match_any_sync(0xFFFFFFFFu, hit ? row : ROWS + lane),
+                       before = (uint32_t)__popc(same & ((1u << lane) - 1));
+        for (uint32_t k = 0; __any_sync(0xFFFFFFFFu, hit && before >= k); k++) {
+            if (hit && before == k)
                 of_warp(threadIdx.x / 32)[row] += term;
             __syncwarp();
         }

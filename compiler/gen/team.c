@@ -423,8 +423,8 @@ static void tile_units(Nest *n) {
 //
 // A unit for each row of the table reads all terms: rows x terms. Where rows are indexed, a unit is
 // a tile of them: its team reads the index of each term, but adds only the terms of its own rows,
-// each warp its share of the terms one by one in order. So terms are read once for each tile, not
-// for each row, and added once, at the price of a step that adds serially.
+// each warp its share of the terms. So terms are read once for each tile, not for each row, and
+// added once, at the price of a step in which those of one row are added one after the other.
 
 int64_t nest_tile_room(const Nest *n) {
     return TILE_BYTES / (n->reduce.at[0].dtype == DtF64 ? 8 : 4);
@@ -444,7 +444,7 @@ static bool indexing_is_faster(const Nest *n) {
     const double search = 8;                        // instructions of a term for each row
     const double begin_and_end = 2000;              // of a tile
     const double step = 600; // of a block: it waits for memory, or for the blocks beside it
-    const double add = 100;  // of a warp: one term into its row
+    const double add = 100;  // of a warp: one term into its row, as if no other went with it
     double rows = (double)n->var[n->rows].n, terms = (double)extent(n, true);
     double others = (double)extent(n, false) / rows;
     double tiles = (double)ceil_div(n->var[n->rows].n, rows_of_tile(n));

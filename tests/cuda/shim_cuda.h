@@ -33,6 +33,7 @@ void shim_barrier(int line);
 void shim_warp_sync(int line, unsigned mask);
 unsigned long long shim_shuffle(int line, unsigned mask, unsigned long long bits, int from);
 unsigned shim_ballot(int line, unsigned mask, int vote);
+unsigned shim_match(int line, unsigned mask, unsigned x);
 int shim_lane(void);
 void shim_atomic(const void *at, unsigned long size);
 void shim_fence(void);
@@ -105,6 +106,7 @@ SHIM_VECTOR4(ushort4, unsigned short)
 #define __syncthreads() shim_barrier(__LINE__)
 #define __syncwarp(...) shim_warp_sync(__LINE__, shim_mask(__VA_ARGS__))
 #define __ballot_sync(mask, vote) shim_ballot(__LINE__, mask, (vote) != 0)
+#define __match_any_sync(mask, x) shim_match(__LINE__, mask, x)
 #define __any_sync(mask, vote) (shim_ballot(__LINE__, mask, (vote) != 0) != 0)
 #define __all_sync(mask, vote) (shim_ballot(__LINE__, mask, (vote) != 0) == (mask))
 #define __shfl_sync(...) shim_shfl<0>(__LINE__, __VA_ARGS__)

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { WarpSync = -2, WarpBallot = -1 };
+enum { WarpMatch = -3, WarpSync = -2, WarpBallot = -1 };
 
 static uint32_t draw(Shim *s, uint32_t below) {
     s->random = s->random * 6364136223846793005u + 1442695040888963407u;
@@ -164,6 +164,15 @@ static uint64_t ballot(const Fiber *warp, uint32_t mask) {
     return votes;
 }
 
+// The lanes that give the same bits as this one.
+static uint64_t match(const Fiber *warp, uint32_t mask, uint64_t bits) {
+    uint64_t same = 0;
+    for (int i = 0; i < ShimLanes; i++)
+        if (mask >> i & 1)
+            same |= (uint64_t)(warp[i].bits == bits) << i;
+    return same;
+}
+
 // A lane reaches a warp operation: the last one computes the results for all and continues.
 static uint64_t warp_meet(int line, uint32_t mask, uint64_t bits, int from) {
     Shim *s = shim_running;
@@ -179,6 +188,7 @@ static uint64_t warp_meet(int line, uint32_t mask, uint64_t bits, int from) {
             continue;
         warp[i].result = warp[i].from >= 0            ? warp[warp[i].from].bits
                          : warp[i].from == WarpBallot ? ballot(warp, mask)
+                         : warp[i].from == WarpMatch  ? match(warp, mask, warp[i].bits)
                                                       : 0;
         if (&warp[i] != f)
             push_ready(s, s->current / ShimLanes * ShimLanes + i);
@@ -196,6 +206,9 @@ unsigned long long shim_shuffle(int line, unsigned mask, unsigned long long bits
 }
 unsigned shim_ballot(int line, unsigned mask, int vote) {
     return (unsigned)warp_meet(line, mask, (uint64_t)vote, WarpBallot);
+}
+unsigned shim_match(int line, unsigned mask, unsigned x) {
+    return (unsigned)warp_meet(line, mask, x, WarpMatch);
 }
 
 // --- launches ------------------------------------------------------------------------------------

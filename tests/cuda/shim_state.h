@@ -53,9 +53,9 @@ typedef struct Fiber {
     FiberState state;
     int line;        // of the barrier or warp operation it waits at
     uint32_t mask;   // lanes it waits for
-    uint64_t bits;   // what it gives to a shuffle or ballot
+    uint64_t bits;   // what it gives to a shuffle, ballot or match
     uint64_t result; // what it gets
-    int from;        // the lane it wants the bits of; -1 ballot, -2 sync
+    int from;        // the lane it wants the bits of; -1 ballot, -2 sync, -3 match
 } Fiber;
 
 // Blocks may hand over through an atomic: what a block did before a fence and an atomic is over for
