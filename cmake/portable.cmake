@@ -10,6 +10,9 @@ set(portable_programs ganc ganrun)
 if(TARGET device_test)
     list(APPEND portable_programs device_test launches)     # the conformance suite of devices; a step launch by launch
 endif()
+if(TARGET nccl_alone)
+    list(APPEND portable_programs nccl_alone)               # NCCL on one card
+endif()
 get_target_property(archive PkgConfig::ARCHIVE INTERFACE_LINK_LIBRARIES)
 list(GET archive 0 archive)
 

@@ -220,7 +220,7 @@ GanStatus cuda_machine_open(const DeviceOptions *o, CudaMachine **out) {
         cuda_machine_close(m);
         return st;
     }
-    bool sums = comm_size(o->comm) > 1 && o->route == RouteNccl;
+    bool sums = o->comm && o->route == RouteNccl;
     m->api = (CudaApi){.driver = &m->driver,
                        .dnn = open_dnn(m),
                        .no_dnn = m->no_dnn,

@@ -11,26 +11,27 @@
 #              before, at once
 #   eager      PyTorch: the same, all models of a precision in one process; channels-last
 #   compiled   torch.compile, with CUDA graphs and without: all compile at once, then each times its steps alone
-#   ranks      two ranks on the one card (--comm staged): cases and steps. Needs mpirun
+#   ranks      two ranks on the one card (--comm staged): cases and steps, by mpirun; NCCL with a rank alone
 #   sanitizer  compute-sanitizer on a short run of our own kernels
 # Results are appended to FILE (docs/measurements/gpu.tsv), one line an item, as they come; all output goes to FILE.log.
 # Failures do not end it. Nothing runs on after N minutes (9). Of these each stage has a share, after which it gets no more
 # until all others have had theirs. An item that has a line is not repeated (--again: unless it failed): the same command
 # continues where the last one stopped, and ends with 0 when nothing is left. --only takes the beginning of a model's or a
 # case's name. It runs in a checkout and in the folder of the portable archive (cmake --preset portable). GANRUN, GANC,
-# DEVICE_TEST, LAUNCHES name the programs, PYTHON the python3 that has PyTorch. STEPS=20 TIMEOUT=150 (s, an item) MOST=(at once)
+# DEVICE_TEST, LAUNCHES, NCCL_ALONE name the programs, PYTHON the python3 that has PyTorch. STEPS=20 TIMEOUT=150 (s, an item) MOST=(at once)
 # shellcheck disable=SC2030,SC2031 # each worker has files of its own
 set -eu
 here=$(CDPATH="" cd -- "$(dirname -- "$0")" && pwd)
 if [ -x "$here/../ganrun" ]; then # the archive
     cd "$here/.."
-    programs=. suite=./device_test launches=./launches reference=reference
+    programs=. suite=./device_test launches=./launches nccl=./nccl_alone reference=reference
 else
     cd "$here/../.."
-    programs=build suite=build/tests/device_test launches=build/tests/launches reference=tests/reference
+    programs=build reference=tests/reference
+    suite=build/tests/device_test launches=build/tests/launches nccl=build/tests/nccl_alone
 fi
 ganrun=${GANRUN:-$programs/ganrun} ganc=${GANC:-$programs/ganc} python=${PYTHON:-python3}
-suite=${DEVICE_TEST:-$suite} launches=${LAUNCHES:-$launches}
+suite=${DEVICE_TEST:-$suite} launches=${LAUNCHES:-$launches} nccl=${NCCL_ALONE:-$nccl}
 steps=${STEPS:-20} longest=${TIMEOUT:-150} sanitizer=${SANITIZER:-compute-sanitizer}
 every='doctor correct ours eager compiled ranks sanitizer'
 stages='' only='' out=docs/measurements/gpu.tsv minutes=9 again=
@@ -313,6 +314,7 @@ compiled() {
 # --- ranks ---------------------------------------------------------------------------------------
 
 ranks() {
+    ! item - 0 f32 nccl "$nccl" || note - 0 f32 nccl - "$(tail -n 1 "$said")"
     command -v mpirun >/dev/null || { without ranks "mpirun is not found"; return 0; }
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM

@@ -43,6 +43,7 @@ for case; do
 done
 END
 printf '#!/bin/sh\n' >ganc
+printf '#!/bin/sh\necho "captured and replayed"\n' >nccl
 cat >mpirun <<'END'
 #!/bin/sh
 while [ "$1" != -n ]; do shift; done
@@ -66,10 +67,10 @@ case \$1 in
 *) echo 2026-01-01 ;;
 esac
 END
-chmod +x ganrun ganc suite launches python sanitizer mpirun clock/date
+chmod +x ganrun ganc nccl suite launches python sanitizer mpirun clock/date
 gpu() {
     code=0
-    PATH=$with$work:$PATH GANRUN=$work/ganrun GANC=$work/ganc DEVICE_TEST=$work/suite LAUNCHES=$work/launches PYTHON=$work/python \
+    PATH=$with$work:$PATH GANRUN=$work/ganrun GANC=$work/ganc DEVICE_TEST=$work/suite LAUNCHES=$work/launches NCCL_ALONE=$work/nccl PYTHON=$work/python \
         SANITIZER=$work/sanitizer MOST=3 sh "$here/../bench/gpu.sh" --out "$work/card.tsv" "$@" >out 2>err || code=$?
 }
 with=
@@ -109,6 +110,7 @@ line wgan_gp f32 eager | grep -q '^2.5 ' || fail 'line of PyTorch'
 [ "$(grep -v compile processes | grep -c 'dcgan:32 .*d3gan:32 ')" = 4 ] || fail "not one process for all models: $(cat processes)"
 [ "$(grep 'd3gan:32 .*--compile' processes | grep -c -- --turn)" = 2 ] || fail 'compiled in turn'
 [ "$(line d2gan_ring f32 staged)" = '1.25 communication , waited for ' ] || fail 'line of two ranks'
+[ "$(line - f32 nccl)" = '- captured and replayed' ] || fail 'line of NCCL'
 [ "$(line wgan_gp_published f32 verify-staged)" = '- all 12 checks hold' ] || fail 'line of a case on two ranks'
 grep -q '^==== [0-9]* s, exit code 1: .*sngan_intended.*--tf32 off' card.tsv.log || fail 'the log'
 
