@@ -167,7 +167,7 @@ static GanStatus profile(Bench *b, Timeline *out) {
     int turns = b->o->at[OptReplay].given ? comm_size(b->comm) : 1;
     for (int r = 0; r < turns; r++) {
         if (turns == 1 || r == comm_rank(b->comm))
-            TRY(sim_profile(b->perm, b->session.exec, b->comm, steps, out));
+            TRY(sim_profile(b->perm, b->session.exec, b->comm, b->clock, steps, out));
         TRY(comm_barrier(b->comm));
     }
     return turns > 1 ? sim_average(b->perm, b->comm, out) : GAN_OK;
@@ -386,7 +386,7 @@ static void answer(Bench *b, const Timeline *m) {
         for (uint32_t i = 0; i < rows; i++)
             json_name(&j, row[i].name), json_put_double(&j, row[i].value);
         if (top)
-            costs_json(&j, p, m, top);
+            costs_json(&j, p, m, b->clock, top);
         json_close(&j, '}');
         text_char(&t, '\n');
     } else {
@@ -397,7 +397,7 @@ static void answer(Bench *b, const Timeline *m) {
             text_fmt(&t, "  %-22s %.*f\n", row[i].name, fabs(row[i].value) < 1e5 ? 3 : 0,
                      row[i].value);
         if (top)
-            costs_put(&t, p, m, top);
+            costs_put(&t, p, m, b->clock, top);
     }
     b->host->console.result(b->host->console.user, text_str(&t));
 }
@@ -419,8 +419,11 @@ static GanStatus bench_model(Bench *b) {
         TRY(profile(b, &m));
     TRY(time_steps(b, replay ? &m : NULL));
     if ((simulated && exec_launches(b->session.exec)) || b->o->at[OptTop].given) {
-        if (!replay)
+        if (!replay) {
+            bench_clock_open(b);
             TRY(profile(b, &m));
+            bench_clock_close(b);
+        }
         if (simulated)
             TRY(simulate_step(b, &m));
     }
@@ -432,7 +435,8 @@ static GanStatus bench_model(Bench *b) {
     if (first)
         TRY(measure_roof(b, &b->roof));
     answer(b, &m);
-    return GAN_OK;
+    return b->o->at[OptTimeline].given ? bench_timeline(b, (uint32_t)(b->warmup + 2 * b->steps + 1))
+                                       : GAN_OK;
 }
 
 GanStatus cmd_bench(Arena *perm, const Host *h, const Options *o) {
@@ -459,6 +463,8 @@ GanStatus cmd_bench(Arena *perm, const Host *h, const Options *o) {
                          : bench_roofline(&b);
     if (!o->file.n)
         return fail(GAN_ERR_USAGE, "`ganrun bench` needs a FILE, or --roofline");
+    if (o->at[OptTimeline].given && !b.api->work)
+        return fail(GAN_ERR_USAGE, "--timeline is of kernels on a card: use --device cuda");
     b.model = o->file.at[0];
     if (!file_exists(b.model))
         return fail(GAN_ERR_INPUT, "there is no file %.*s", SARG(b.model));

@@ -1,6 +1,7 @@
 // costs.c - a profile of a step: its launches, the most expensive first.
 //
-// In: a plan and the time of each launch. Out: rows of a table, or members of a JSON array.
+// In: a plan and the time of each launch, and what it ran on a card. Out: rows of a table, or
+// members of a JSON array.
 #include "costs.h"
 
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 typedef struct Cost {
     const Plan *p;
     const Launch *launch;
+    const DeviceWorkVec *ran; // NULL: not known
     double seconds, gflop, bytes;
 } Cost;
 
@@ -17,9 +19,12 @@ static int slowest_first(const void *a, const void *b) {
 }
 
 // A broadcast operand is counted once, though it be read for every element: it stays in a cache.
-static Cost cost_of(const Plan *p, const TimedLaunch *m) {
+static Cost cost_of(const Plan *p, const TimedLaunch *m, const LaunchClock *clock) {
     const Graph *g = &p->func->g;
-    Cost c = {.p = p, .launch = &p->launch.at[m->launch], .seconds = m->seconds};
+    Cost c = {.p = p,
+              .launch = &p->launch.at[m->launch],
+              .ran = clock ? &clock->ran[m->launch] : NULL,
+              .seconds = m->seconds};
     for (uint32_t k = 0; k < c.launch->instances; k++) {
         const Region *r = &p->region.at[p->merge.at[c.launch->first + k]];
         for (uint32_t i = 0; i < r->in.n; i++)
@@ -57,13 +62,14 @@ static Str place(Arena *a, const Cost *c) {
 }
 
 // Of the step in which all is done that comes every so many.
-static Cost *costs_of(Arena *a, const Plan *p, const Timeline *m, uint32_t *n, double *all) {
+static Cost *costs_of(Arena *a, const Plan *p, const Timeline *m, const LaunchClock *clock,
+                      uint32_t *n, double *all) {
     Cost *c = arena_array(a, Cost, m->n);
     *n = 0;
     for (uint32_t i = 0; i < m->n; i++) {
         if (m->at[i].step != 0)
             continue;
-        c[*n] = cost_of(p, &m->at[i]);
+        c[*n] = cost_of(p, &m->at[i], clock);
         *all += c[(*n)++].seconds;
     }
     qsort(c, *n, sizeof *c, slowest_first);
@@ -75,23 +81,64 @@ static Str rate(Arena *a, double amount, double seconds) {
     return seconds > 0 ? str_format(a, "%.1f", amount * 1e-9 / seconds) : STR("-");
 }
 
-void costs_put(Text *t, const Plan *p, const Timeline *m, uint32_t most) {
+static double us_of(const DeviceWork *w) {
+    return (w->ended - w->began) * 1e6;
+}
+
+static uint32_t volume(const uint32_t n[3]) {
+    return n[0] * n[1] * n[2];
+}
+
+static void put_ran(Text *t, const Cost *c) {
+    enum { NAME = 60 };
+    for (uint32_t i = 0; c->ran && i < c->ran->n; i++) {
+        const DeviceWork *w = &c->ran->at[i];
+        Str name = str_c(w->name);
+        text_fmt(t, "  %10.1f us  %.*s%s", us_of(w), (int)(name.len < NAME ? name.len : NAME),
+                 name.ptr, name.len > NAME ? "..." : "");
+        if (w->registers) // a kernel
+            text_fmt(t, "  %u x %u, %u registers, %u B", volume(w->grid), volume(w->block),
+                     w->registers, w->shared);
+        text_char(t, '\n');
+    }
+}
+
+void costs_put(Text *t, const Plan *p, const Timeline *m, const LaunchClock *clock, uint32_t most) {
     double all = 0;
     uint32_t n;
-    Cost *c = costs_of(t->arena, p, m, &n, &all);
+    Cost *c = costs_of(t->arena, p, m, clock, &n, &all);
     text_fmt(t, "\n       ms  share  GFLOP/s   GB/s  at                 what\n");
-    for (uint32_t i = 0; i < n && i < most; i++)
+    for (uint32_t i = 0; i < n && i < most; i++) {
         text_fmt(t, "  %7.3f %5.1f%% %8.*s %6.*s  %-18.*s %.*s\n", c[i].seconds * 1000,
                  all > 0 ? 100 * c[i].seconds / all : 0,
                  SARG(rate(t->arena, c[i].gflop * 1e9, c[i].seconds)),
                  SARG(rate(t->arena, c[i].bytes, c[i].seconds)), SARG(place(t->arena, &c[i])),
                  SARG(what(t->arena, &c[i])));
+        put_ran(t, &c[i]);
+    }
 }
 
-void costs_json(JsonOut *j, const Plan *p, const Timeline *m, uint32_t most) {
+static void ran_json(JsonOut *j, const Cost *c) {
+    json_name(j, "kernels"), json_open(j, '[');
+    for (uint32_t i = 0; i < c->ran->n; i++) {
+        const DeviceWork *w = &c->ran->at[i];
+        json_open(j, '{');
+        json_name(j, "name"), json_put_str(j, str_c(w->name));
+        json_name(j, "us"), json_put_double(j, us_of(w));
+        json_name(j, "blocks"), json_put_int(j, volume(w->grid));
+        json_name(j, "threads"), json_put_int(j, volume(w->block));
+        json_name(j, "registers"), json_put_int(j, w->registers);
+        json_name(j, "shared"), json_put_int(j, w->shared);
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+}
+
+void costs_json(JsonOut *j, const Plan *p, const Timeline *m, const LaunchClock *clock,
+                uint32_t most) {
     double all = 0;
     uint32_t n;
-    Cost *c = costs_of(j->text->arena, p, m, &n, &all);
+    Cost *c = costs_of(j->text->arena, p, m, clock, &n, &all);
     json_name(j, "launches"), json_open(j, '[');
     for (uint32_t i = 0; i < n && i < most; i++) {
         json_open(j, '{');
@@ -100,6 +147,8 @@ void costs_json(JsonOut *j, const Plan *p, const Timeline *m, uint32_t most) {
         json_name(j, "bytes"), json_put_double(j, c[i].bytes);
         json_name(j, "at"), json_put_str(j, place(j->text->arena, &c[i]));
         json_name(j, "what"), json_put_str(j, what(j->text->arena, &c[i]));
+        if (c[i].ran)
+            ran_json(j, &c[i]);
         json_close(j, '}');
     }
     json_close(j, ']');

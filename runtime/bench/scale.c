@@ -211,7 +211,7 @@ static GanStatus profile(const Study *s, ScaleMode mode, int64_t ranks, LinkMode
     TRY_OUT(ranks_parallel(alone, so.compile.batch, &split, link, &so.compile.parallel));
     so.device.comm = alone;
     TRY_OUT(session_start(&session, &so, &s->host->console));
-    TRY_OUT(sim_profile(s->perm, session.exec, alone, PROFILED, out));
+    TRY_OUT(sim_profile(s->perm, session.exec, alone, NULL, PROFILED, out));
 out:
     session_release(&session);
     comm_close(alone);

@@ -16,20 +16,41 @@
 typedef struct Profile {
     Arena *perm;
     const Plan *plan;
+    const LaunchClock *clock; // NULL: the host's
     double began;
     Timeline line; // of all profiled steps of one kind, one after the other
 } Profile;
 
+// Launches that run by themselves do not overlap, nor do the kernels of one.
+static GanStatus seconds_on(const LaunchClock *k, Arena *a, uint32_t launch, double *seconds) {
+    DeviceWorkVec all;
+    DeviceWorkVec *ran = &k->ran[launch];
+    TRY(k->api->work(k->device, a, &all));
+    ran->n = 0;
+    *seconds = 0;
+    for (uint32_t i = 0; i < all.n; i++) {
+        if (all.at[i].host) // its arguments, and marks
+            continue;
+        vec_push(a, ran, all.at[i]);
+        *seconds += all.at[i].ended - all.at[i].began;
+    }
+    return GAN_OK;
+}
+
 static GanStatus on_launch(void *user, Exec *e, uint32_t launch, bool done, const Counters *c) {
     (void)e, (void)c;
     Profile *p = user;
+    double seconds;
     if (!done) {
         p->began = time_now();
         return GAN_OK;
     }
+    if (p->clock)
+        TRY(seconds_on(p->clock, p->perm, launch, &seconds));
+    else
+        seconds = time_now() - p->began;
     const Region *r = &p->plan->region.at[p->plan->merge.at[p->plan->launch.at[launch].first]];
-    TimedLaunch m = {
-        .kind = r->kind, .launch = launch, .call = r->call, .seconds = time_now() - p->began};
+    TimedLaunch m = {.kind = r->kind, .launch = launch, .call = r->call, .seconds = seconds};
     if (r->kind == RegionStart)
         m.bytes = p->plan->collective.at[r->call].bytes;
     vec_push(p->perm, &p->line, m);
@@ -104,8 +125,9 @@ static GanStatus profile_step(Profile *p, Exec *e, uint32_t number, uint32_t tim
     return GAN_OK;
 }
 
-GanStatus sim_profile(Arena *perm, Exec *e, Comm *c, uint32_t times, Timeline *out) {
-    Profile p = {.perm = perm, .plan = exec_step_plan(e)};
+GanStatus sim_profile(Arena *perm, Exec *e, Comm *c, const LaunchClock *clock, uint32_t times,
+                      Timeline *out) {
+    Profile p = {.perm = perm, .plan = exec_step_plan(e), .clock = clock};
     const Func *f = p.plan->func;
     *out = (Timeline){.steps = sim_period(f)};
     if (!exec_launches(e))

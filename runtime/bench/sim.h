@@ -18,6 +18,13 @@ typedef struct Timeline { // of a period of steps, after which all that `every` 
     uint32_t steps; // of the period: those with numbers 0 to steps - 1, and again
 } Timeline;
 
+// Times launches on a device that computes behind the host's back, and says what they ran.
+typedef struct LaunchClock {
+    const DeviceApi *api; // borrowed; has `work`
+    Device *device;       // borrowed; `inside` counts
+    DeviceWorkVec *ran;   // [Plan.launch.n] when it ran last; copies from and to the host left out
+} LaunchClock;
+
 enum { PERIOD_MOST = 64 }; // steps; what comes less often is left out
 // Steps of a period of a step function: 1 where it has no `every`.
 uint32_t sim_period(const Func *f);
@@ -26,8 +33,10 @@ bool sim_same_launches(const Func *f, uint32_t step, uint32_t other);
 
 // The launches of a period on this rank, each with the median of its times over `times` steps of
 // its kind that nobody waits in: collectives are left out meanwhile. Steps whose run-time
-// conditions do not choose the same launches every time are taken as they ran last.
-GanStatus sim_profile(Arena *perm, Exec *e, Comm *c, uint32_t times, Timeline *out);
+// conditions do not choose the same launches every time are taken as they ran last. `clock` NULL:
+// the host's.
+GanStatus sim_profile(Arena *perm, Exec *e, Comm *c, const LaunchClock *clock, uint32_t times,
+                      Timeline *out);
 // Those of all ranks, [comm_size].
 GanStatus sim_gather(Arena *perm, Comm *c, const Timeline *mine, const Timeline **all);
 // Gives each launch the mean of its times over the ranks, where all run the same launches: ranks

@@ -382,6 +382,7 @@ const DeviceApi device_cuda = {
     .fetch = device_fetch,
     .fetched = device_fetched,
     .inside = cuda_inside,
+    .work = cuda_work,
     .supports = device_takes,
     .room = device_room,
     .roofline = cuda_roofline,

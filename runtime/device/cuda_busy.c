@@ -1,9 +1,9 @@
-// cuda_busy.c - GPU busy time, by CUPTI's activity records.
+// cuda_busy.c - what a GPU was busy with, and for how long, by CUPTI's activity records.
 //
-// In: an open card. Out: the seconds in which a kernel, copy or memset was running; overlapping
-// ones count once. CUPTI's callbacks have no user pointer, so what they deliver is kept in a static
-// variable, for the one device that measures. No header is needed: all versions of the records
-// begin with the same fields.
+// In: an open card. Out: the kernels, copies and memsets that ran; or the seconds in which one was
+// running, where overlapping ones count once. CUPTI's callbacks have no user pointer, so what they
+// deliver is kept in a static variable, for the one device that measures. No header is needed: all
+// versions of the records begin with the same fields.
 //
 // Tracing slows every launch. Graphs are captured anew where it begins and ends, so that all of
 // them are traced and none stays instrumented.
@@ -22,17 +22,22 @@ enum {
 static const int kinds[] = {CuptiCopy, CuptiFill, CuptiKernel};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-typedef struct Ran { // ns
-    uint64_t from, to;
+typedef struct Ran {
+    uint64_t from, to; // ns
+    DeviceWork is;     // all but its times
 } Ran;
+
+typedef struct RanVec {
+    Ran *at; // owned
+    size_t n, room;
+    bool lost; // some were dropped for want of memory
+} RanVec;
 
 // Records received since the last query. The library's threads add to them.
 static struct {
     pthread_mutex_t lock;
     const CuptiApi *api; // of the device that measures; NULL: none does
-    Ran *span;           // owned
-    size_t n, room;
-    bool lost; // some were dropped for want of memory
+    RanVec ran;
 } seen = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 // --- the library's buffers -----------------------------------------------------------------------
@@ -43,17 +48,51 @@ static void give_buffer(uint8_t **at, size_t *bytes, size_t *records) {
     *records = 0;               // as many as fit
     if (!*at) {
         pthread_mutex_lock(&seen.lock);
-        seen.lost = true;
+        seen.ran.lost = true;
         pthread_mutex_unlock(&seen.lock);
     }
 }
 
-static bool grow(void) {
-    size_t room = seen.room ? seen.room * 2 : 4096;
-    Ran *grown = mem_realloc(seen.span, room * sizeof *grown);
+static bool grow(RanVec *v) {
+    size_t room = v->room ? v->room * 2 : 4096;
+    Ran *grown = mem_realloc(v->at, room * sizeof *grown);
     if (grown)
-        seen.span = grown, seen.room = room;
+        v->at = grown, v->room = room;
     return grown != NULL;
+}
+
+static DeviceWork read_copy(const CuptiRecord *r) {
+    bool host = r->kind == CuptiCopy && (r->way == CuptiToCard || r->way == CuptiFromCard);
+    return (DeviceWork){.name = r->kind == CuptiFill    ? "memset"
+                                : !host                 ? "copy"
+                                : r->way == CuptiToCard ? "copy to the card"
+                                                        : "copy from the card",
+                        .stream = ((const CuptiCopyRecord *)r)->stream,
+                        .host = host};
+}
+
+static DeviceWork read_kernel(const CuptiKernelRecord *r) {
+    DeviceWork w = {.name = r->name ? r->name : "",
+                    .stream = r->stream,
+                    .registers = r->registers,
+                    .shared = (uint32_t)(r->shared[0] + r->shared[1])};
+    for (int i = 0; i < 3; i++) {
+        w.grid[i] = (uint32_t)r->grid[i];
+        w.block[i] = (uint32_t)r->block[i];
+    }
+    return w;
+}
+
+static void add_record(RanVec *v, const CuptiRecord *r) {
+    if (r->kind != CuptiKernel && r->kind != CuptiCopy && r->kind != CuptiFill)
+        return;
+    if (v->n == v->room && !grow(v)) {
+        v->lost = true;
+        return;
+    }
+    v->at[v->n++] =
+        (Ran){r->start, r->end,
+              r->kind == CuptiKernel ? read_kernel((const CuptiKernelRecord *)r) : read_copy(r)};
 }
 
 static void take_buffer(void *context, uint32_t stream, uint8_t *at, size_t bytes, size_t valid) {
@@ -61,10 +100,7 @@ static void take_buffer(void *context, uint32_t stream, uint8_t *at, size_t byte
     CuptiRecord *r = NULL;
     pthread_mutex_lock(&seen.lock);
     while (seen.api && at && seen.api->next(at, valid, &r) == 0)
-        if (seen.n == seen.room && !grow())
-            seen.lost = true;
-        else if (r->kind == CuptiKernel || r->kind == CuptiCopy || r->kind == CuptiFill)
-            seen.span[seen.n++] = (Ran){r->start, r->end};
+        add_record(&seen.ran, r);
     pthread_mutex_unlock(&seen.lock);
     mem_free(at);
 }
@@ -85,21 +121,28 @@ static int by_from(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// The seconds that the spans cover. Clears them.
-static double covered(void) {
-    uint64_t ns = 0, until = 0;
+// All received so far, in order: the caller's.
+static RanVec take_seen(void) {
     pthread_mutex_lock(&seen.lock);
-    if (seen.n)
-        qsort(seen.span, seen.n, sizeof *seen.span, by_from);
-    for (size_t i = 0; i < seen.n; i++) {
-        uint64_t from = seen.span[i].from > until ? seen.span[i].from : until;
-        if (seen.span[i].to > from)
-            ns += seen.span[i].to - from, until = seen.span[i].to;
-    }
-    bool lost = seen.lost;
-    seen.n = 0, seen.lost = false;
+    RanVec v = seen.ran;
+    seen.ran = (RanVec){0};
     pthread_mutex_unlock(&seen.lock);
-    return lost ? NAN : (double)ns * 1e-9;
+    if (v.n)
+        qsort(v.at, v.n, sizeof *v.at, by_from);
+    return v;
+}
+
+// The seconds that the records cover.
+static double take_covered(void) {
+    uint64_t ns = 0, until = 0;
+    RanVec v = take_seen();
+    for (size_t i = 0; i < v.n; i++) {
+        uint64_t from = v.at[i].from > until ? v.at[i].from : until;
+        if (v.at[i].to > from)
+            ns += v.at[i].to - from, until = v.at[i].to;
+    }
+    mem_free(v.at);
+    return v.lost ? NAN : (double)ns * 1e-9;
 }
 
 static void end(Cuda *c) {
@@ -107,10 +150,9 @@ static void end(Cuda *c) {
     for (int i = 0; i < KINDS; i++)
         api->disable(kinds[i]);
     pthread_mutex_lock(&seen.lock);
-    mem_free(seen.span);
-    seen.api = NULL, seen.span = NULL;
-    seen.n = seen.room = 0;
+    seen.api = NULL;
     pthread_mutex_unlock(&seen.lock);
+    mem_free(take_seen().at);
     cuda_drop_all_graphs(c);
     c->counts = false;
 }
@@ -134,14 +176,17 @@ out:
     return st;
 }
 
-static GanStatus busy(Cuda *c, bool count, double *seconds) {
-    *seconds = 0;
+// Waits for the card, and for the library's records of it.
+static GanStatus settle(Cuda *c) {
     TRY(cuda_enter(c));
     TRY(cuda_wait(c));
-    if (c->counts) {
-        TRY(cupti_check(seen.api, seen.api->flush(FORCED), "flushing activity records"));
-        *seconds = covered();
-    }
+    return c->counts ? cupti_check(seen.api, seen.api->flush(FORCED), "flushing activity records")
+                     : GAN_OK;
+}
+
+static GanStatus busy(Cuda *c, bool count, double *seconds) {
+    TRY(settle(c));
+    *seconds = c->counts ? take_covered() : 0;
     if (count && !c->counts)
         return begin(c);
     if (!count && c->counts)
@@ -158,6 +203,24 @@ double cuda_inside(Device *d, bool count) {
     if (c->counts)
         end(c);
     return NAN;
+}
+
+GanStatus cuda_work(Device *d, Arena *a, DeviceWorkVec *out) {
+    Cuda *c = (Cuda *)d;
+    *out = (DeviceWorkVec){0};
+    if (!c->counts)
+        return fail(GAN_ERR_USAGE, "what the card runs is not recorded");
+    TRY(settle(c));
+    RanVec v = take_seen();
+    for (size_t i = 0; i < v.n; i++) {
+        DeviceWork w = v.at[i].is;
+        w.name = str_copy(a, str_c(w.name)).ptr;
+        w.began = (double)(v.at[i].from - v.at[0].from) * 1e-9;
+        w.ended = (double)(v.at[i].to - v.at[0].from) * 1e-9;
+        vec_push(a, out, w);
+    }
+    mem_free(v.at);
+    return v.lost ? fail(GAN_ERR_MEMORY, "no memory for what the card ran") : GAN_OK;
 }
 
 void cuda_busy_close(Cuda *c) {

@@ -46,6 +46,15 @@ typedef struct PlanBytes {
     size_t own;  // allocated by `load`, for as long as the plan is loaded
 } PlanBytes;
 
+typedef struct DeviceWork { // what a card ran: a kernel, a copy, or a memset
+    const char *name;
+    double began, ended; // s, from some moment on
+    uint32_t stream;
+    uint32_t grid[3], block[3], registers, shared; // kernels: registers a thread, bytes a block
+    bool host;                                     // a copy from or to the host's memory
+} DeviceWork;
+typedef VEC(DeviceWork) DeviceWorkVec;
+
 typedef struct DeviceApi {
     const char *name;    // "ref", "cpu", "cuda"
     const char *dialect; // of its generated kernels (gen.h); NULL: it uses none
@@ -87,6 +96,9 @@ typedef struct DeviceApi {
     // Seconds spent in kernels and library calls since the last call; `count`: continue measuring.
     // NULL: not supported.
     double (*inside)(Device *d, bool count);
+    // While `inside` counts: waits for the device, and takes what it has run since the last call of
+    // either, in the order in which it began. NULL: not supported.
+    GanStatus (*work)(Device *d, Arena *a, DeviceWorkVec *out);
     bool (*supports)(Dtype real);
     GanStatus (*room)(Device *d, size_t *bytes); // free memory that plans may take; NULL: not known
     // Peak rates, measured now, best of several; NULL: not supported.

@@ -99,6 +99,10 @@ void trace_step(Trace *t, uint32_t step, double began); // the step, with its co
 // Takes the communicator's events so far, whose names are the session's: before that is released.
 void trace_events(Trace *t);
 GanStatus trace_close(Trace *t); // all ranks: writes the files
+// Events of the format: a stretch of time on a line of a rank (seconds), whose object is left open
+// for more members; and the name of a line or of the rank.
+void trace_put_slice(JsonOut *j, int rank, int line, Str name, double began, double ended);
+void trace_put_name(JsonOut *j, int rank, int line, const char *what, Str name);
 // Collective. Straggler wait of the recorded events (comm_trace), in seconds, mean over the ranks:
 // the rank that arrives last at a call waits only for the transfer, the others wait for that rank
 // too.

@@ -129,7 +129,7 @@ GanStatus trace_late(Arena scratch, Comm *c, double *seconds) {
 
 // --- writing -------------------------------------------------------------------------------------
 
-static void put_slice(JsonOut *j, int rank, int line, Str name, double began, double ended) {
+void trace_put_slice(JsonOut *j, int rank, int line, Str name, double began, double ended) {
     json_open(j, '{');
     json_name(j, "name"), json_put_str(j, name);
     json_name(j, "ph"), json_put_str(j, STR("X"));
@@ -139,7 +139,7 @@ static void put_slice(JsonOut *j, int rank, int line, Str name, double began, do
     json_name(j, "dur"), json_put_double(j, (ended - began) * 1e6);
 }
 
-static void put_name(JsonOut *j, int rank, int line, const char *what, Str name) {
+void trace_put_name(JsonOut *j, int rank, int line, const char *what, Str name) {
     json_open(j, '{');
     json_name(j, "name"), json_put_str(j, str_c(what));
     json_name(j, "ph"), json_put_str(j, STR("M"));
@@ -152,8 +152,8 @@ static void put_name(JsonOut *j, int rank, int line, const char *what, Str name)
 }
 
 static void put_event(JsonOut *j, int rank, const CommEvent *e, double zero) {
-    put_slice(j, rank, e->bytes <= COMM_SMALL ? 2 : 1, str_c(e->what), e->start - zero,
-              e->end - zero);
+    trace_put_slice(j, rank, e->bytes <= COMM_SMALL ? 2 : 1, str_c(e->what), e->start - zero,
+                    e->end - zero);
     json_name(j, "args"), json_open(j, '{');
     json_name(j, "step"), json_put_int(j, e->step);
     json_name(j, "bytes"), json_put_int(j, (int64_t)e->bytes);
@@ -163,7 +163,7 @@ static void put_event(JsonOut *j, int rank, const CommEvent *e, double zero) {
     json_close(j, '}');
     json_close(j, '}');
     if (e->go - e->wait > 1e-6) {
-        put_slice(j, rank, 0, STR("wait"), e->wait - zero, e->go - zero);
+        trace_put_slice(j, rank, 0, STR("wait"), e->wait - zero, e->go - zero);
         json_close(j, '}');
     }
 }
@@ -174,13 +174,13 @@ static Str events_of(const Trace *t) {
     Text text = {.arena = t->perm};
     JsonOut j = {.text = &text};
     json_open(&j, '[');
-    put_name(&j, rank, 0, "process_name", str_format(t->perm, "rank %d", rank));
-    put_name(&j, rank, 0, "thread_name", STR("compute"));
-    put_name(&j, rank, 1, "thread_name", STR("large sums"));
-    put_name(&j, rank, 2, "thread_name", STR("small sums"));
+    trace_put_name(&j, rank, 0, "process_name", str_format(t->perm, "rank %d", rank));
+    trace_put_name(&j, rank, 0, "thread_name", STR("compute"));
+    trace_put_name(&j, rank, 1, "thread_name", STR("large sums"));
+    trace_put_name(&j, rank, 2, "thread_name", STR("small sums"));
     for (uint32_t i = 0; i < t->slice.n; i++) {
         const Stretch *s = &t->slice.at[i];
-        put_slice(&j, rank, 0, str_c(s->name), s->began - t->zero, s->ended - t->zero);
+        trace_put_slice(&j, rank, 0, str_c(s->name), s->began - t->zero, s->ended - t->zero);
         json_close(&j, '}');
     }
     for (uint32_t i = 0; i < t->event.n; i++)

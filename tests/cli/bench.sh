@@ -23,6 +23,7 @@ sort -s -r -n rows | cmp -s - rows || fail 'launches are not in the order of the
 expect 0 bench tiny.gan --batch 8 --steps 3 --warmup 1 --top 1000 --json
 launches=$(sed -n 's/.*"launches_per_step": \([0-9]*\).*/\1/p' out)
 [ "$(grep -o '"what":' out | wc -l)" = "$launches" ] || fail "of $launches launches not all are listed"
+refused 2 '--timeline is of kernels on a card' ganrun bench tiny.gan --timeline t.json
 # On one thread nothing waits, so the remaining time is the executor's overhead.
 expect 0 bench tiny.gan --batch 64 --steps 20 --threads 1 --json
 us=$(sed -n 's/.*"launch_us": \([0-9.e-]*\).*/\1/p' out)

@@ -41,7 +41,7 @@ static void a_launch_without_time_has_no_rate(void **state) {
     for (uint32_t i = 0; i < c.step.launch.n; i++)
         vec_push(&p->arena, &m, ((TimedLaunch){.launch = i, .seconds = i ? 1e-3 : 0}));
     said = (Text){.arena = &p->arena};
-    costs_put(&said, &c.step, &m, NONE);
+    costs_put(&said, &c.step, &m, NULL, NONE);
     contains("ms  share");
     contains("  0.000   0.0%        -      -  ");
     assert_true(!strstr(said.at, "inf") && !strstr(said.at, "nan"));
