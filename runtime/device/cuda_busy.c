@@ -90,8 +90,9 @@ static void add_record(RanVec *v, const CuptiRecord *r) {
         v->lost = true;
         return;
     }
+    uint64_t end = r->end > r->start ? r->end : r->start; // 0: not known
     v->at[v->n++] =
-        (Ran){r->start, r->end,
+        (Ran){r->start, end,
               r->kind == CuptiKernel ? read_kernel((const CuptiKernelRecord *)r) : read_copy(r)};
 }
 

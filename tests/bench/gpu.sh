@@ -316,8 +316,8 @@ compiled() {
 ranks() {
     ! item - 0 f32 nccl "$nccl" || note - 0 f32 nccl - "$(tail -n 1 "$said")"
     command -v mpirun >/dev/null || { without ranks "mpirun is not found"; return 0; }
-    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-    export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_plm_rsh_agent=false # no other machine
+    export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_plm_rsh_agent
     two='mpirun --oversubscribe --bind-to none -n 2'
     for case in d2gan_ring dcgan_intended wgan_gp_published; do
         # shellcheck disable=SC2086 # words
