@@ -52,34 +52,34 @@ static int disable(int kind) {
     return code == CUDA_SUCCESS ? 0 : FAILED;
 }
 
-typedef union Slot {
+typedef union CuptiSlot {
     CuptiRecord any;
     CuptiCopyRecord copy;
     CuptiKernelRecord kernel;
-} Slot;
+} CuptiSlot;
 
-static Slot record_of(uint32_t number, const Work *w) {
+static CuptiSlot record_of(uint32_t number, const Work *w) {
     enum { WITHIN = 8 }; // the card's memory
     uint64_t start = (uint64_t)(number - from) * 1000, end = start + 1500;
     uint8_t way = w->host_from ? CuptiToCard : w->host_to ? CuptiFromCard : WITHIN;
     switch (w->kind) {
     case WorkLaunch:
     case WorkLibrary:
-        return (Slot){.kernel = {.kind = CuptiKernel,
-                                 .registers = 40,
-                                 .start = start,
-                                 .end = end,
-                                 .stream = 7,
-                                 .grid = {3, 2, 1},
-                                 .block = {128, 1, 1},
-                                 .shared = {16, 32},
-                                 .name = w->name}};
+        return (CuptiSlot){.kernel = {.kind = CuptiKernel,
+                                      .registers = 40,
+                                      .start = start,
+                                      .end = end,
+                                      .stream = 7,
+                                      .grid = {3, 2, 1},
+                                      .block = {128, 1, 1},
+                                      .shared = {16, 32},
+                                      .name = w->name}};
     case WorkCopy:
-        return (Slot){.copy = {{.kind = CuptiCopy, .way = way, .start = start, .end = end}}};
+        return (CuptiSlot){.copy = {{.kind = CuptiCopy, .way = way, .start = start, .end = end}}};
     case WorkSet:
         break;
     }
-    return (Slot){.copy = {{.kind = CuptiFill, .start = start, .end = end}}};
+    return (CuptiSlot){.copy = {{.kind = CuptiFill, .start = start, .end = end}}};
 }
 
 static int flush(uint32_t flag) {
@@ -90,8 +90,8 @@ static int flush(uint32_t flag) {
         uint8_t *at = NULL;
         size_t bytes = 0, records = 0, n = 0;
         give(&at, &bytes, &records);
-        size_t room = bytes / sizeof(Slot);
-        Slot *r = (Slot *)(void *)at;
+        size_t room = bytes / sizeof(CuptiSlot);
+        CuptiSlot *r = (CuptiSlot *)(void *)at;
         for (; told < w->n && n + 2 <= room && n < 50; told++) {
             r[n++].any = (CuptiRecord){.kind = OTHER, .start = 0, .end = UINT64_MAX};
             r[n++] = record_of(told, &w->at[told]);
@@ -105,7 +105,8 @@ static int flush(uint32_t flag) {
 }
 
 static int next(uint8_t *at, size_t valid, CuptiRecord **record) {
-    Slot *first = (Slot *)(void *)at, *r = *record ? (Slot *)(void *)*record + 1 : first;
+    CuptiSlot *first = (CuptiSlot *)(void *)at,
+              *r = *record ? (CuptiSlot *)(void *)*record + 1 : first;
     if ((size_t)(r - first) >= valid / sizeof *r)
         return FAILED;
     *record = &r->any;
