@@ -169,8 +169,8 @@ verified() { # CASE
     by_launch "$model" f32 "$text"
 }
 without_cudnn() { checked "$1" verify-own env LD_LIBRARY_PATH="$own" "$ganrun" verify; }
-by_launch() { # MODEL PRECISION FILE: takes the evaluator a minute
-    item "$1" 2 "$2" launches "$launches" cuda "$2" "$3:2" || return 0
+by_launch() { # MODEL PRECISION FILE: beside others, so not on all cores
+    item "$1" 2 "$2" launches env OMP_NUM_THREADS=4 OMP_WAIT_POLICY=passive "$launches" cuda "$2" "$3:2" || return 0
     note "$1" 2 "$2" launches - "$(tail -n 1 "$said")"
 }
 correct() {

@@ -2,7 +2,8 @@
 // stores with the reference evaluator (launch_check.h): where `ganrun verify` says that a step is
 // wrong, which kernel or library call is. f32 products are without TF32.
 //
-// The evaluator takes 20 to 100 s for 2 samples of an image model, on one core.
+// The evaluator takes 10 to 30 s of processor time for 2 samples of an image model. It uses all
+// cores: several such processes at once are slow without OMP_NUM_THREADS.
 //
 //   build/tests/launches cpu|cuda f32|bf16 MODEL.gan[:BATCH]...
 #include "launch_check.h"
@@ -60,7 +61,7 @@ int main(int argc, char **argv) {
     const DeviceApi *api = argc > 1 ? device_find(str_c(argv[1])) : NULL;
     if (!api || !api->launch || real == DtCount || real == DtF16) { // whose scale may overflow
         fprintf(stderr, "usage: launches cpu|cuda f32|bf16 MODEL.gan[:BATCH]...\n"
-                        "one core evaluates each launch again: with :2, 20 to 100 s a model\n");
+                        "each launch is evaluated again, in 10 to 30 s of processor time for :2\n");
         return 2;
     }
     GanStatus st = arena_init(&a, 0);
