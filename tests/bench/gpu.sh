@@ -184,7 +184,7 @@ correct() {
         for case in d2gan_ring dcgan_intended wgan_gp_published aae3d; do
             ! wanted "$case" || echo "without_cudnn $case"
         done
-        for model in d2gan_ring dcgan; do
+        for model in d2gan_ring dcgan d3gan sngan aae3d; do
             ! wanted "$model" || printf "by_launch $model %s models/$model.gan\n" f32 bf16
         done
     } | parallel
