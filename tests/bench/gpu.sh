@@ -264,6 +264,9 @@ theirs() {
     [ "$todo" ] || return 0
     flag=; [ "$precision" = f32 ] || flag=--bf16
     in_time=1
+    case "$*" in
+    *--turn*) set -- "$@" --patience $(((until - $(now)) / 2)) ;; # the others wait for it, and all are to be timed
+    esac
     # shellcheck disable=SC2086 # words
     run "$((longest * $(echo $todo | wc -w)))" "$python" "$here/pytorch/bench.py" $todo --device cuda --steps "$steps" \
         --warmup 5 $flag "$@" || in_time=
@@ -273,6 +276,7 @@ theirs() {
         case $line in
         *median_ms=*) line=$(echo "$line" | sed 's/.* median_ms=\([0-9.]*\)/\1 &/') ;;
         failed:*) [ "$in_time" ] || continue; line="- failed ($code):${line#failed:}" ;;
+        *'failed: NotReady: '*) touch "$files/late"; continue ;; # the next time its compilers' cache helps
         *failed:*) line="- failed ($code):${line#*failed:}" ;;
         esac
         note "${case%:*}" "${case#*:}" "$precision" "$who" "${line%% *}" "${line#* }"

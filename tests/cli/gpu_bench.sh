@@ -29,6 +29,9 @@ cat >python <<'END'
 here=$(dirname -- "$0") code=0
 case "$*" in
 *find_spec*) [ ! -e "$here/no_torch" ] && exit 0 || exit 1 ;;
+*--compile*--patience*) [ ! -e "$here/slow" ] || { echo "${2%:*} batch=${2#*:} cuda failed: NotReady: after 5 s"; exit 1; } ;;
+esac
+case "$*" in
 *--compile*cudagraphs*) echo 'no compiler' >&2; exit 1 ;;
 *bench.py*) echo "$*" >>"$here/processes" ;;
 *) exit 0 ;;
@@ -144,6 +147,15 @@ gpu correct --only none
 [ "$(line adds f32 device_test)" = '- [  PASSED  ] 3 test(s).' ] || fail 'line of a test that passes'
 [ "$(line sorts f32 device_test)" = '- failed (1): [  FAILED  ] sorts' ] || fail 'line of a test that fails'
 rm broken
+
+rm card.tsv
+: >slow
+gpu compiled --only sngan
+[ "$code" = 4 ] || fail "not compiled in time: exit code $code"
+[ "$(wc -l <card.tsv)" = 1 ] || fail 'what was not compiled in time has a line'
+rm slow
+gpu compiled --only sngan
+[ "$code" = 0 ] && [ "$(line sngan bf16 compiled | wc -l)" = 2 ] || fail 'what was not compiled in time is not repeated'
 
 rm card.tsv
 : >no_torch

@@ -1,12 +1,13 @@
 """Time training steps in PyTorch: python bench.py CASE[:BATCH]... [--batch N] [--device cpu|cuda] [--threads T]
 [--compile [--cudagraphs]] [--bf16] [--channels-last] [--steps N] [--warmup N] [--turn FILE]
+[--patience S]
 
 Prints one line a case: case, batch, device, dtype, layout, mode, median and least ms per step, processor ms per step, peak
 MiB; or that it failed, and why. The timed step includes drawing noise, all forward and backward passes and the optimizers;
 data is resident.
 
 --turn: of several such processes with the same FILE all build, compile and warm up at once, and none times its steps before
-all have done so; then they time them one after the other.
+all have done so; then they time them one after the other. --patience: a case that is not ready after S seconds has failed.
 """
 import argparse
 import contextlib
@@ -14,6 +15,7 @@ import fcntl
 import gc
 import importlib
 import resource
+import signal
 import statistics
 import sys
 import time
@@ -47,6 +49,23 @@ class Turn:
             self.together()
 
 
+class NotReady(BaseException):  # no Exception: compilers turn those into their own
+    pass
+
+
+@contextlib.contextmanager
+def within(seconds):
+    def over(*_):
+        raise NotReady(f"after {seconds} s")
+
+    signal.signal(signal.SIGALRM, over)
+    signal.alarm(seconds)  # 0: none
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+
+
 def build(case, o):
     module, options = BENCH[case]
     model = importlib.import_module(f"models.{module}").Model(**dict(options, batch=o.batch)).to(o.device)
@@ -78,9 +97,10 @@ def stepper(model, o):
 def measure(case, o, turn):
     torch.manual_seed(0)
     t0 = time.perf_counter()
-    step = stepper(build(case, o), o)
-    for i in range(o.warmup):
-        step(i)
+    with within(o.patience):
+        step = stepper(build(case, o), o)
+        for i in range(o.warmup):
+            step(i)
     first = time.perf_counter() - t0
     with turn.alone():
         for i in range(o.warmup if o.turn else 0):  # the card has done other things meanwhile
@@ -108,8 +128,8 @@ def forget(o):
 
 
 def words(e):
-    """The first line of an error."""
-    return f"{type(e).__name__}: {next(iter(str(e).splitlines()), '')}"[:300]
+    """The first lines of an error."""
+    return f"{type(e).__name__}: {' '.join(str(e).split())}"[:300]
 
 
 def main():
@@ -125,6 +145,7 @@ def main():
     a.add_argument("--steps", type=int, default=10)
     a.add_argument("--warmup", type=int, default=3)
     a.add_argument("--turn", metavar="FILE")
+    a.add_argument("--patience", type=int, default=0)
     o = a.parse_args()
     cases = []
     for case in o.case:
@@ -144,7 +165,7 @@ def main():
         how = f"{'bf16' if o.bf16 else 'f32'} {'nhwc' if o.channels_last else 'nchw'} {'compile' if o.compile else 'eager'}"
         try:
             said = measure(name, o, turn)
-        except Exception as e:  # the other cases are to be timed all the same
+        except (Exception, NotReady) as e:  # the other cases are to be timed all the same
             said, failed = f"failed: {words(e)}", True
         print(f"{name} batch={o.batch} {o.device} {how} {said}", flush=True)
         forget(o)
