@@ -2,8 +2,8 @@
 //
 // In: anchors of a plan, and the epilogues they may have. Out: prepared calls: an execution plan,
 // chosen once per operation and card, and a variant pack with its addresses. The best few of the
-// engines that the heuristics propose (cuda_dnn_engine.c) are timed on the card. The fastest is
-// kept in the kernel cache.
+// engines that the heuristics propose (cuda_dnn_engine.c) are timed on the card (cuda_dnn_time.c).
+// The fastest is kept in the kernel cache, or that there is none.
 //
 // Invariant: every descriptor is owned by a Cudnn or a CudnnCalls, and destroyed with it.
 #include "cuda_dnn.h"
@@ -17,12 +17,12 @@ enum {
     // Bytes of memory traffic that an epilogue must save to be worth compiling an engine: at 3 TB/s
     // 10 us a step, half a second within 50,000 steps.
     WORTH_COMPILING = 32 << 20,
-    ROUNDS = 5, // of each; the shortest time counts
 };
 
 struct CudnnChoice { // the engine chosen for one operation
     CudnnOperation operation;
     CudnnDesc plan; // owned by Cudnn; NULL: no engine supports it
+    bool refused;   // the library says so; else one could not be tried, or does not run
     size_t workspace;
     size_t room; // bytes of workspace it was chosen for: faster engines may have needed more
     bool rank_invariant; // every rank must choose the same
@@ -40,7 +40,7 @@ struct CudnnCall {
 
 // --- calling the library -------------------------------------------------------------------------
 
-static GanStatus cudnn_check(const Cudnn *d, cudnnStatus_t code, const char *what) {
+GanStatus cudnn_check(const Cudnn *d, cudnnStatus_t code, const char *what) {
     if (code == CUDNN_STATUS_SUCCESS)
         return GAN_OK;
     char text[512] = "";
@@ -53,40 +53,6 @@ static GanStatus cudnn_check(const Cudnn *d, cudnnStatus_t code, const char *wha
 }
 
 // --- choosing ------------------------------------------------------------------------------------
-
-// The variant pack of a plan: the addresses of its tensors.
-static GanStatus make_pack(const Cudnn *d, const CudnnOperation *o, const CUdeviceptr *at,
-                           CUdeviceptr workspace, CudnnDesc *out) {
-    static const int64_t uid[CUDNN_PARTS] = {1, 2, 3, 4};
-    const int n = cudnn_parts(o);
-    void *pointer[CUDNN_PARTS], *room = (void *)(uintptr_t)workspace;
-    for (int i = 0; i < n; i++)
-        pointer[i] = (void *)(uintptr_t)at[i];
-    CudnnBuilder m = cudnn_desc_begin(d, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-    cudnn_desc_set(&m, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, n, uid);
-    cudnn_desc_set(&m, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, n, pointer);
-    cudnn_desc_set(&m, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &room);
-    *out = cudnn_desc_finalize(&m);
-    return cudnn_check(d, m.status, "making a variant pack");
-}
-
-// The shortest of a few runs of a plan, in ms.
-static GanStatus time_plan(const Cudnn *d, CudnnDesc plan, CudnnDesc pack, CUevent from, CUevent to,
-                           float *least) {
-    const Cuda *c = d->cuda;
-    *least = -1;
-    for (int i = 0; i < ROUNDS + 1; i++) { // the first loads kernels
-        float ms = 0;
-        CUDA_TRY(c, EventRecord(from, c->compute), "recording an event");
-        TRY(cudnn_check(d, d->api->Execute(d->handle, plan, pack), "trying an engine"));
-        CUDA_TRY(c, EventRecord(to, c->compute), "recording an event");
-        CUDA_TRY(c, EventSynchronize(to), "trying an engine");
-        CUDA_TRY(c, EventElapsedTime(&ms, from, to), "timing a call");
-        if (i && (*least < 0 || ms < *least))
-            *least = ms;
-    }
-    return GAN_OK;
-}
 
 // The memory of a call.
 typedef struct Operands {
@@ -107,43 +73,26 @@ static void report_skipped(const Cudnn *d, const CudnnOperation *o, const CudnnC
 
 // The fastest of n candidates, -1 when none runs. They write to the call's own result, which lies
 // in the work memory (never in a slot) and is overwritten by the first run.
-static GanStatus fastest(const Cudnn *d, const CudnnOperation *o, const CudnnCandidate *of, int n,
+static GanStatus fastest(Cudnn *d, const CudnnOperation *o, const CudnnCandidate *of, int n,
                          const Operands *on, int *out) {
-    Cuda *c = d->cuda;
-    CUevent from = NULL, to = NULL;
-    float least = -1;
-    GanStatus st = GAN_OK;
+    float least = 0;
     *out = -1;
-    TRY_OUT(cuda_check(c, c->cu->EventCreate(&from, CU_EVENT_DEFAULT), "creating an event"));
-    TRY_OUT(cuda_check(c, c->cu->EventCreate(&to, CU_EVENT_DEFAULT), "creating an event"));
     for (int i = 0; i < n; i++) {
-        CudnnDesc pack = NULL;
-        float ms = -1;
-        GanStatus ran = make_pack(d, o, on->at, on->room.at, &pack);
-        if (ran == GAN_OK)
-            ran = time_plan(d, of[i].plan, pack, from, to, &ms);
-        if (ran != GAN_OK)
+        float ms;
+        char text[CUDNN_DESCRIPTION];
+        bool ran = cudnn_time(d, o, of[i].plan, on->at, on->room.at, &ms) == GAN_OK;
+        if (!ran)
             report_skipped(d, o, &of[i]);
-        if (pack)
-            d->api->DestroyDescriptor(pack);
-        if (ms >= 0 && (least < 0 || ms < least)) {
+        if (ran && (*out < 0 || ms < least)) {
             least = ms;
             *out = i;
         }
-        char text[CUDNN_DESCRIPTION];
-        st = cuda_wait(c);
-        if (st != GAN_OK) { // the context is lost
-            st = fail_in(st, "trying engine %lld of cuDNN for %s",
-                         (long long)cudnn_engine(d, &of[i]), cudnn_describe(o, text));
-            goto out;
-        }
+        GanStatus st = cuda_wait(d->cuda);
+        if (st != GAN_OK) // the context is lost
+            return fail_in(st, "trying engine %lld of cuDNN for %s",
+                           (long long)cudnn_engine(d, &of[i]), cudnn_describe(o, text));
     }
-out:
-    if (from)
-        c->cu->EventDestroy(from);
-    if (to)
-        c->cu->EventDestroy(to);
-    return st;
+    return GAN_OK;
 }
 
 // Bytes that an epilogue would read and write in a separate kernel.
@@ -168,6 +117,7 @@ static const struct {
 static int candidates(Cudnn *d, const Choice *c, CudnnCandidate of[TIMED]) {
     const CudnnOperation *o = &c->operation;
     bool plain = !cudnn_has_epilogue(o);
+    d->troubled = false;
     CudnnDesc graph = cudnn_operation_graph(d, o);
     int n = 0;
     for (size_t i = 0; graph && !n && i < sizeof searches / sizeof *searches; i++) {
@@ -186,6 +136,7 @@ static GanStatus choose(Cudnn *d, Choice *choice, const Operands *on) {
     const CudnnOperation *o = &choice->operation;
     CudnnCandidate of[TIMED];
     int best = 0, n = candidates(d, choice, of);
+    choice->refused = !n && !d->troubled;
     GanStatus st = n && d->handle ? fastest(d, o, of, n, on, &best) : GAN_OK; // one must run, too
     for (int i = 0; i < n; i++)
         if (i != best || st != GAN_OK)
@@ -201,14 +152,17 @@ static GanStatus choose(Cudnn *d, Choice *choice, const Operands *on) {
 // --- the plan cache ------------------------------------------------------------------------------
 
 // A file is "workspace BYTES", then the plan as the library's JSON. That says nothing of its
-// workspace: a plan read back from it claims to need none, whatever it needs (cuDNN 9.19).
+// workspace: a plan read back from it claims to need none, whatever it needs (cuDNN 9.19). Or it is
+// "none BYTES": no engine supports the operation in so much workspace. To ask for one takes as long
+// as to read all plans: 0.1 s, for which the library loads its heuristics.
 
-static const char workspace_line[] = "workspace ";
+enum { CHOOSING_REVISION = 2 }; // increased whenever other engines may be chosen
+static const char workspace_line[] = "workspace ", none_line[] = "none ";
 
 static Str cache_file(const Cudnn *d, const CudnnOperation *o, Arena *a) {
     Text t = {.arena = a};
-    text_fmt(&t, "cudnn %zu %s %d %d\n", d->api->GetVersion(), d->cuda->name, d->cuda->arch,
-             d->no_tf32);
+    text_fmt(&t, "cudnn %zu way %d %s %d %d\n", d->api->GetVersion(), CHOOSING_REVISION,
+             d->cuda->name, d->cuda->arch, d->no_tf32);
     text_put(&t, (Str){(const char *)o, sizeof *o});
     return cache_path(a, d->cuda->cache_dir, text_str(&t), ".plan");
 }
@@ -229,34 +183,31 @@ static bool plan_json(const Cudnn *d, CudnnDesc plan, Arena *a, Str *out) {
 }
 
 // A plan that cannot be written is not cached, which is no error.
-static void plan_save(const Cudnn *d, const Choice *c, Arena scratch) {
-    Str json;
-    if (!plan_json(d, c->plan, &scratch, &json))
+static void choice_save(const Cudnn *d, const Choice *c, Arena scratch) {
+    Str json = {0};
+    if (c->plan ? !plan_json(d, c->plan, &scratch, &json) : !c->refused)
         return;
     Text file = {.arena = &scratch};
-    text_fmt(&file, "%s%zu\n", workspace_line, c->workspace);
+    text_fmt(&file, "%s%zu\n", c->plan ? workspace_line : none_line,
+             c->plan ? c->workspace : c->room);
     text_put(&file, json);
     sealed_write(&scratch, cache_file(d, &c->operation, &scratch), text_str(&file));
 }
 
-// False where the file is not as plan_save writes it.
-static bool read_file(Str file, size_t *workspace, Str *json) {
+// The first line after its word, and what follows it. False: it has another word, or no number.
+static bool read_file(Str file, const char *word, size_t *bytes, Str *rest) {
     size_t end = str_find(file, '\n');
-    int64_t bytes;
-    if (!str_starts(file, str_c(workspace_line)) || end == file.len ||
-        !str_to_int(str_sub(file, sizeof workspace_line - 1, end), &bytes) || bytes < 0)
+    int64_t n;
+    if (!str_starts(file, str_c(word)) || end == file.len ||
+        !str_to_int(str_sub(file, strlen(word), end), &n) || n < 0)
         return false;
-    *workspace = (size_t)bytes;
-    *json = str_sub(file, end + 1, file.len);
+    *bytes = (size_t)n;
+    *rest = str_sub(file, end + 1, file.len);
     return true;
 }
 
-static bool plan_find(Cudnn *d, Choice *c, Arena scratch) {
-    Str file, json;
-    size_t workspace, says;
-    if (!sealed_read(&scratch, cache_file(d, &c->operation, &scratch), &file) ||
-        !read_file(file, &workspace, &json) || workspace > c->room)
-        return false;
+static bool read_plan(Cudnn *d, Choice *c, Str json, size_t workspace) {
+    size_t says;
     CudnnBuilder m = cudnn_desc_begin(d, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     cudnn_desc_set_device(&m);
     cudnn_desc_set(&m, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
@@ -267,6 +218,20 @@ static bool plan_find(Cudnn *d, Choice *c, Arena scratch) {
     c->plan = plan;
     c->workspace = says > workspace ? says : workspace;
     return true;
+}
+
+// False: what was chosen is not known, or of no use with this room.
+static bool choice_find(Cudnn *d, Choice *c, Arena scratch) {
+    Str file, rest;
+    size_t bytes;
+    if (!sealed_read(&scratch, cache_file(d, &c->operation, &scratch), &file))
+        return false;
+    if (read_file(file, none_line, &bytes, &rest) && bytes >= c->room) {
+        c->room = bytes;
+        return true;
+    }
+    return read_file(file, workspace_line, &bytes, &rest) && bytes <= c->room &&
+           read_plan(d, c, rest, bytes);
 }
 
 // A choice is valid wherever its workspace fits; that no engine was found, where there is no more
@@ -291,10 +256,10 @@ static GanStatus choice_of(Cudnn *d, const CudnnOperation *o, const Operands *on
     c->room = on->room.bytes;
     c->rank_invariant = on->rank_invariant;
     bool keeps = d->cuda && d->cuda->cache_dir.len && !c->rank_invariant;
-    if (!keeps || !plan_find(d, c, d->arena)) {
+    if (!keeps || !choice_find(d, c, d->arena)) {
         TRY(choose(d, c, on));
-        if (keeps && c->plan)
-            plan_save(d, c, d->arena);
+        if (keeps)
+            choice_save(d, c, d->arena);
     }
     c->next = d->choices;
     d->choices = c;
@@ -371,7 +336,7 @@ size_t cudnn_call_workspace(const CudnnCall *call) {
 }
 
 GanStatus cudnn_place(CudnnCall *call, CUdeviceptr workspace) {
-    return make_pack(call->dnn, &call->choice->operation, call->at, workspace, &call->pack);
+    return cudnn_pack(call->dnn, &call->choice->operation, call->at, workspace, &call->pack);
 }
 
 GanStatus cudnn_prepare(CudnnCalls *calls, const Plan *p, uint32_t id, const Epilogue *e, Memory m,
@@ -406,28 +371,6 @@ void cudnn_release(CudnnCalls *calls) {
 
 // --- matrix product rate -------------------------------------------------------------------------
 
-// The events around one run of a choice.
-static GanStatus time_choice(const Cudnn *d, const Choice *choice, const Operands *on, float *ms) {
-    const Cuda *c = d->cuda;
-    CUevent from = NULL, to = NULL;
-    CudnnDesc pack = NULL;
-    GanStatus st = GAN_OK;
-    TRY_OUT(make_pack(d, &choice->operation, on->at, on->room.at, &pack));
-    TRY_OUT(cuda_check(c, c->cu->EventCreate(&from, CU_EVENT_DEFAULT), "creating an event"));
-    TRY_OUT(cuda_check(c, c->cu->EventCreate(&to, CU_EVENT_DEFAULT), "creating an event"));
-    *ms = -1;
-    if (time_plan(d, choice->plan, pack, from, to, ms) != GAN_OK)
-        *ms = -1;
-out:
-    if (from)
-        c->cu->EventDestroy(from);
-    if (to)
-        c->cu->EventDestroy(to);
-    if (pack)
-        d->api->DestroyDescriptor(pack);
-    return st;
-}
-
 GanStatus cudnn_rate(Cudnn *d, Dtype type, int64_t n, double *gflops) {
     const CudnnTensor square = {.n = 3, .dim = {1, n, n}, .stride = {n * n, n, 1}, .type = type};
     CudnnOperation product = {.kind = CudnnMatmul, .tensor = {square, square, square}}, o;
@@ -435,7 +378,7 @@ GanStatus cudnn_rate(Cudnn *d, Dtype type, int64_t n, double *gflops) {
     const size_t bytes = (size_t)(n * n) * dtype_size[type];
     Operands on = {.room.bytes = 3 * bytes};
     const Choice *choice = NULL;
-    float ms = -1;
+    float ms;
     GanStatus st = GAN_OK;
     *gflops = 0;
     cudnn_dot_as_conv(&product, &o, node);
@@ -445,8 +388,7 @@ GanStatus cudnn_rate(Cudnn *d, Dtype type, int64_t n, double *gflops) {
     TRY_OUT(choice_of(d, &o, &on, &choice));
     if (!choice->plan)
         goto out;
-    TRY_OUT(time_choice(d, choice, &on, &ms));
-    if (ms > 0)
+    if (cudnn_time(d, &o, choice->plan, on.at, on.room.at, &ms) == GAN_OK && ms > 0)
         *gflops = 2e-6 * (double)n * (double)n * (double)n / ms;
 out:
     for (int i = 0; i < 3; i++)

@@ -1,6 +1,6 @@
 // cuda_dnn.h - inside the cuDNN part of the cuda device: an operation as plain data.
 // cuda_dnn_conv.c and cuda_dnn_dot.c make it from a graph's node, cuda_dnn_engine.c makes cuDNN's
-// descriptors from it, and cuda_dnn.c chooses an engine.
+// descriptors from it, cuda_dnn_time.c times it, and cuda_dnn.c chooses an engine.
 #ifndef GAN_CUDA_DNN_H
 #define GAN_CUDA_DNN_H
 
@@ -68,6 +68,7 @@ struct Cudnn {
     Cuda *cuda;          // borrowed; NULL: plans are built, and cannot run
     const CudnnApi *api; // borrowed
     bool no_tf32;
+    bool troubled;        // a call has failed in a way that says nothing of the operation
     cudnnHandle_t handle; // NULL without a card
     CudnnDesc card;       // device properties of an absent card; NULL where there is a handle
     Arena arena;          // choices
@@ -78,17 +79,17 @@ struct Cudnn {
 // Builds a descriptor: after the first failure the remaining calls do nothing, and finalizing gives
 // NULL.
 typedef struct CudnnBuilder {
-    const Cudnn *d;
+    Cudnn *d;
     CudnnDesc desc;
     cudnnStatus_t status;
 } CudnnBuilder;
-CudnnBuilder cudnn_desc_begin(const Cudnn *d, cudnnBackendDescriptorType_t type);
+CudnnBuilder cudnn_desc_begin(Cudnn *d, cudnnBackendDescriptorType_t type);
 void cudnn_desc_set(CudnnBuilder *m, cudnnBackendAttributeName_t name,
                     cudnnBackendAttributeType_t type, int64_t n, const void *value);
 void cudnn_desc_set_device(CudnnBuilder *m); // of an execution plan
 CudnnDesc cudnn_desc_finalize(CudnnBuilder *m);
-CudnnDesc cudnn_own(Cudnn *d, CudnnDesc desc);                     // d owns it from here on
-bool cudnn_workspace(const Cudnn *d, CudnnDesc plan, size_t *out); // false: not known
+CudnnDesc cudnn_own(Cudnn *d, CudnnDesc desc);               // d owns it from here on
+bool cudnn_workspace(Cudnn *d, CudnnDesc plan, size_t *out); // false: not known
 
 typedef struct CudnnCandidate {
     CudnnDesc plan, config; // owned
@@ -96,6 +97,9 @@ typedef struct CudnnCandidate {
 } CudnnCandidate;
 // The operation and its epilogue as a graph, owned by d. NULL where the library refuses it.
 CudnnDesc cudnn_operation_graph(Cudnn *d, const CudnnOperation *o);
+// The variant pack of a plan: the addresses of its tensors.
+GanStatus cudnn_pack(Cudnn *d, const CudnnOperation *o, const CUdeviceptr *at,
+                     CUdeviceptr workspace, CudnnDesc *out);
 typedef enum CudnnEngineKind {
     CudnnPrecompiled,     // its kernels are part of the library
     CudnnRuntimeCompiled, // runtime fusion: compiled for the graph, half a second each
@@ -113,12 +117,21 @@ const char *cudnn_describe(const CudnnOperation *o, char out[CUDNN_DESCRIPTION])
 int64_t cudnn_engine(const Cudnn *d, const CudnnCandidate *c); // its global index, or -1
 // Queries the engine heuristics in one mode. Returns the number of candidates, at most `most`, the
 // best first.
-int cudnn_query_heuristics(const Cudnn *d, const CudnnFilter *filter, CudnnDesc graph,
+int cudnn_query_heuristics(Cudnn *d, const CudnnFilter *filter, CudnnDesc graph,
                            cudnnBackendHeurMode_t mode, CudnnCandidate *out, int most);
 void cudnn_candidate_free(const Cudnn *d, CudnnCandidate c);
 
+// --- cuda_dnn_time.c -----------------------------------------------------------------------------
+
+// Milliseconds that a plan takes with these addresses: it runs several times. An error where it
+// does not run.
+GanStatus cudnn_time(Cudnn *d, const CudnnOperation *o, CudnnDesc plan, const CUdeviceptr *at,
+                     CUdeviceptr workspace, float *ms);
+
 // --- cuda_dnn.c, cuda_dnn_conv.c, cuda_dnn_dot.c -------------------------------------------------
 
+// GAN_OK, or an error: "cuDNN: WHAT failed: " and the library's own words.
+GanStatus cudnn_check(const Cudnn *d, cudnnStatus_t code, const char *what);
 // The library for a card that this machine lacks: `properties` is cuDNN's JSON of device properties
 // (9.8 or newer). Plans are built and cannot run.
 GanStatus cudnn_open_for(const CudnnApi *api, Str properties, bool no_tf32, Cudnn **out);

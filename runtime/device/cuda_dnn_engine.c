@@ -11,7 +11,27 @@ enum {
 
 // --- descriptors ---------------------------------------------------------------------------------
 
-CudnnBuilder cudnn_desc_begin(const Cudnn *d, cudnnBackendDescriptorType_t type) {
+// The library does not do this, and will not the next time either. The exceptions concern what is
+// installed beside it.
+static bool is_refusal(cudnnStatus_t code) {
+    switch (code) {
+    case CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER:
+    case CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDART:
+    case CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING:
+    case CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE:
+        return false;
+    default:
+        return CUDNN_STATUS_CATEGORY((int)code) == CUDNN_STATUS_BAD_PARAM ||
+               CUDNN_STATUS_CATEGORY((int)code) == CUDNN_STATUS_NOT_SUPPORTED;
+    }
+}
+
+static bool worked(Cudnn *d, cudnnStatus_t code) {
+    d->troubled |= code != CUDNN_STATUS_SUCCESS && !is_refusal(code);
+    return code == CUDNN_STATUS_SUCCESS;
+}
+
+CudnnBuilder cudnn_desc_begin(Cudnn *d, cudnnBackendDescriptorType_t type) {
     CudnnBuilder m = {.d = d};
     m.status = d->api->CreateDescriptor(type, &m.desc);
     return m;
@@ -51,7 +71,7 @@ void cudnn_desc_set_device(CudnnBuilder *m) {
 CudnnDesc cudnn_desc_finalize(CudnnBuilder *m) {
     if (m->status == CUDNN_STATUS_SUCCESS)
         m->status = m->d->api->Finalize(m->desc);
-    if (m->status == CUDNN_STATUS_SUCCESS)
+    if (worked(m->d, m->status))
         return m->desc;
     if (m->desc)
         m->d->api->DestroyDescriptor(m->desc);
@@ -246,6 +266,21 @@ CudnnDesc cudnn_operation_graph(Cudnn *d, const CudnnOperation *o) {
     return cudnn_own(d, cudnn_desc_finalize(&m));
 }
 
+GanStatus cudnn_pack(Cudnn *d, const CudnnOperation *o, const CUdeviceptr *at,
+                     CUdeviceptr workspace, CudnnDesc *out) {
+    static const int64_t uid[CUDNN_PARTS] = {1, 2, 3, 4};
+    const int n = cudnn_parts(o);
+    void *pointer[CUDNN_PARTS], *room = (void *)(uintptr_t)workspace;
+    for (int i = 0; i < n; i++)
+        pointer[i] = (void *)(uintptr_t)at[i];
+    CudnnBuilder m = cudnn_desc_begin(d, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    cudnn_desc_set(&m, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, n, uid);
+    cudnn_desc_set(&m, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, n, pointer);
+    cudnn_desc_set(&m, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &room);
+    *out = cudnn_desc_finalize(&m);
+    return cudnn_check(d, m.status, "making a variant pack");
+}
+
 // --- description ---------------------------------------------------------------------------------
 
 typedef struct Line {
@@ -311,11 +346,11 @@ static bool note_allowed(const Cudnn *d, const CudnnOperation *o, cudnnBackendNu
     }
 }
 
-static bool is_compiled(const Cudnn *d, CudnnDesc engine) {
+static bool is_compiled(Cudnn *d, CudnnDesc engine) {
     cudnnBackendBehaviorNote_t note[NOTES_MOST];
     int64_t n = 0;
-    if (d->api->GetAttribute(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
-                             NOTES_MOST, &n, note) != CUDNN_STATUS_SUCCESS ||
+    if (!worked(d, d->api->GetAttribute(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE,
+                                        CUDNN_TYPE_BEHAVIOR_NOTE, NOTES_MOST, &n, note)) ||
         n > NOTES_MOST)
         return true;
     for (int64_t i = 0; i < n; i++)
@@ -324,18 +359,17 @@ static bool is_compiled(const Cudnn *d, CudnnDesc engine) {
     return false;
 }
 
-static bool engine_allowed(const Cudnn *d, const CudnnFilter *filter, CudnnDesc config) {
+static bool engine_allowed(Cudnn *d, const CudnnFilter *filter, CudnnDesc config) {
     cudnnBackendNumericalNote_t note[NOTES_MOST];
     int64_t n = 0, one = 0;
     CudnnDesc engine = NULL;
-    bool fine =
-        d->api->CreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) ==
-            CUDNN_STATUS_SUCCESS &&
-        d->api->GetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-                             &one, &engine) == CUDNN_STATUS_SUCCESS &&
-        d->api->GetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                             NOTES_MOST, &n, note) == CUDNN_STATUS_SUCCESS &&
-        n <= NOTES_MOST && is_compiled(d, engine) == (filter->engines == CudnnRuntimeCompiled);
+    bool fine = worked(d, d->api->CreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine)) &&
+                worked(d, d->api->GetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE,
+                                               CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &one, &engine)) &&
+                worked(d, d->api->GetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                                               CUDNN_TYPE_NUMERICAL_NOTE, NOTES_MOST, &n, note)) &&
+                n <= NOTES_MOST &&
+                is_compiled(d, engine) == (filter->engines == CudnnRuntimeCompiled);
     for (int64_t i = 0; fine && i < n; i++)
         fine = note_allowed(d, filter->operation, note[i]);
     if (engine)
@@ -365,10 +399,10 @@ void cudnn_candidate_free(const Cudnn *d, CudnnCandidate c) {
         d->api->DestroyDescriptor(c.config);
 }
 
-bool cudnn_workspace(const Cudnn *d, CudnnDesc plan, size_t *out) {
+bool cudnn_workspace(Cudnn *d, CudnnDesc plan, size_t *out) {
     int64_t bytes = 0, one = 0;
-    if (d->api->GetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
-                             &one, &bytes) != CUDNN_STATUS_SUCCESS ||
+    if (!worked(d, d->api->GetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                        CUDNN_TYPE_INT64, 1, &one, &bytes)) ||
         bytes < 0)
         return false;
     *out = (size_t)bytes;
@@ -376,7 +410,7 @@ bool cudnn_workspace(const Cudnn *d, CudnnDesc plan, size_t *out) {
 }
 
 // Takes ownership of the config. False: its engine does not support this card, or may not be used.
-static bool candidate_make(const Cudnn *d, const CudnnFilter *filter, CudnnDesc config,
+static bool candidate_make(Cudnn *d, const CudnnFilter *filter, CudnnDesc config,
                            CudnnCandidate *out) {
     *out = (CudnnCandidate){.config = config};
     if (engine_allowed(d, filter, config)) {
@@ -392,7 +426,7 @@ static bool candidate_make(const Cudnn *d, const CudnnFilter *filter, CudnnDesc 
     return false;
 }
 
-int cudnn_query_heuristics(const Cudnn *d, const CudnnFilter *filter, CudnnDesc graph,
+int cudnn_query_heuristics(Cudnn *d, const CudnnFilter *filter, CudnnDesc graph,
                            cudnnBackendHeurMode_t mode, CudnnCandidate *out, int most) {
     CudnnDesc config[CANDIDATES_MOST] = {NULL};
     int64_t n = 0;
@@ -404,11 +438,10 @@ int cudnn_query_heuristics(const Cudnn *d, const CudnnFilter *filter, CudnnDesc 
     CudnnDesc heuristics = cudnn_desc_finalize(&m);
     bool fine = heuristics != NULL;
     for (int i = 0; fine && i < CANDIDATES_MOST; i++)
-        fine = d->api->CreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &config[i]) ==
-               CUDNN_STATUS_SUCCESS;
-    fine = fine && d->api->GetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                        CUDNN_TYPE_BACKEND_DESCRIPTOR, CANDIDATES_MOST, &n,
-                                        config) == CUDNN_STATUS_SUCCESS;
+        fine = worked(d, d->api->CreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &config[i]));
+    fine = fine && worked(d, d->api->GetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                                  CUDNN_TYPE_BACKEND_DESCRIPTOR, CANDIDATES_MOST,
+                                                  &n, config));
     for (int i = 0; i < CANDIDATES_MOST; i++)
         if (fine && i < n && found < most)
             found += candidate_make(d, filter, config[i], &out[found]);

@@ -128,11 +128,12 @@ static void no_branches_is_one_chain(void **state) {
 
 // --- what cannot be captured ---------------------------------------------------------------------
 
+// Calls of libraries are not counted: without graphs an engine is timed with fewer runs.
 static uint32_t launches(const Recorder *r) {
     const WorkVec *w = recorder_work(r);
     uint32_t n = 0;
     for (uint32_t i = 0; i < w->n; i++)
-        n += w->at[i].kind == WorkLaunch || w->at[i].kind == WorkLibrary;
+        n += w->at[i].kind == WorkLaunch;
     return n;
 }
 

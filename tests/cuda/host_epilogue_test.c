@@ -1,13 +1,16 @@
 // host_epilogue_test.c - operations after a convolution become its epilogue where cuDNN offers
 // that and it pays, and a kernel of their own elsewhere: counted with the mock driver (record.h),
 // whose cuDNN has relu ready, compiles leaky relu and refuses tanh.
+#define _GNU_SOURCE
 #include "host_run.h"
 #include "trial.h"
 
 #include <setjmp.h>
 #include <cmocka.h>
 #include "cases.h"
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 // `layer`: before the activation. `extent`: of the images.
 static Run *run_of(const char *layer, const char *act, int extent) {
@@ -130,6 +133,83 @@ static void an_error_at_any_call_ends_cleanly(void **state) {
     free_run(run);
 }
 
+// --- what the library refuses --------------------------------------------------------------------
+
+static void clear_folder(Arena a, Str dir) {
+    StrVec names = {0};
+    assert_fine(dir_list(&a, dir, &names));
+    for (uint32_t i = 0; i < names.n; i++)
+        file_remove(path_join(&a, dir, names.at[i]));
+}
+
+// Of a new process: how often the heuristics are asked.
+static uint64_t queries_of(Run *run, const DeviceOptions *o, const char *card) {
+    Arena checkpoint = run->arena;
+    recorder_free(run->r);
+    run->r = recorder_new(CARD);
+    if (card)
+        recorder_card(run->r, card);
+    assert_fine(do_all(run, o, 1));
+    uint64_t n = recorder_dnn_queries(run->r);
+    close_run(run);
+    assert_clean(run->r, "refusals");
+    run->arena = checkpoint;
+    return n;
+}
+
+// A refusal of an epilogue is kept as engines are, and holds under the same conditions.
+static void refusals_are_cached(void **state) {
+    (void)state;
+    char dir[] = "/tmp/gan-refusals-XXXXXX";
+    assert_non_null(mkdtemp(dir));
+    DeviceOptions o = {.threads = 1, .cache_dir = str_c(dir)};
+    Run *run = run_of("conv", "tanh", 8);
+    uint64_t first = queries_of(run, &o, NULL);
+    assert_true(first > 0);
+    assert_int_equal(queries_of(run, &o, NULL), 0);
+    assert_int_equal(queries_of(run, &o, "another card"), first);
+    o.no_tf32 = true;
+    assert_true(queries_of(run, &o, NULL) > 0);
+    assert_int_equal(queries_of(run, &o, NULL), 0);
+    clear_folder(run->arena, str_c(dir));
+    assert_int_equal(rmdir(dir), 0);
+    free_run(run);
+}
+
+// An error while the heuristics are asked, or an engine is tried, is no refusal: whatever call
+// failed in one process, the next one has the epilogue.
+static void errors_are_not_cached(void **state) {
+    (void)state;
+    enum { STRIDE = 7 }; // of the calls that fail: of each kind there are many
+    char dir[] = "/tmp/gan-errors-XXXXXX";
+    assert_non_null(mkdtemp(dir));
+    const DeviceOptions o = {.threads = 1, .cache_dir = str_c(dir)};
+    Run *run = run_of("conv", "relu", 8);
+    Arena checkpoint = run->arena;
+    assert_fine(do_all(run, &o, 1));
+    uint64_t calls = recorder_calls(run->r);
+    close_run(run);
+    run->arena = checkpoint;
+    for (uint64_t n = 1; n <= calls; n += STRIDE) {
+        clear_folder(run->arena, str_c(dir));
+        for (int i = 0; i < 2; i++) {
+            recorder_free(run->r);
+            run->r = recorder_new(CARD);
+            recorder_mishap(run->r, i ? MishapNone : MishapOnce, n);
+            GanStatus st = do_all(run, &o, 1);
+            if (i)
+                assert_fine(st);
+            if (i && !count(run->r).epilogues)
+                fail_msg("call %llu failed, and the epilogue is lost", (unsigned long long)n);
+            close_run(run);
+            run->arena = checkpoint;
+        }
+    }
+    clear_folder(run->arena, str_c(dir));
+    assert_int_equal(rmdir(dir), 0);
+    free_run(run);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ready_epilogues_are_absorbed),
@@ -137,6 +217,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(epilogues_of_transposed_convolutions_are_absorbed),
         cmocka_unit_test(without_cudnn_kernels_compute_epilogues),
         cmocka_unit_test(an_error_at_any_call_ends_cleanly),
+        cmocka_unit_test(refusals_are_cached),
+        cmocka_unit_test(errors_are_not_cached),
     };
     if (CASES_LISTED(tests))
         return 0;

@@ -73,7 +73,8 @@ void recorder_refusing_fft(Recorder *r); // its cuFFT rejects all plans
 // plan require.
 void recorder_greedy_dnn(Recorder *r, size_t bytes);
 void recorder_greedy_fft(Recorder *r, size_t bytes);
-size_t recorder_most_memory(const Recorder *r); // peak bytes allocated so far
+uint64_t recorder_dnn_queries(const Recorder *r); // of cuDNN's heuristics, so far
+size_t recorder_most_memory(const Recorder *r);   // peak bytes allocated so far
 
 // Announces a plan that is about to be loaded with these memories, to check its launches.
 void recorder_plan(Recorder *r, const Plan *p, void *slots, void *work);
@@ -149,6 +150,7 @@ extern const CudnnApi record_dnn_api; // record_dnn.c
 void record_dnn_begin(void);
 void record_dnn_greed(size_t bytes);
 uint32_t record_dnn_live(void);
+uint64_t record_dnn_queries(void);
 Mishap record_mishap(void);
 #ifdef GAN_HAVE_CUFFT
 extern const CufftApi record_fft_api; // record_fft.c

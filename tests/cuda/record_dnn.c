@@ -56,6 +56,7 @@ static uint32_t live;
 static cudnnHandle_t handle; // NULL: not created
 static CUstream stream;
 static size_t greed; // workspace of the fastest engine
+static uint64_t queries;
 
 uint32_t record_dnn_live(void) {
     return live;
@@ -66,6 +67,11 @@ void record_dnn_begin(void) {
     handle = NULL;
     stream = NULL;
     greed = (size_t)1 << 60;
+    queries = 0;
+}
+
+uint64_t record_dnn_queries(void) {
+    return queries;
 }
 
 void record_dnn_greed(size_t bytes) {
@@ -357,6 +363,7 @@ static cudnnStatus_t get(const cudnnBackendDescriptor_t desc, cudnnBackendAttrib
     *n = 1;
     if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS) {
         bool refused = d->operation.is == CUDNN_POINTWISE_TANH_FWD;
+        queries++;
         const int64_t engines = record_mishap() == MishapOneEngine ? 2 : ENGINES;
         *n = refused ? 0 : room < engines ? room : engines;
         for (int64_t i = 0; i < *n; i++) {

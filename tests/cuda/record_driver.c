@@ -365,6 +365,11 @@ void recorder_greedy_fft(Recorder *r, size_t bytes) {
     record_fft_greed(bytes);
 }
 
+uint64_t recorder_dnn_queries(const Recorder *r) {
+    (void)r;
+    return record_dnn_queries();
+}
+
 size_t recorder_most_memory(const Recorder *r) {
     return r->most;
 }
