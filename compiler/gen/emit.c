@@ -116,19 +116,18 @@ void emit_body(Emit *e, char acc) {
         put_update(e, i, acc);
 }
 
-// The sum of squares about the mean: a team's accumulator holds it, a core's needs the sum as well.
+// The sum of squares about the mean: a team's accumulator has all it takes, a core's needs the sum
+// and the number of terms as well.
 static void put_squares(Emit *e, uint32_t i) {
     const Reduce *r = &e->n->reduce.at[i];
-    bool alone = r->sum == NONE;
-    text_put(e->t, alone ? STR("") : STR("gan_squares("));
+    text_put(e->t, STR("gan_squares("));
     e->acc(e, 's', i);
-    if (alone) {
-        text_put(e->t, STR(".squares"));
-        return;
+    if (r->sum != NONE) {
+        text_put(e->t, STR(", "));
+        e->acc(e, 's', r->sum);
+        text_fmt(e->t, ", %.*s", SARG(emit_num(e, RoleTerms, r->terms)));
     }
-    text_put(e->t, STR(", "));
-    e->acc(e, 's', r->sum);
-    text_fmt(e->t, ", %.*s)", SARG(emit_num(e, RoleTerms, r->terms)));
+    text_put(e->t, STR(")"));
 }
 
 // Stores accumulator `acc` of a reduction.

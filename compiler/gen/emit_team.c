@@ -15,6 +15,11 @@
 #include <ctype.h>
 #include <inttypes.h>
 
+enum {
+    PartsInFlight = 4, // partial results whose loads a thread has in flight
+    JoinedAtOnce = 64, // bytes of a thread's accumulators: a block has 48 KB of shared memory
+};
+
 static const Team *team(const Emit *e) {
     return &e->n->team;
 }
@@ -37,8 +42,12 @@ static bool packed(const Emit *e) {
     return team(e)->across && team(e)->pack > 1;
 }
 
+// Of squares the accumulator and its element: two arguments.
 static void put_acc(Emit *e, char name, uint32_t r) {
-    text_fmt(e->t, packed(e) ? "%c%u.at[l]" : "%c%u", name, r);
+    if (e->n->reduce.at[r].kind == ReduceSquares)
+        text_fmt(e->t, packed(e) ? "%c%u, l" : "%c%u, 0", name, r);
+    else
+        text_fmt(e->t, packed(e) ? "%c%u.at[l]" : "%c%u", name, r);
 }
 
 static const char *unit_type(const Emit *e) {
@@ -182,27 +191,34 @@ static void put_decode(Emit *e, const char *from, uint32_t first, uint32_t last)
 
 // --- accumulators --------------------------------------------------------------------------------
 
-// Of one element.
-static Str one_type(Emit *e, const Reduce *r) {
-    const char *type = emit_acc_type(e, r);
-    if (r->kind == ReduceArgMax)
-        return str_format(e->t->arena, "gan_best<%s, %s>", type, e->index);
-    return r->kind == ReduceSquares ? str_format(e->t->arena, "gan_moments<%s>", type)
-                                    : str_c(type);
+// A variable that holds a `one` for each unit of a pack, or for the only one.
+static Str for_units(Emit *e, const char *one) {
+    return packed(e) ? str_format(e->t->arena, "gan_pack<%s, %u>", one, team(e)->pack) : str_c(one);
 }
 
-// A variable that holds a `one` for each unit of a pack, or for the only one.
-static Str for_units(Emit *e, Str one) {
-    return packed(e) ? str_format(e->t->arena, "gan_pack<%.*s, %u>", SARG(one), team(e)->pack)
-                     : one;
+// The arguments of a template for squares: a type, and how many of it.
+static Str of_squares(Emit *e, const char *name, const Reduce *r) {
+    return str_format(e->t->arena, "%s<%s, %u>", name, emit_acc_type(e, r),
+                      packed(e) ? team(e)->pack : 1);
 }
 
 static Str acc_type(Emit *e, const Reduce *r) {
-    return for_units(e, one_type(e, r));
+    return r->kind == ReduceSquares ? of_squares(e, "gan_moments", r)
+                                    : for_units(e, emit_acc_type(e, r));
 }
 
-static const char *join_op(const Reduce *r) {
-    return r->kind == ReduceSquares ? "gan_chan" : r->kind == ReduceSum ? "gan_sum" : "gan_max";
+// Of a piece's partial result.
+static Str part_type(Emit *e, const Reduce *r) {
+    if (r->kind == ReduceSquares)
+        return of_squares(e, "gan_part", r);
+    if (r->kind != ReduceArgMax)
+        return acc_type(e, r);
+    return for_units(
+        e, str_format(e->t->arena, "gan_best<%s, %s>", emit_acc_type(e, r), e->index).ptr);
+}
+
+static const char *join_op(bool adds) {
+    return adds ? "gan_sum" : "gan_max";
 }
 
 static void put_identity(Emit *e, const Reduce *r) {
@@ -221,13 +237,12 @@ static void put_start(Emit *e, bool declared) {
         bool best = r->kind == ReduceArgMax; // its value and its index are two variables
         emit_line(e);
         if (!declared)
-            text_fmt(e->t, "%.*s ",
-                     SARG(best ? for_units(e, str_c(emit_acc_type(e, r))) : acc_type(e, r)));
+            text_fmt(e->t, "%.*s ", SARG(acc_type(e, r)));
         text_fmt(e->t, "s%u = ", i);
         put_identity(e, r);
         text_put(e->t, STR(";\n"));
         if (best) {
-            Str type = for_units(e, str_c(e->index));
+            Str type = for_units(e, e->index);
             emit_line(e);
             text_fmt(e->t, "%.*s%sx%u = %s;\n", declared ? 0 : (int)type.len, type.ptr,
                      declared ? "" : " ", i, packed(e) ? "{}" : "0");
@@ -235,31 +250,74 @@ static void put_start(Emit *e, bool declared) {
     }
 }
 
-// "s0 = f(s0)" for an accumulator, with its index where it has one. `f` is up to the bracket,
-// `after` what follows the accumulator inside it.
-static void put_through(Emit *e, uint32_t i, Str f, Str after) {
-    const Reduce *r = &e->n->reduce.at[i];
+// The maximum and its index as one variable, while they are reduced, and back.
+static void put_best(Emit *e, uint32_t i) {
     emit_line(e);
-    if (r->kind == ReduceArgMax) {
-        text_fmt(e->t, "gan_split(%.*s(gan_best_of(s%u, x%u)%.*s), &s%u, &x%u);\n", SARG(f), i, i,
-                 SARG(after), i, i);
-    } else {
-        text_fmt(e->t, "s%u = %.*s(s%u%.*s);\n", i, SARG(f), i, SARG(after));
-    }
+    text_fmt(e->t, "auto m%u = gan_best_of(s%u, x%u);\n", i, i, i);
 }
 
-// After a thread's last step: accumulators in the form that teams reduce.
-static void put_centered(Emit *e) {
+static void put_best_again(Emit *e, uint32_t i) {
+    emit_line(e);
+    text_fmt(e->t, "m%u = gan_best_of(s%u, x%u);\n", i, i, i);
+}
+
+static void put_best_back(Emit *e, uint32_t i) {
+    emit_line(e);
+    text_fmt(e->t, "gan_split(m%u, &s%u, &x%u);\n", i, i, i);
+}
+
+static void each_best(Emit *e, void (*put)(Emit *e, uint32_t i)) {
     for (uint32_t i = 0; i < e->n->reduce.n; i++)
-        if (e->n->reduce.at[i].kind == ReduceSquares)
-            put_through(e, i, STR("gan_center"), (Str){0});
+        if (e->n->reduce.at[i].kind == ReduceArgMax)
+            put(e, i);
+}
+
+// Adds an argument to the call of join, or begins another one.
+static void put_joined(Emit *e, const Reduce *r, Str arg, size_t bytes, size_t *sum) {
+    bool more = *sum && *sum + bytes <= JoinedAtOnce;
+    if (!more) {
+        text_put(e->t, *sum ? STR(");\n") : STR(""));
+        emit_line(e);
+        text_fmt(e->t, "team::join<%s>(", join_op(emit_adds(r)));
+    }
+    text_fmt(e->t, more ? ", %.*s" : "%.*s", SARG(arg));
+    *sum = more ? *sum + bytes : bytes;
+}
+
+// The accumulators that are reduced in this way, several at once.
+static void put_join_of(Emit *e, bool adds) {
+    Arena *a = e->t->arena;
+    size_t sum = 0;
+    for (uint32_t i = 0; i < e->n->reduce.n; i++) {
+        const Reduce *r = &e->n->reduce.at[i];
+        size_t one = dtype_size[r->dtype], all = one * (packed(e) ? team(e)->pack : 1);
+        if (emit_adds(r) != adds)
+            continue;
+        if (r->kind == ReduceSquares) {
+            put_joined(e, r, str_format(a, "s%u.sum", i), all, &sum);
+            put_joined(e, r, str_format(a, "s%u.squares", i), all, &sum);
+            put_joined(e, r, str_format(a, "s%u.n", i), one, &sum);
+        } else if (r->kind == ReduceArgMax) {
+            put_joined(e, r, str_format(a, "m%u", i), 2 * all, &sum);
+        } else {
+            put_joined(e, r, str_format(a, "s%u", i), all, &sum);
+        }
+    }
+    text_put(e->t, sum ? STR(");\n") : STR(""));
 }
 
 static void put_join(Emit *e) {
-    for (uint32_t i = 0; i < e->n->reduce.n; i++) {
-        const char *op = join_op(&e->n->reduce.at[i]);
-        put_through(e, i, str_format(e->t->arena, "team::join<%s>", op), (Str){0});
+    const Nest *n = e->n;
+    for (uint32_t i = 0; i < n->reduce.n; i++) {
+        if (n->reduce.at[i].kind == ReduceSquares) {
+            emit_line(e);
+            text_fmt(e->t, "team::settle(&s%u);\n", i);
+        }
     }
+    put_join_of(e, true);
+    each_best(e, put_best);
+    put_join_of(e, false);
+    each_best(e, put_best_back);
 }
 
 // Results that are not stored as packs, one element after the other.
@@ -529,26 +587,61 @@ static void put_partial(Emit *e, Str units) {
         if (r->kind == ReduceArgMax)
             text_fmt(e->t, "gan_best_of(s%u, x%u);\n", i, i);
         else
-            text_fmt(e->t, "s%u;\n", i);
+            text_fmt(e->t, r->kind == ReduceSquares ? "gan_part_of(s%u);\n" : "s%u;\n", i);
     }
     emit_close(e);
 }
 
-// Accumulates the thread's share of the partial results. Not unrolled: the trip count is unknown,
-// so each load would still wait for the test before it.
+// Adds the partial result of piece p, the k-th of those loaded, to an accumulator.
+static void put_partial_added(Emit *e, uint32_t i) {
+    const Reduce *r = &e->n->reduce.at[i];
+    emit_line(e);
+    if (r->kind == ReduceSquares) {
+        Str share = emit_num(e, RoleShare, team(e)->share),
+            steps = emit_num(e, RoleSteps, team(e)->steps);
+        text_fmt(e->t, "gan_add_part(&s%u, t%u.at[k], ", i, i);
+        bool along = !team(e)->across && team(e)->pack > 1;
+        text_fmt(e->t,
+                 along ? "(p < last_piece ? %.*s : %.*s - p * %.*s) * %u);\n"
+                       : "p < last_piece ? %.*s : %.*s - p * %.*s);\n",
+                 SARG(share), SARG(steps), SARG(share), team(e)->pack);
+        return;
+    }
+    text_fmt(e->t,
+             r->kind == ReduceArgMax ? "m%u = %s::of(m%u, t%u.at[k]);\n"
+                                     : "s%u = %s::of(s%u, t%u.at[k]);\n",
+             i, join_op(emit_adds(r)), i, i);
+}
+
+// Accumulates the thread's share of the partial results, the loads of several in flight together.
 static void put_partials(Emit *e, Str units, Str pieces) {
+    const Nest *n = e->n;
     put_start(e, true);
+    each_best(e, put_best_again);
+    emit_line(e);
+    text_fmt(e->t, "const int last_piece = %.*s - 1;\n", SARG(pieces));
     emit_line(e);
     text_put(e->t, STR("#pragma unroll 1\n"));
     emit_line(e);
-    text_fmt(e->t, "for (uint32_t p = active ? team::part() : %.*s; p < %.*s; p += %u)",
-             SARG(pieces), SARG(pieces), team(e)->size);
+    text_fmt(e->t, "for (int at = active ? team::part() : %.*s; at <= last_piece; at += %u)",
+             SARG(pieces), team(e)->size * PartsInFlight);
     emit_open(e);
-    for (uint32_t i = 0; i < e->n->reduce.n; i++) {
-        put_through(e, i, str_format(e->t->arena, "%s::of", join_op(&e->n->reduce.at[i])),
-                    str_format(e->t->arena, ", gan_load_cg(&q%u[p * %.*s + u])", i, SARG(units)));
+    for (uint32_t i = 0; i < n->reduce.n; i++) {
+        emit_line(e);
+        text_fmt(e->t, "const auto t%u = gan_load_parts<%u>(q%u + u, %.*s, at, %u, last_piece);\n",
+                 i, PartsInFlight, i, SARG(units), team(e)->size);
     }
+    emit_line(e);
+    text_put(e->t, STR("#pragma unroll\n"));
+    emit_line(e);
+    text_fmt(e->t, "for (int k = 0, p = at; k < %u && p <= last_piece; k++, p += %u)",
+             PartsInFlight, team(e)->size);
+    emit_open(e);
+    for (uint32_t i = 0; i < n->reduce.n; i++)
+        put_partial_added(e, i);
     emit_close(e);
+    emit_close(e);
+    each_best(e, put_best_back);
 }
 
 // A split reduction: each block reduces its piece and stores a partial result; the last block of
@@ -688,7 +781,6 @@ static void put_indexed(Emit *e) {
 static void put_sums(Emit *e) {
     put_start(e, false);
     put_steps(e);
-    put_centered(e);
     if (leaves_parts(e)) {
         put_pieces(e);
     } else if (e->n->reduce.n) {
@@ -739,7 +831,7 @@ static void put_args(Emit *e) {
         return;
     for (uint32_t i = 0; i < e->n->reduce.n; i++) {
         const Reduce *x = &e->n->reduce.at[i];
-        put_pointer(e, acc_type(e, x), str_format(a, "q%u", i).ptr, words,
+        put_pointer(e, part_type(e, x), str_format(a, "q%u", i).ptr, words,
                     off ? emit_num(e, RoleScratch, (int64_t)off) : none);
         off += nest_partial_bytes(e->n, x);
     }

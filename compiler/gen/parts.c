@@ -61,7 +61,10 @@ static uint32_t shared_of(const Nest *n) {
         return threads / WarpThreads * TILE_BYTES;
     if (n->team.size == 1)
         return 0;
-    uint32_t each = n->team.across ? threads * n->team.pack : threads / WarpThreads;
+    bool lanes_first = WarpThreads % n->team.units == 0; // gan_team::LANES
+    uint32_t each = threads / WarpThreads;
+    if (n->team.across)
+        each = (lanes_first ? each * n->team.units : threads) * n->team.pack;
     return (uint32_t)n->reduce.n * each * SharedElement;
 }
 

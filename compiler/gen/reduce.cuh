@@ -71,18 +71,27 @@ struct gan_max {
     }
 };
 
-// The accumulator of a sum of squared deviations from the mean: the count n, the first term as the
-// shift, and the sum and the sum of squares of the terms less the shift (shifted data: no
-// cancellation for values far from zero). gan_center turns the latter two into the mean, less the
-// shift, and the sum of squares about it, which is what gan_chan merges. An outlier as the shift
-// costs one thread's precision among many.
+// The accumulator of sums of squared deviations from the mean: the count of terms n, a shift, and
+// the sum and the sum of squares of the terms less the shift (shifted data: no cancellation for
+// values far from zero). A thread's shift is its first term. Before a team adds its accumulators
+// they get one shift, the mean of part 0's terms (gan_team::settle). Blocks leave mean and squares,
+// and the last block's threads take the mean of a piece as the shift (gan_add_part).
+//
+// How near the mean m must a shift c be? Squares less n (c - m)^2 remain, so a rounding error is
+// multiplied by 1 + n (c - m)^2 / squares. The mean c of k of the terms has k (c - m)^2 <= squares
+// (they deviate that much themselves), whatever the terms are: at most 1 + n / k. That is the steps
+// of a thread for its shift, the threads of a team, and the pieces that a thread adds; of terms in
+// no special order it is about 2.
 template <typename T> struct gan_count { typedef int type; };
 template <> struct gan_count<double> { typedef long long type; };
 
-template <typename T> struct gan_moments {
+template <typename T, int N> struct gan_moments {
     typename gan_count<T>::type n; // whole, and as wide as the others
-    T shift, sum, squares;         // sum: gan_center makes it the mean
+    gan_pack<T, N> shift, sum, squares;
 };
+
+// What a block leaves of its terms.
+template <typename T, int N> struct gan_part { gan_pack<T, N> mean, squares; };
 
 GAN_FN float gan_quotient(float a, float b) {
     return gan_divf(a, b);
@@ -91,59 +100,73 @@ GAN_FN double gan_quotient(double a, double b) {
     return a / b;
 }
 
-template <typename T> GAN_FN void gan_add_square(gan_moments<T> *a, T x) {
-    a->shift = a->n ? a->shift : x;
-    a->n++;
-    const T d = x - a->shift;
-    a->sum += d;
-    a->squares = gan_fma(d, d, a->squares);
+// Element l of a term; the last one counts it.
+template <typename T, int N> GAN_FN void gan_add_square(gan_moments<T, N> *a, int l, T x) {
+    const T shift = a->n ? a->shift.at[l] : x, d = x - shift;
+    a->shift.at[l] = shift;
+    a->sum.at[l] += d;
+    a->squares.at[l] = gan_fma(d, d, a->squares.at[l]);
+    a->n += l == N - 1;
 }
 
-template <typename T> GAN_FN gan_moments<T> gan_center(const gan_moments<T> &a) {
-    const T mean = gan_quotient(a.sum, (T)(a.n ? a.n : 1)), squares = a.squares - a.sum * mean;
-    return {a.n, a.shift, mean, squares < 0 ? 0 : squares};
-}
-template <typename T, int N> GAN_FN gan_pack<T, N> gan_center(gan_pack<T, N> a) {
-    for (int l = 0; l < N; l++)
-        a.at[l] = gan_center(a.at[l]);
-    return a;
+// Moves the shift.
+template <typename T, int N> GAN_FN void gan_shift(gan_moments<T, N> *a, const gan_pack<T, N> &to) {
+    for (int l = 0; l < N; l++) {
+        const T d = a->shift.at[l] - to.at[l], sum = gan_fma((T)a->n, d, a->sum.at[l]);
+        a->squares.at[l] = gan_fma(d, a->sum.at[l] + sum, a->squares.at[l]);
+        a->sum.at[l] = sum;
+        a->shift.at[l] = to.at[l];
+    }
 }
 
-template <typename T, int N>
-GAN_FN gan_pack<T, N> gan_squares(const gan_pack<gan_moments<T>, N> &a) {
+template <typename T, int N> GAN_FN gan_pack<T, N> gan_mean(const gan_moments<T, N> &a) {
+    const T share = gan_quotient((T)1, (T)a.n);
     gan_pack<T, N> all;
     for (int l = 0; l < N; l++)
-        all.at[l] = a.at[l].squares;
+        all.at[l] = gan_fma(a.sum.at[l], share, a.shift.at[l]);
     return all;
 }
 
-// Merges two settled accumulators: Chan, Golub and LeVeque 1983, for parts of any size.
-struct gan_chan {
-    template <typename T> static GAN_MEMBER gan_moments<T> of(gan_moments<T> a, gan_moments<T> b) {
-        const T share = gan_quotient((T)b.n, (T)(a.n + b.n ? a.n + b.n : 1)),
-                d = b.shift - a.shift + (b.sum - a.sum);
-        if (!a.n)
-            return b;
-        return {a.n + b.n, a.shift, a.sum + d * share,
-                a.squares + b.squares + d * d * ((T)a.n * share)};
-    }
-    template <typename T, int N>
-    static GAN_MEMBER gan_pack<T, N> of(gan_pack<T, N> a, const gan_pack<T, N> &b) {
-        for (int l = 0; l < N; l++)
-            a.at[l] = of(a.at[l], b.at[l]);
-        return a;
-    }
-};
+// The squares about the mean, of one element or of all.
+template <typename T, int N> GAN_FN T gan_squares(const gan_moments<T, N> &a, int l) {
+    const T mean = a.sum.at[l] * gan_quotient((T)1, (T)a.n);
+    const T squares = gan_fma(-a.sum.at[l], mean, a.squares.at[l]);
+    return squares < 0 ? 0 : squares;
+}
+template <typename T, int N> GAN_FN gan_pack<T, N> gan_squares(const gan_moments<T, N> &a) {
+    gan_pack<T, N> all;
+    for (int l = 0; l < N; l++)
+        all.at[l] = gan_squares(a, l);
+    return all;
+}
 
-// __shfl_xor_sync of a whole warp, for a type of any size: the value of lane ^ mask.
-template <typename T> GAN_FN T gan_shfl_xor(T x, int mask) {
+template <typename T, int N> GAN_FN gan_part<T, N> gan_part_of(const gan_moments<T, N> &a) {
+    return {gan_mean(a), gan_squares(a)};
+}
+
+// Adds n terms by their mean and the squares about it.
+template <typename T, int N, typename I>
+GAN_FN void gan_add_part(gan_moments<T, N> *a, const gan_part<T, N> &x, I n) {
+    for (int l = 0; l < N; l++) {
+        const T shift = a->n ? a->shift.at[l] : x.mean.at[l], d = x.mean.at[l] - shift;
+        a->shift.at[l] = shift;
+        a->sum.at[l] = gan_fma((T)n, d, a->sum.at[l]);
+        a->squares.at[l] += gan_fma((T)n * d, d, x.squares.at[l]);
+    }
+    a->n += n;
+}
+
+// A shuffle of a whole warp, for a type of any size: the value of lane ^ mask, or of the first of
+// `width` lanes.
+template <int WIDTH, typename T> GAN_FN T gan_shuffle(T x, int mask) {
     union {
         T x;
         uint32_t w[sizeof(T) / 4];
     } v;
     v.x = x;
     for (uint32_t i = 0; i < sizeof(T) / 4; i++)
-        v.w[i] = __shfl_xor_sync(0xFFFFFFFFu, v.w[i], mask);
+        v.w[i] = WIDTH ? __shfl_sync(0xFFFFFFFFu, v.w[i], 0, WIDTH)
+                       : __shfl_xor_sync(0xFFFFFFFFu, v.w[i], mask);
     return v.x;
 }
 
@@ -157,58 +180,75 @@ template <int UNITS, int SIZE, bool ACROSS> struct gan_team {
         return ACROSS ? threadIdx.x / UNITS : threadIdx.x % SIZE;
     }
 
-    // Reduces the values of each team; part 0 has the result. Every thread of the block must call
-    // it. The tree depends on SIZE alone. Unrolling dependent steps costs only compile time.
-    template <typename Op, typename T> static GAN_MEMBER T join(T mine) {
-        if constexpr (SIZE > 1 && ACROSS) {
-            return through_memory<Op>(mine);
-        } else {
+    // Gives the accumulators of a team one shift. Every thread of the block calls it, and join
+    // after it.
+    template <typename T, int N> static GAN_MEMBER void settle(gan_moments<T, N> *a) {
+        if constexpr (SIZE > 1 && SIZE <= 32 && !ACROSS) {
+            gan_shift(a, gan_shuffle<SIZE>(gan_mean(*a), 0));
+        } else if constexpr (SIZE > 1) {
+            __shared__ gan_pack<T, N> mean[UNITS];
+            if (part() == 0)
+                mean[unit()] = gan_mean(*a);
+            __syncthreads();
+            gan_shift(a, mean[unit()]);
+        }
+    }
+
+    // Reduces the values of each team, several at once; part 0 has the results. Every thread of
+    // the block must call it. The tree depends on UNITS and SIZE alone: lanes of a warp by
+    // shuffles, then warps in shared memory, up to SLOTS_A_ROUND by one thread.
+    template <typename Op, typename... T> static GAN_MEMBER void join(T &...mine) {
+#pragma unroll 1 // of dependent steps it would cost only compile time
+        for (int mask = LANES / 2 * STRIDE; mask >= STRIDE; mask /= 2)
+            ((mine = Op::of(mine, gan_shuffle<0>(mine, mask))), ...);
+        const int slot = part() / LANES;
 #pragma unroll 1
-            for (int mask = (SIZE < 32 ? SIZE : 32) / 2; mask > 0; mask /= 2)
-                mine = Op::of(mine, gan_shfl_xor(mine, mask));
-            if constexpr (SIZE > 32)
-                mine = over_warps<Op>(mine);
-            return mine;
+        for (int n = SIZE / LANES, left; n > 1; n = left) {
+            left = (n + SLOTS_A_ROUND - 1) / SLOTS_A_ROUND;
+            __syncthreads(); // all reads of the round before are done
+            if (slot < n && part() % LANES == 0)
+                put<0>(slot, mine...);
+            __syncthreads();
+#pragma unroll 5 // loads are in flight together
+            for (int i = slot + left; i < n && slot < left; i += left)
+                get<0, Op>(i, mine...);
         }
     }
 
   private:
-    // A tree in shared memory: halves the parts until one is left.
-    template <typename Op, typename T> static GAN_MEMBER T through_memory(T mine) {
-        __shared__ T all[UNITS * SIZE];
-#pragma unroll 1
-        for (uint32_t n = SIZE; n > 1; n = (n + 1) / 2) {
-            const uint32_t half = (n + 1) / 2;
-            __syncthreads(); // all reads of the round before are done
-            all[threadIdx.x] = mine;
-            __syncthreads();
-            if (part() + half < n)
-                mine = Op::of(mine, all[threadIdx.x + half * UNITS]);
-        }
-        return mine;
-    }
+    // Lanes of a warp in one team, and from one of them to the next.
+    static constexpr int LANES = !ACROSS ? (SIZE < 32 ? SIZE : 32) : 32 % UNITS ? 1 : 32 / UNITS;
+    static constexpr int STRIDE = ACROSS ? UNITS : 1;
+    static constexpr int SLOTS_A_ROUND = 16;
 
-    // Each warp's result to shared memory; the first thread of a unit reduces them.
-    template <typename Op, typename T> static GAN_MEMBER T over_warps(T mine) {
-        __shared__ T all[UNITS * SIZE / 32];
-        __syncthreads();
-        if (threadIdx.x % 32 == 0)
-            all[threadIdx.x / 32] = mine;
-        __syncthreads();
-#pragma unroll 1
-        for (int i = 1; i < SIZE / 32 && part() == 0; i++)
-            mine = Op::of(mine, all[threadIdx.x / 32 + i]);
-        return mine;
+    // The K-th of the values that are reduced together, in an array of its own: neighbouring
+    // threads access neighbouring elements.
+    template <int K, typename T> static GAN_MEMBER T &value_of(int slot) {
+        __shared__ T all[SIZE / LANES * UNITS];
+        return all[slot * UNITS + unit()];
+    }
+    template <int K, typename T, typename... U>
+    static GAN_MEMBER void put(int slot, const T &mine, const U &...others) {
+        value_of<K, T>(slot) = mine;
+        if constexpr (sizeof...(others) > 0)
+            put<K + 1>(slot, others...);
+    }
+    template <int K, typename Op, typename T, typename... U>
+    static GAN_MEMBER void get(int slot, T &mine, U &...others) {
+        mine = Op::of(mine, value_of<K, T>(slot));
+        if constexpr (sizeof...(others) > 0)
+            get<K + 1, Op>(slot, others...);
     }
 };
 
 // True in the last of `blocks` blocks to arrive: there gan_load_cg sees what all of them wrote
-// before. atomicInc wraps the ticket to zero for the next launch.
+// before. The barrier puts the writes of a block before the fence of its first thread. atomicInc
+// wraps the ticket to zero for the next launch.
 GAN_FN bool gan_is_last(uint32_t *ticket, uint32_t blocks) {
     __shared__ uint32_t before;
-    __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) {
+        __threadfence();
         before = atomicInc(ticket, blocks - 1);
         __threadfence();
     }
@@ -232,6 +272,17 @@ template <typename T> GAN_FN T gan_load_cg(const T *p) {
     for (uint32_t i = 0; i < sizeof(T) / sizeof(part); i++)
         v.w[i] = __ldcg((const part *)p + i);
     return v.x;
+}
+
+// Partial results of N pieces from `at` on, every by-th, their loads in flight together; `p` is the
+// first piece's. Beyond the last piece it is that one's, again.
+template <int N, typename T, typename I>
+GAN_FN gan_pack<T, N> gan_load_parts(const T *p, I stride, int at, int by, int last) {
+    gan_pack<T, N> all;
+#pragma unroll
+    for (int k = 0; k < N; k++, at += by)
+        all.at[k] = gan_load_cg(p + (at < last ? at : last) * stride);
+    return all;
 }
 
 #endif

@@ -10,10 +10,12 @@
 #include "integers.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <string.h>
 
 enum {
     Block = 256,           // threads
+    SplitBlock = 512,      // threads of a block whose units are split
     Warp = 32,             // threads
     PackBytes = 16,        // of the widest access
     ManyThreads = 1 << 16, // enough to fill a card
@@ -145,7 +147,7 @@ static size_t element(const Nest *n, uint32_t arg) { // bytes
 
 // Registers of an accumulator, in elements: gan_best and gan_moments hold more than one.
 static uint32_t words_of(const Reduce *r) {
-    return r->kind == ReduceArgMax ? 2 : r->kind == ReduceSquares ? 4 : 1;
+    return r->kind == ReduceArgMax ? 2 : r->kind == ReduceSquares ? 3 : 1;
 }
 
 // The loads, stores and accumulators that can be packs of this size.
@@ -318,7 +320,7 @@ static void unroll_steps(Nest *n) {
             bytes += element(n, v->arg) * (whole || v->level == LevelPack ? t->pack : 1);
         slow |= t->ahead && whole && v->a != NONE && n->value.at[v->a].level >= LevelStep;
     }
-    size_t most = t->ahead ? LeastInFlight : BytesInFlight;
+    size_t most = t->ahead && !n->reduce.n ? LeastInFlight : BytesInFlight;
     uint32_t unrolled = t->tile ? TileUnrolled / t->pack : MostUnrolled;
     while (!slow && bytes && bytes * t->unroll * 2 <= most && t->unroll < unrolled &&
            (!t->ahead || t->steps >= 2 * t->unroll * t->size))
@@ -330,7 +332,7 @@ static void unroll_steps(Nest *n) {
 static size_t partial_bytes(const Nest *n, const Reduce *r) {
     bool wide = r->dtype == DtF64 || (r->kind == ReduceArgMax && n->team.wide);
     size_t one = wide ? 8 : 4;
-    one *= words_of(r);
+    one *= r->kind == ReduceSquares ? 2 : words_of(r); // gan_part
     return n->team.across ? one * n->team.pack : one;
 }
 
@@ -561,9 +563,24 @@ static void team_along(Nest *n) {
     t->units = Block / t->size;
 }
 
+// Blocks of a unit. Of a reduction not so many that the last block takes longer to load their
+// partial results than each took for its steps: the sum of both, steps / pieces + pieces, is least
+// at the root.
+static int64_t pieces_of(const Nest *n) {
+    const Team *t = &n->team;
+    int64_t blocks = ceil_div(n->units, t->units) * (t->units * t->size) / Block;
+    int64_t wanted = (n->reduce.n ? ManyBlocks : WalkBlocks) / (blocks ? blocks : 1);
+    int64_t worth = t->steps / ((int64_t)t->size * LeastSteps);
+    int64_t least = n->reduce.n ? (int64_t)sqrt((double)t->steps) : t->steps;
+    wanted = wanted < worth ? wanted : worth;
+    wanted = wanted < least ? wanted : least;
+    return wanted > 1 ? wanted : 1;
+}
+
 // A kept variable runs innermost: neighbouring threads take neighbouring units. The packs of half a
 // warp are whole cache lines. Of shorter rows a block takes several. Where loads are contiguous
-// along the steps, a warp takes several of those too.
+// along the steps, a warp takes several of those too. Split units have larger blocks: for the same
+// loads in flight they leave fewer partial results.
 static void team_across(Nest *n) {
     Team *t = &n->team;
     uint32_t bytes;
@@ -576,18 +593,19 @@ static void team_across(Nest *n) {
            t->steps >= (int64_t)t->size * 4 * LeastSteps)
         t->size *= 4;
     t->units = (uint32_t)(Block / t->size / width * width);
+    if (!n->reduce.n || pieces_of(n) == 1)
+        return;
+    while (t->size * 2 * width <= SplitBlock)
+        t->size *= 2;
+    t->units = (uint32_t)(SplitBlock / t->size / width * width);
 }
 
 static void split_units(Nest *n) {
     Team *t = &n->team;
-    int64_t blocks = ceil_div(n->units, t->units);
     if (n->indexed) // a tile's accumulators are too many to leave in memory
         return;
-    int64_t wanted = (n->reduce.n ? ManyBlocks : WalkBlocks) / blocks;
-    int64_t worth = t->steps / ((int64_t)t->size * LeastSteps);
-    t->pieces = wanted < worth ? wanted : worth;
-    t->pieces = t->pieces > 1 ? t->pieces : 1;
-    int64_t least = t->size * (t->ahead ? t->unroll : 1);
+    t->pieces = pieces_of(n);
+    int64_t least = t->size * (t->ahead || n->reduce.n ? t->unroll : 1);
     t->share = ceil_div(ceil_div(t->steps, t->pieces), least) * least;
     t->pieces = ceil_div(t->steps, t->share);
 }

@@ -7,7 +7,7 @@
 // a0 [B, 8, 16, 16] -> a1 [B, 8, 1, 1], a2 [B, 8, 1, 1]
 // regions 0
 extern "C" __global__ void __launch_bounds__(256)
-sum_squares_ec3e5ceb14ef5f4a(const gan_args<7> w) {
+sum_squares_10699272252b7b67(const gan_args<7> w) {
     const uint32_t n0 = (uint32_t)w.at[3]; // units
     const int n1 = (int)w.at[4]; // stride
     const int n2 = (int)w.at[5]; // steps of a unit
@@ -23,19 +23,18 @@ sum_squares_ec3e5ceb14ef5f4a(const gan_args<7> w) {
     const int i0 = (int)(u / 2);
     const int j0 = i0*n1 + i1;
     gan_pack<float, 4> s0 = {};
-    gan_pack<gan_moments<float>, 4> s1 = {};
+    gan_moments<float, 4> s1 = {};
     #pragma unroll 4
     for (int i2 = active ? team::part() : n2; i2 < n2; i2 += 64) {
         const gan_pack<float, 4> p0 = gan_load<4>(&a0[i0*n3 + i2*n1 + i1]);
         #pragma unroll
         for (int l = 0; l < 4; l++) {
             s0.at[l] += p0.at[l];
-            gan_add_square(&s1.at[l], p0.at[l]);
+            gan_add_square(&s1, l, p0.at[l]);
         }
     }
-    s1 = gan_center(s1);
-    s0 = team::join<gan_sum>(s0);
-    s1 = team::join<gan_chan>(s1);
+    team::settle(&s1);
+    team::join<gan_sum>(s0, s1.sum, s1.squares, s1.n);
     if (active && team::part() == 0) {
         gan_store(&a1[j0], s0);
         gan_store(&a2[j0], gan_squares(s1));
@@ -46,7 +45,7 @@ sum_squares_ec3e5ceb14ef5f4a(const gan_args<7> w) {
 // a0 [B, 8, 16, 16], a1 [B, 8, 1, 1], a2 [B, 8, 1, 1] -> a3 [B, 1, 1, 1]
 // regions 1
 extern "C" __global__ void __launch_bounds__(256)
-mul_sub_add_sqrt_e421ee4100ff3bdd(const gan_args<15> w) {
+mul_sub_add_sqrt_9bb3c5ae78f62ca2(const gan_args<15> w) {
     const uint32_t n0 = (uint32_t)w.at[6]; // units
     const uint32_t n1 = (uint32_t)w.at[7]; // pieces of a unit
     const uint64_t n2 = w.at[8]; // 1 / n1
@@ -95,7 +94,7 @@ mul_sub_add_sqrt_e421ee4100ff3bdd(const gan_args<15> w) {
     // split reduction: the last block reduces the partial results of all
     #pragma unroll 1
     for (bool last = false;;) {
-        s0 = team::join<gan_sum>(s0);
+        team::join<gan_sum>(s0);
         if (last) {
             if (active && team::part() == 0) {
                 a3[i0] = s0;
@@ -109,9 +108,14 @@ mul_sub_add_sqrt_e421ee4100ff3bdd(const gan_args<15> w) {
         if (!last)
             break;
         s0 = 0;
+        const int last_piece = n1 - 1;
         #pragma unroll 1
-        for (uint32_t p = active ? team::part() : n1; p < n1; p += 32) {
-            s0 = gan_sum::of(s0, gan_load_cg(&q0[p * n0 + u]));
+        for (int at = active ? team::part() : n1; at <= last_piece; at += 128) {
+            const auto t0 = gan_load_parts<4>(q0 + u, n0, at, 32, last_piece);
+            #pragma unroll
+            for (int k = 0, p = at; k < 4 && p <= last_piece; k++, p += 32) {
+                s0 = gan_sum::of(s0, t0.at[k]);
+            }
         }
     }
 }
