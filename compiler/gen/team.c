@@ -593,7 +593,7 @@ static void team_across(Nest *n) {
            t->steps >= (int64_t)t->size * 4 * LeastSteps)
         t->size *= 4;
     t->units = (uint32_t)(Block / t->size / width * width);
-    if (!n->reduce.n || pieces_of(n) == 1)
+    if (!n->reduce.n || n->indexed || pieces_of(n) == 1)
         return;
     while (t->size * 2 * width <= SplitBlock)
         t->size *= 2;
