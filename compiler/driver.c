@@ -146,8 +146,9 @@ static GanStatus plans_begin(Arena *perm, Module *m, const CompileOptions *o, Co
         .few_launches = o->dialect && gen_few_launches(o->dialect),
         .own_places = o->dialect == &dialect_cuda && !o->memory,
         .parallel = o->parallel,
-        .all_halves = o->all_halves,
+        .small_products = o->small_products,
         .half_grads = o->dialect == &dialect_cuda,
+        .pack_channels = o->dialect == &dialect_cuda,
         .wide_f16 = o->dialect == &dialect_c,
 #ifndef NDEBUG
         .verify_each = true,

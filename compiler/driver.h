@@ -19,7 +19,7 @@ typedef struct CompileOptions {
     bool feed_entries;      // so do uniform and normal draws of entry points (interp)
     bool keep_grads;        // gradients and losses stay readable until their block ends
     bool scale_losses;      // as f16 does, in any precision
-    bool all_halves;        // bf16, f16: products are in halves however small
+    bool small_products;    // PassOptions
     bool no_fuse;           // one region a node: what the reference device runs
     const Dialect *dialect; // kernels to generate; NULL: none
     size_t memory; // bytes that slots and work memory may take together; on a card with room for

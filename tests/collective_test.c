@@ -136,7 +136,7 @@ static void gradients_in_halves_are_one_part_a_weight(void **state) {
         Arena a = empty;
         Compiled c = {0};
         CompileOptions o = {.real = half ? DtBF16 : DtF32,
-                            .all_halves = true,
+                            .small_products = true,
                             .dialect = &dialect_cuda,
                             .parallel = {.ranks = 2}};
         compile_with(&a, model_with(&a, ""), 8, &o, &c);

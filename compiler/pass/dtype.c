@@ -139,7 +139,7 @@ void pass_dtype(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
                 .half_grads = o->half_grads,
                 .wide = o->real == DtF16 && o->wide_f16,
                 .real = o->real == DtF64 ? DtF64 : DtF32,
-                .least = o->all_halves ? 1 : SMALL_PRODUCT};
+                .least = o->small_products ? 1 : SMALL_PRODUCT};
     if (has_precision(&p, &f->g))
         return;
     p.kept = arena_array(perm, uint8_t, f->g.node.n);

@@ -22,20 +22,20 @@ static inline bool parallel_chunked(const Parallel *o) {
 }
 
 typedef struct PassOptions {
-    Dtype real;         // F64, F32, BF16, F16
-    bool keep_grads;    // verify: gradients of updates stay readable until their block ends
-    bool verify_each;   // check the graph after every pass, and the plan after every stage (debug
-                        // builds)
-    bool no_fuse;       // every node its own region: what `ref` runs
-    bool half_grads;    // bf16, f16: weight gradients leave their product in halves, the only type
-                        // cuDNN's ready-made engines make them in
-    bool all_halves;    // bf16, f16: small products, too, take and make halves
-    bool wide_f16;      // f16: no library multiplies it; products read and make rounded f32
-    bool channels_pack; // the backend wants packed weights (cpu)
-    bool few_launches;  // launch overhead outweighs memory: work on weights and state alone, and an
-                        // update's writes, are batched into few launches
-    bool own_places;    // launches run side by side: small values share no memory with others
-    size_t work_most;   // bytes of work memory a function may take; 0: no limit
+    Dtype real;          // F64, F32, BF16, F16
+    bool keep_grads;     // verify: gradients of updates stay readable until their block ends
+    bool verify_each;    // check the graph after every pass, and the plan after every stage (debug
+                         // builds)
+    bool no_fuse;        // every node its own region: what `ref` runs
+    bool half_grads;     // bf16, f16: weight gradients leave their product in halves, the only type
+                         // cuDNN's ready-made engines make them in
+    bool small_products; // they, too, take and make halves, and get packs of channels: for tests
+    bool wide_f16;       // f16: no library multiplies it; products read and make rounded f32
+    bool pack_channels;  // convolutions' channels are padded to a pack of 16 bytes where it pays
+    bool few_launches; // launch overhead outweighs memory: work on weights and state alone, and an
+                       // update's writes, are batched into few launches
+    bool own_places;   // launches run side by side: small values share no memory with others
+    size_t work_most;  // bytes of work memory a function may take; 0: no limit
     Parallel parallel;
 } PassOptions;
 
@@ -64,6 +64,7 @@ PassFn pass_unfold;           // convolutions by per-sample kernels become produ
 PassFn pass_one_hot;          // of sums over a maximum's gradient only the maxima are visited
 PassFn pass_mask;             // gradients test activations' outputs, not inputs
 PassFn pass_dtype;            // storage types of the chosen precision, casts between them
+PassFn pass_pad_channels;     // convolutions of few channels get more, of zeros
 PassFn pass_split_sums;       // sums over the batch wait for fewer others
 PassFn pass_chunk;            // the step in parts: Parallel.chunks, .micro
 PassFn pass_shard;            // this rank's samples of the step, with collectives

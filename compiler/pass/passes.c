@@ -32,6 +32,8 @@ static const Pass passes[] = {
     {"mask", pass_mask, 0},
     // needs no Grad, Pin, Stop; leaves storage types with casts between; breaks equality of types
     {"dtype", pass_dtype, 0},
+    // needs the final precision and only shared convolution weights; keeps values but for rounding
+    {"pad_channels", pass_pad_channels, 0},
     // needs no Grad, Pin, Stop, and the global batch; keeps values but for rounding
     {"split_sums", pass_split_sums, 0},
     // needs the final precision and Module.share; leaves a step of blocks for this rank's chunks,

@@ -35,7 +35,7 @@ static bool on_card(const RanksOptions *o) {
 bool plain_open(Plain *p, Arena *a, const RanksOptions *o, bool apart, Str *said) {
     // With noise it does not matter which gradients are rounded, but which overflow in f16 does.
     const PassOptions pass = {
-        .real = o->real, .half_grads = o->real != DtF16 || on_card(o), .all_halves = true};
+        .real = o->real, .half_grads = o->real != DtF16 || on_card(o), .small_products = true};
     bool scaled = apart && o->real == DtF16;
     *p = (Plain){.a = a, .o = o};
     if (!ranks_module(a, o, !apart, &p->m, said))

@@ -303,7 +303,7 @@ void ranks_run(Arena *a, const RanksOptions *o, RanksRun *out) {
         assert_int_equal(arena_init(&s->arena, 0), GAN_OK);
         s->options = (CompileOptions){.real = o->real,
                                       .scale_losses = o->scaled,
-                                      .all_halves = o->halves,
+                                      .small_products = o->halves,
                                       .no_fuse = o->api->no_fuse,
                                       .keep_grads = !o->as_trained,
                                       .parallel = o->parallel};

@@ -1,0 +1,287 @@
+// pad_channels.c - convolutions of few channels, such as an image's three, get channels of zeros up
+// to a pack of 16 bytes, which is what a card's tensor cores load.
+//
+// In: a function in its final precision, all weights of convolutions shared. Out: the same values,
+// but for the order in which libraries add. For channels that are no multiple of a pack, libraries
+// have engines for the other cores, or copy operands and results in every call. Where it pays, the
+// operands of a convolution are padded, and its result is a slice of one with more channels.
+//
+// Pads and slices are moves, which fusion makes part of the kernels around them. So that a value is
+// stored once, an elementwise one that such a convolution reads is made with the added channels,
+// and its other readers take their part of it. Where its operands have them, too, and zeros make a
+// zero (widen), it is computed over all of them: an activation of a padded result, or its gradient,
+// remains a loop over aligned packs, and can be the epilogue of a call.
+#include "pass.h"
+
+#include "integers.h"
+
+#include <math.h>
+
+enum {
+    PackBytes = 16,
+    FewChannels = 8,
+    CacheBytes = 32 << 20,
+    WidenDepth = 8 // operations between a value and those that have the channels already
+};
+
+typedef struct Wide { // a value with more channels
+    uint32_t node;    // 0: none is known
+    double added;     // what every added element is; NaN: not known
+} Wide;
+static const Wide unknown = {0, NAN};
+
+typedef struct Padding {
+    Arena *arena;
+    bool small;     // PassOptions.small_products
+    Type *want;     // [old node] the type in which convolutions read it; rank 0: as it is
+    VEC(Wide) wide; // [new node]
+} Padding;
+
+// --- which convolutions --------------------------------------------------------------------------
+
+// The operands and the result of a convolution: x, w, y in an order of its form's own.
+typedef struct Parts {
+    Type type[3];
+    uint32_t x, w, y;
+} Parts;
+
+static Parts parts_of(const Graph *g, uint32_t id) {
+    Op op = (Op)graph_node(g, id)->op;
+    return (Parts){
+        .type = {*node_type(g, node_in(g, id, 0)), *node_type(g, node_in(g, id, 1)),
+                 *node_type(g, id)},
+        .x = op == OpConvDx ? 2 : 0,
+        .w = op == OpConvDw ? 2 : 1,
+        .y = op == OpConv ? 2 : op == OpConvDw,
+    };
+}
+
+// The channels that activations of type `t` get. Up to 16 bytes cuDNN's heuristics rarely name the
+// engines of a card's own (67 on an H100) first, from eight channels on they do. What is larger
+// than its cache gets no more than it must.
+static int64_t packed(const Graph *g, const Type *t) {
+    Type to = *t;
+    to.dim[0] = (int64_t)round_up((size_t)t->dim[0], PackBytes / dtype_size[t->dtype]);
+    if (to.dim[0] >= FewChannels)
+        return to.dim[0];
+    Type few = to;
+    few.dim[0] = FewChannels;
+    return type_bytes(g, &few) <= CacheBytes ? FewChannels : to.dim[0];
+}
+
+static Parts padded(const Graph *g, const Parts *p) {
+    Parts to = *p;
+    to.type[p->x].dim[0] = to.type[p->w].dim[1] = packed(g, &p->type[p->x]);
+    to.type[p->y].dim[0] = to.type[p->w].dim[0] = packed(g, &p->type[p->y]);
+    return to;
+}
+
+// Does a padded convolution save more time than the added channels take to write and read? The
+// rates are an H200's: engines for few channels do 10 to 14e12 operations a second, those for packs
+// in TF32 ten times as many. A pad that no other kernel makes is a launch.
+static bool pays(const Graph *g, uint32_t id, const Parts *from, const Parts *to) {
+    static const double Scalar = 12e12, Tensor = 120e12, Memory = 3.5e12, Launch = 2e-6;
+    double before = 1e9 * node_gflop(g, id), bytes = 0;
+    double grown = (double)(to->type[to->w].dim[0] * to->type[to->w].dim[1]) /
+                   (double)(from->type[from->w].dim[0] * from->type[from->w].dim[1]);
+    uint32_t launches = 0;
+    for (uint32_t k = 0; k < 3; k++) {
+        double more = (double)type_bytes(g, &to->type[k]) - (double)type_bytes(g, &from->type[k]);
+        bytes += 2 * more;
+        launches += more > 0;
+    }
+    double cost = before * grown / Tensor + bytes / Memory + launches * Launch;
+    return cost < before / Scalar;
+}
+
+// The parts that convolution `id` gets; false where it stays as it is.
+static bool is_padded(const Padding *p, const Graph *g, uint32_t id, Parts *to) {
+    Op op = (Op)graph_node(g, id)->op;
+    if (op != OpConv && op != OpConvDx && op != OpConvDw)
+        return false;
+    Parts from = parts_of(g, id);
+    if (from.type[0].dtype == DtF64 || conv_geom(node_attr(g, id)).groups != 1 ||
+        from.type[from.w].batched)
+        return false;
+    *to = padded(g, &from);
+    return !type_same_shape(&to->type[to->w], &from.type[from.w]) &&
+           (p->small || pays(g, id, &from, to));
+}
+
+// --- values with more channels -------------------------------------------------------------------
+
+static Wide wide_of(const Padding *p, const Builder *b, uint32_t id, const Type *want) {
+    Wide w = id < p->wide.n ? p->wide.at[id] : unknown;
+    return w.node && builder_sees(b, w.node) && type_same_shape(node_type(b->g, w.node), want)
+               ? w
+               : unknown;
+}
+
+static void set_wide(Padding *p, uint32_t id, Wide w) {
+    while (p->wide.n <= id)
+        vec_push(p->arena, &p->wide, unknown);
+    p->wide.at[id] = w;
+}
+
+static Val pad_to(Val x, const Type *want) {
+    return Pad(x, NULL, NULL, want->dim);
+}
+
+// The part of a wide value that is the value, which is known to be wide from now on.
+static uint32_t narrow(Padding *p, Builder *b, Wide w, const Type *type) {
+    uint32_t id = Slice((Val){b, w.node}, NULL, type->dim, NULL).id;
+    set_wide(p, id, w);
+    return id;
+}
+
+// What an elementwise operation makes of the elements added to its operands.
+static double added_by(Builder *b, Op op, uint32_t n, const double *x, uint8_t dtype) {
+    bool first = x[0] == 0, any = first || (n > 1 && x[1] == 0);
+    uint32_t in[MAX_IN];
+    Type scalar = {.dtype = dtype};
+    double made;
+    if ((op_is(op, TraitBilinear) && any) || (op_is(op, TraitLinearFirst) && first))
+        return 0; // whatever the other is, which may not be known
+    for (uint32_t k = 0; k < n; k++) {
+        if (isnan(x[k]))
+            return NAN;
+        in[k] = Number(b, x[k]).id;
+    }
+    uint32_t id = builder_add(b, op, in, n, NULL, &scalar); // which folds
+    return node_is_const(b->g, id, &made) ? made : NAN;
+}
+
+static Wide widen(Padding *p, Builder *b, uint32_t id, const Type *want, uint32_t depth);
+
+// An operand of an elementwise value that is to have the shape of `want`: as it is where it is
+// repeated along all that is added.
+static Wide widen_operand(Padding *p, Builder *b, uint32_t id, const Type *type, const Type *want,
+                          uint32_t depth) {
+    const Type *t = node_type(b->g, id);
+    Type to = *t;
+    bool grows = false;
+    double c;
+    for (uint32_t i = 0; i < t->rank; i++) {
+        bool adds = type->dim[i] != want->dim[i];
+        if (adds && t->dim[i] > 1) {
+            to.dim[i] = want->dim[i];
+            grows = true;
+        }
+        if (adds && t->dim[i] == 1 && type->dim[i] == 1)
+            return unknown; // one channel or all of them: extents of 1 do not say
+    }
+    if (!grows)
+        return (Wide){id, node_is_const(b->g, id, &c) ? c : NAN};
+    return t->batched ? widen(p, b, id, &to, depth) : (Wide){pad_to((Val){b, id}, &to).id, 0};
+}
+
+// `id` with the shape of `want`, where it is known or made of such values; else unknown.
+static Wide widen(Padding *p, Builder *b, uint32_t id, const Type *want, uint32_t depth) {
+    Wide known = wide_of(p, b, id, want);
+    Op op = (Op)graph_node(b->g, id)->op;
+    uint32_t in[MAX_IN], n = graph_node(b->g, id)->nin;
+    double added[MAX_IN] = {0};
+    Type type = *node_type(b->g, id), to = *want;
+    if (known.node || !depth || op_info[op].cls != ClassEW || !builder_sees(b, id))
+        return known;
+    for (uint32_t k = 0; k < n; k++) {
+        Wide x = widen_operand(p, b, node_in(b->g, id, k), &type, want, depth - 1);
+        if (!x.node)
+            return unknown;
+        in[k] = x.node;
+        added[k] = x.added;
+    }
+    to.dtype = type.dtype;
+    Attr attr = *node_attr(b->g, id);
+    Wide made = {builder_add(b, op, in, n, &attr, &to), added_by(b, op, n, added, type.dtype)};
+    if (!type_same_shape(node_type(b->g, made.node), want))
+        return unknown;
+    set_wide(p, id, made);
+    return made;
+}
+
+// `id` with zeros around it.
+static Wide zero_padded(Padding *p, Builder *b, uint32_t id, const Type *want) {
+    if (type_same_shape(node_type(b->g, id), want))
+        return (Wide){id, 0};
+    Wide w = widen(p, b, id, want, node_type(b->g, id)->batched ? WidenDepth : 0);
+    if (w.added != 0) { // or not known
+        w = (Wide){pad_to((Val){b, id}, want).id, 0};
+        set_wide(p, id, w);
+    }
+    return w;
+}
+
+// --- the pass ------------------------------------------------------------------------------------
+
+static uint32_t convolve(Padding *p, Rewriter *r, uint32_t id, const Parts *to) {
+    uint32_t in[2];
+    for (uint32_t k = 0; k < 2; k++)
+        in[k] = zero_padded(p, &r->to, rewritten_in(r, id, k).id, &to->type[k]).node;
+    uint32_t made = builder_add(&r->to, (Op)graph_node(r->from, id)->op, in, 2,
+                                node_attr(r->from, id), &to->type[2]);
+    const Type *type = node_type(r->from, id);
+    return type_same_shape(type, &to->type[2]) ? made : narrow(p, &r->to, (Wide){made, 0}, type);
+}
+
+// A sum that keeps the axes that a value grows along is made of all of it, as it is stored.
+static uint32_t sum(Padding *p, Rewriter *r, uint32_t id) {
+    uint32_t narrow_sum = node_copy(r, id), x = rewritten_in(r, id, 0).id,
+             axes = node_axes(r->from, id);
+    const Graph *g = r->to.g;
+    Wide w = x < p->wide.n ? p->wide.at[x] : unknown;
+    if (!w.node || !builder_sees(&r->to, w.node))
+        return narrow_sum;
+    const Type *t = node_type(g, x), *all = node_type(g, w.node);
+    for (uint32_t i = 0; i < t->rank; i++)
+        if (t->dim[i] != all->dim[i] && axes >> (1 + i) & 1)
+            return narrow_sum;
+    Wide made = {Sum((Val){&r->to, w.node}, axes).id, w.added == 0 ? 0 : NAN};
+    return narrow(p, &r->to, made, node_type(r->from, id));
+}
+
+// Is a value computed where it is read, so that only its padded form need be stored? Weights are
+// stored by their update.
+static bool is_inline(const Graph *g, uint32_t id) {
+    OpClass c = (OpClass)op_info[graph_node(g, id)->op].cls;
+    return node_type(g, id)->batched && (c == ClassEW || c == ClassRNG);
+}
+
+static uint32_t pad(Rewriter *r, uint32_t id) {
+    Padding *p = r->user;
+    Parts to;
+    if (is_padded(p, r->from, id, &to))
+        return convolve(p, r, id, &to);
+    if (graph_node(r->from, id)->op == OpSum)
+        return sum(p, r, id);
+    uint32_t made = node_copy(r, id);
+    if (!p->want[id].rank || !is_inline(r->from, id))
+        return made;
+    Wide w = zero_padded(p, &r->to, made, &p->want[id]);
+    return narrow(p, &r->to, w, node_type(r->from, id));
+}
+
+void pass_pad_channels(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
+    Arena scratch;
+    bool any = false;
+    (void)m;
+    if (!o->pack_channels)
+        return;
+    arena_need(&scratch);
+    Padding p = {.arena = &scratch,
+                 .small = o->small_products,
+                 .want = arena_array(&scratch, Type, f->g.node.n)};
+    for (uint32_t id = 1; id < f->g.node.n; id++) {
+        Parts to;
+        bool is = is_padded(&p, &f->g, id, &to);
+        for (uint32_t k = 0; is && k < 2; k++) {
+            uint32_t in = node_in(&f->g, id, k);
+            if (!type_same_shape(node_type(&f->g, in), &to.type[k]))
+                p.want[in] = to.type[k];
+        }
+        any |= is;
+    }
+    if (any)
+        func_rewrite(perm, f, f->g.batch, pad, &p);
+    arena_release(&scratch);
+}

@@ -1,0 +1,180 @@
+// pad_channels_test.c - convolutions with channels of zeros: the same values, where it pays, and
+// without moves between them.
+#include "driver.h"
+#include "programs.h"
+#include "trial.h"
+
+#include <setjmp.h>
+#include <cmocka.h>
+#include "cases.h"
+#include <math.h>
+#include <string.h>
+
+static const PassOptions small = {
+    .real = DtF32, .pack_channels = true, .small_products = true, .verify_each = true};
+
+static const char images[] = "model images\n"
+                             "data x : image(3, 8, 8)\n"
+                             "net G(z: [5]) -> [3, 8, 8] {\n"
+                             "  h = z |> dense(7*4*4) |> reshape(7, 4, 4) |> batch_norm |> relu\n"
+                             "  h |> conv_transpose(3, k=4, stride=2, pad=1) |> tanh\n"
+                             "}\n"
+                             "net D(x: [3, 8, 8]) -> [] {\n"
+                             "  h = x |> conv(6, k=4, stride=2, pad=1) |> leaky_relu(0.2)\n"
+                             "  h |> conv(1, k=4) |> squeeze\n"
+                             "}\n"
+                             "step {\n"
+                             "  z = normal(5)\n"
+                             "  mix = 0.3*x + 0.7*G(z)\n"
+                             "  slope = grad(D(mix), mix)\n"
+                             "  update D minimize mean(D(x)^2) + mean((norm(slope) - 1)^2)\n"
+                             "    using sgd(0.1)\n"
+                             "  update G minimize mean((D(G(z)) - 1)^2) + mean(abs(G(z) - x))\n"
+                             "    using sgd(0.1)\n"
+                             "}\n";
+
+static Module *passed(Arena *a, const char *text, int64_t batch, const PassOptions *o,
+                      const char *until) {
+    const TrialOptions trial = {.name = "model.gan", .text = str_c(text), .batch = batch};
+    Module *m = arena_new(a, Module);
+    *m = *trial_module(a, &trial);
+    slots_place(m, o->real);
+    passes_run(a, m, &m->step, o, until);
+    return m;
+}
+
+static bool is_conv(const Graph *g, uint32_t id) {
+    Op op = (Op)graph_node(g, id)->op;
+    return op == OpConv || op == OpConvDx || op == OpConvDw;
+}
+
+static void assert_same_slots(Arena *a, const Module *before, const Module *after) {
+    const Module *m[2] = {before, after};
+    Oracle o[2];
+    for (int i = 0; i < 2; i++) {
+        oracle_init(a, m[i], &o[i]);
+        oracle_step(a, &o[i]);
+        oracle_step(a, &o[i]);
+    }
+    for (uint32_t s = 0; s < before->slot.n; s++)
+        for (int64_t i = 0; i < oracle_count(&o[0], s); i++)
+            if (!(fabs(o[0].slot[s][i] - o[1].slot[s][i]) <= 1e-9 * (1 + fabs(o[0].slot[s][i]))))
+                fail_msg("slot %u, element %lld: %g is %g", s, (long long)i, o[0].slot[s][i],
+                         o[1].slot[s][i]);
+}
+
+// Channels of all ungrouped convolutions are packs; returns how many there are.
+static uint32_t assert_packed(const Func *f, int64_t pack) {
+    uint32_t n = 0;
+    for (uint32_t id = 1; id < f->g.node.n; id++) {
+        if (!is_conv(&f->g, id) || conv_geom(node_attr(&f->g, id)).groups > 1)
+            continue;
+        uint32_t weight = graph_node(&f->g, id)->op == OpConvDw ? id : node_in(&f->g, id, 1);
+        const Type *w = node_type(&f->g, weight);
+        assert_int_equal(w->dim[0] % pack, 0);
+        assert_int_equal(w->dim[1] % pack, 0);
+        n++;
+    }
+    return n;
+}
+
+static void every_convolution_has_the_same_values(void **state) {
+    (void)state;
+    uint32_t n = 0;
+    for (uint64_t seed = 0; seed < 150; seed++) {
+        Arena a;
+        Module before, after;
+        assert_int_equal(arena_init(&a, 0), GAN_OK);
+        program_random_conv(&a, seed, &before);
+        program_random_conv(&a, seed, &after);
+        pass_pad_channels(&a, &after, &after.step, &small);
+        assert_same_slots(&a, &before, &after);
+        n += assert_packed(&after.step, 4);
+        arena_release(&a);
+    }
+    assert_true(n > 150);
+}
+
+static void steps_have_the_same_values(void **state) {
+    (void)state;
+    Arena a;
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    const Module *after = passed(&a, images, 3, &small, "pad_channels");
+    assert_same_slots(&a, passed(&a, images, 3, &small, "dtype"), after);
+    assert_true(assert_packed(&after->step, 4) > 8);
+    arena_release(&a);
+}
+
+static void halves_are_in_packs_of_eight(void **state) {
+    (void)state;
+    Arena a;
+    PassOptions o = small;
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    o.real = DtBF16;
+    assert_true(assert_packed(&passed(&a, images, 3, &o, "pad_channels")->step, 8) > 8);
+    arena_release(&a);
+}
+
+// The generator's last convolution has eight channels, and so have its bias, its activation and
+// their gradients: all of them elementwise loops without bounds.
+static void values_between_convolutions_keep_their_channels(void **state) {
+    (void)state;
+    Arena a;
+    uint32_t tanh = 0;
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    const Module *m = passed(&a, images, 3, &small, NULL);
+    const Graph *g = &m->step.g;
+    const uint8_t *live = func_live(&a, &m->step);
+    for (uint32_t id = 1; id < g->node.n; id++)
+        if (live[id] && graph_node(g, id)->op == OpTanh) {
+            assert_int_equal(node_type(g, id)->dim[0], 8);
+            tanh++;
+        }
+    assert_true(tanh > 0);
+    arena_release(&a);
+}
+
+static uint32_t padded(const char *layer, int64_t batch, const PassOptions *o) {
+    Arena a;
+    uint32_t n = 0;
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    const char *text =
+        str_format(&a,
+                   "model m\ndata x : image(3, 64, 64)\n"
+                   "net D(x: [3, 64, 64]) -> [] { x |> %s |> relu |> mean(sample) }\n"
+                   "step { update D minimize mean(D(x)^2) using sgd(0.1) }\n",
+                   layer)
+            .ptr;
+    const Module *m = passed(&a, text, batch, o, NULL);
+    for (uint32_t id = 1; id < m->step.g.node.n; id++)
+        n += is_conv(&m->step.g, id) && graph_node(&m->step.g, id)->op == OpConv &&
+             node_type(&m->step.g, node_in(&m->step.g, id, 0))->dim[0] == 8;
+    arena_release(&a);
+    return n;
+}
+
+static void only_what_pays_is_padded(void **state) {
+    (void)state;
+    const PassOptions card = {.real = DtF32, .pack_channels = true}, cores = {.real = DtF32},
+                      doubles = {.real = DtF64, .pack_channels = true};
+    static const char layer[] = "conv(64, k=4, stride=2, pad=1)";
+    assert_int_equal(padded(layer, 32, &card), 1);
+    assert_int_equal(padded(layer, 32, &cores), 0);
+    assert_int_equal(padded(layer, 32, &doubles), 0);
+    assert_int_equal(padded(layer, 1, &card), 0);           // its time is that of launches
+    assert_int_equal(padded("conv(8, k=1)", 32, &card), 0); // little arithmetic for its bytes
+    assert_int_equal(padded("conv(63, k=4, stride=2, pad=1, groups=3)", 32, &card), 0);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_convolution_has_the_same_values),
+        cmocka_unit_test(steps_have_the_same_values),
+        cmocka_unit_test(halves_are_in_packs_of_eight),
+        cmocka_unit_test(values_between_convolutions_keep_their_channels),
+        cmocka_unit_test(only_what_pays_is_padded),
+    };
+    if (CASES_LISTED(tests))
+        return 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
