@@ -1,16 +1,17 @@
 // pad_channels.c - convolutions of few channels, such as an image's three, get channels of zeros up
-// to a pack of 16 bytes, which is what a card's tensor cores load.
+// to a pack of 16 bytes, which is what a card's tensor cores load; and matrices of odd rows rows of
+// packs.
 //
 // In: a function in its final precision, all weights of convolutions shared. Out: the same values,
 // but for the order in which libraries add. For channels that are no multiple of a pack, libraries
 // have engines for the other cores, or copy operands and results in every call. Where it pays, the
-// operands of a convolution are padded, and its result is a slice of one with more channels.
+// operands of a product are padded, and its result is a slice of one with more channels.
 //
 // Pads and slices are moves, which fusion makes part of the kernels around them. So that a value is
-// stored once, an elementwise one that such a convolution reads is made with the added channels,
-// and its other readers take their part of it. Where its operands have them, too, and zeros make a
-// zero (widen), it is computed over all of them: an activation of a padded result, or its gradient,
-// remains a loop over aligned packs, and can be the epilogue of a call.
+// stored once, an elementwise one that such a product reads is made with the added channels, and
+// its other readers take their part of it. Where its operands have them, too, and zeros make a zero
+// (widen), it is computed over all of them: an activation of a padded result, or its gradient,
+// remains a loop over aligned packs.
 #include "pass.h"
 
 #include "integers.h"
@@ -33,79 +34,105 @@ static const Wide unknown = {0, NAN};
 typedef struct Padding {
     Arena *arena;
     bool small;     // PassOptions.small_products
-    Type *want;     // [old node] the type in which convolutions read it; rank 0: as it is
+    Type *want;     // [old node] the type in which products read it; rank 0: as it is
     VEC(Wide) wide; // [new node]
 } Padding;
 
-// --- which convolutions --------------------------------------------------------------------------
+// --- which products ------------------------------------------------------------------------------
 
-// The operands and the result of a convolution: x, w, y in an order of its form's own.
+// The operands and the result of a product.
 typedef struct Parts {
     Type type[3];
-    uint32_t x, w, y;
 } Parts;
 
 static Parts parts_of(const Graph *g, uint32_t id) {
-    Op op = (Op)graph_node(g, id)->op;
     return (Parts){
-        .type = {*node_type(g, node_in(g, id, 0)), *node_type(g, node_in(g, id, 1)),
-                 *node_type(g, id)},
-        .x = op == OpConvDx ? 2 : 0,
-        .w = op == OpConvDw ? 2 : 1,
-        .y = op == OpConv ? 2 : op == OpConvDw,
-    };
+        {*node_type(g, node_in(g, id, 0)), *node_type(g, node_in(g, id, 1)), *node_type(g, id)}};
+}
+
+static int64_t packed(int64_t channels, uint8_t dtype) {
+    return (int64_t)round_up((size_t)channels, PackBytes / dtype_size[dtype]);
 }
 
 // The channels that activations of type `t` get. Up to 16 bytes cuDNN's heuristics rarely name the
 // engines of a card's own (67 on an H100) first, from eight channels on they do. What is larger
 // than its cache gets no more than it must.
-static int64_t packed(const Graph *g, const Type *t) {
-    Type to = *t;
-    to.dim[0] = (int64_t)round_up((size_t)t->dim[0], PackBytes / dtype_size[t->dtype]);
-    if (to.dim[0] >= FewChannels)
-        return to.dim[0];
-    Type few = to;
+static int64_t packed_channels(const Graph *g, const Type *t) {
+    Type few = *t;
+    int64_t least = packed(t->dim[0], t->dtype);
     few.dim[0] = FewChannels;
-    return type_bytes(g, &few) <= CacheBytes ? FewChannels : to.dim[0];
+    return least < FewChannels && type_bytes(g, &few) <= CacheBytes ? FewChannels : least;
 }
 
-static Parts padded(const Graph *g, const Parts *p) {
-    Parts to = *p;
-    to.type[p->x].dim[0] = to.type[p->w].dim[1] = packed(g, &p->type[p->x]);
-    to.type[p->y].dim[0] = to.type[p->w].dim[0] = packed(g, &p->type[p->y]);
-    return to;
-}
-
-// Does a padded convolution save more time than the added channels take to write and read? The
-// rates are an H200's: engines for few channels do 10 to 14e12 operations a second, those for packs
-// in TF32 ten times as many. A pad that no other kernel makes is a launch.
-static bool pays(const Graph *g, uint32_t id, const Parts *from, const Parts *to) {
-    static const double Scalar = 12e12, Tensor = 120e12, Memory = 3.5e12, Launch = 2e-6;
-    double before = 1e9 * node_gflop(g, id), bytes = 0;
-    double grown = (double)(to->type[to->w].dim[0] * to->type[to->w].dim[1]) /
-                   (double)(from->type[from->w].dim[0] * from->type[from->w].dim[1]);
-    uint32_t launches = 0;
-    for (uint32_t k = 0; k < 3; k++) {
-        double more = (double)type_bytes(g, &to->type[k]) - (double)type_bytes(g, &from->type[k]);
-        bytes += 2 * more;
-        launches += more > 0;
-    }
-    double cost = before * grown / Tensor + bytes / Memory + launches * Launch;
-    return cost < before / Scalar;
-}
-
-// The parts that convolution `id` gets; false where it stays as it is.
-static bool is_padded(const Padding *p, const Graph *g, uint32_t id, Parts *to) {
+static bool pad_conv(const Graph *g, uint32_t id, Parts *p) {
     Op op = (Op)graph_node(g, id)->op;
-    if (op != OpConv && op != OpConvDx && op != OpConvDw)
+    Type *x = &p->type[op == OpConvDx ? 2 : 0], *w = &p->type[op == OpConvDw ? 2 : 1],
+         *y = &p->type[op == OpConv ? 2 : op == OpConvDw];
+    if (conv_geom(node_attr(g, id)).groups != 1 || w->batched)
+        return false;
+    x->dim[0] = w->dim[1] = packed_channels(g, x);
+    y->dim[0] = w->dim[0] = packed_channels(g, y);
+    return true;
+}
+
+// Of matrices: an axis of samples and one of each sample, or two shared ones.
+static bool pad_dot(const Graph *g, uint32_t id, Parts *p) {
+    const int64_t *at = node_attr(g, id)->i;
+    uint8_t dtype = p->type[0].dtype;
+    for (uint32_t k = 0; k < 3; k++, at += 1 + at[0]) {
+        Type *t = &p->type[k];
+        if (t->rank + t->batched > 2)
+            return false;
+        for (uint32_t i = 0; i < t->rank; i++)
+            t->dim[i] = packed(t->dim[i], dtype);
+    }
+    return true;
+}
+
+// Does an elementwise kernel, or several, write this operand for no other reason?
+static bool is_made_here(const Graph *g, uint32_t id) {
+    while (op_info[graph_node(g, id)->op].cls == ClassMOVE && graph_node(g, id)->nin == 1)
+        id = node_in(g, id, 0);
+    OpClass c = (OpClass)op_info[graph_node(g, id)->op].cls;
+    return c == ClassEW || c == ClassRNG;
+}
+
+static double grown(const Graph *g, const Type *from, const Type *to) {
+    return (double)type_bytes(g, to) - (double)type_bytes(g, from);
+}
+
+// Does a padded product save more time than the added channels take to write and read? The rates
+// are an H200's: cuDNN's engines for few channels do 10 to 14e12 operations a second, cuBLAS's for
+// odd matrices 25e12, those for packs in TF32 ten times as many. What no other kernel makes is
+// copied by a launch, and less than one is not worth it.
+static bool pays(const Graph *g, uint32_t id, const Parts *from, const Parts *to) {
+    static const double Conv = 12e12, Dot = 25e12, Tensor = 120e12, Memory = 3.5e12, Launch = 2e-6;
+    double before = 1e9 * node_gflop(g, id), after = before, seconds = Launch;
+    for (uint32_t k = 0; k < 3; k++) {
+        const Type *was = &from->type[k], *is = &to->type[k];
+        double more = grown(g, was, is);
+        bool copied = k < 2 && more > 0 && !is_made_here(g, node_in(g, id, k));
+        seconds += (2 * more + (copied ? 2 * (double)type_bytes(g, was) : 0)) / Memory +
+                   (copied ? Launch : 0);
+        double share = (double)type_sample(is) / (double)type_sample(was);
+        after = before * share > after ? before * share : after;
+    }
+    seconds += after / Tensor;
+    return seconds < before / (graph_node(g, id)->op == OpDot ? Dot : Conv);
+}
+
+// The parts that product `id` gets; false where it stays as it is.
+static bool is_padded(const Padding *p, const Graph *g, uint32_t id, Parts *to) {
+    if (node_family(g, id) != FamilyProduct || node_type(g, id)->dtype == DtF64)
         return false;
     Parts from = parts_of(g, id);
-    if (from.type[0].dtype == DtF64 || conv_geom(node_attr(g, id)).groups != 1 ||
-        from.type[from.w].batched)
+    *to = from;
+    bool grows = false;
+    if (!(graph_node(g, id)->op == OpDot ? pad_dot(g, id, to) : pad_conv(g, id, to)))
         return false;
-    *to = padded(g, &from);
-    return !type_same_shape(&to->type[to->w], &from.type[from.w]) &&
-           (p->small || pays(g, id, &from, to));
+    for (uint32_t k = 0; k < 3; k++)
+        grows |= grown(g, &from.type[k], &to->type[k]) > 0;
+    return grows && (p->small || pays(g, id, &from, to));
 }
 
 // --- values with more channels -------------------------------------------------------------------
@@ -214,7 +241,7 @@ static Wide zero_padded(Padding *p, Builder *b, uint32_t id, const Type *want) {
 
 // --- the pass ------------------------------------------------------------------------------------
 
-static uint32_t convolve(Padding *p, Rewriter *r, uint32_t id, const Parts *to) {
+static uint32_t multiply(Padding *p, Rewriter *r, uint32_t id, const Parts *to) {
     uint32_t in[2];
     for (uint32_t k = 0; k < 2; k++)
         in[k] = zero_padded(p, &r->to, rewritten_in(r, id, k).id, &to->type[k]).node;
@@ -251,7 +278,7 @@ static uint32_t pad(Rewriter *r, uint32_t id) {
     Padding *p = r->user;
     Parts to;
     if (is_padded(p, r->from, id, &to))
-        return convolve(p, r, id, &to);
+        return multiply(p, r, id, &to);
     if (graph_node(r->from, id)->op == OpSum)
         return sum(p, r, id);
     uint32_t made = node_copy(r, id);
