@@ -116,6 +116,7 @@ static GanStatus load_kernels(Loaded *l) {
     for (uint32_t i = 0; i < n; i++)
         if (wanted[i])
             TRY(find_entry(l, &p->kernel.at[i], l->module[of[i]], &l->kernel[i]));
+    cuda_service_find(l);
     return GAN_OK;
 }
 

@@ -61,6 +61,8 @@ struct Loaded {
     CUmodule *module; // [modules] owned; NULL: not loaded yet
     uint32_t modules;
     CUfunction *kernel; // [plan->kernel.n]
+    CUfunction begin;   // gan_begin and gan_fill (gen/service.cuh); NULL: there is no kernel
+    CUfunction fill;
     CudnnCalls dnn;
     CudnnCall **call; // [plan->region.n] NULL: none
     CufftCalls fft;
@@ -91,6 +93,16 @@ bool cuda_absorbs(const Loaded *l, uint32_t region); // DeviceApi.absorbs
 typedef VEC(uint32_t) CudaAfter; // tasks that one waits for
 // [n] for each task those it waits for, in `a`, which it needs for scratch memory too.
 CudaAfter *cuda_branches(Arena *a, const CudaTask *task, uint32_t n);
+
+// --- cuda_service.c ------------------------------------------------------------------------------
+
+// Finds the runtime's own kernels in the plan's first module. Without one there are none: a
+// driver's copies and memsets do the same, slower.
+void cuda_service_find(Loaded *l);
+// Enqueues the upload of a block's counters and its first breadcrumb, which goes to the host too.
+GanStatus cuda_service_begin(Loaded *l, const CudaHead *head);
+// Replaces the memset nodes of a captured graph by kernels.
+GanStatus cuda_service_fills(const Loaded *l, CUgraph graph);
 
 // --- cuda_run.c ----------------------------------------------------------------------------------
 

@@ -19,8 +19,6 @@
 // any later task of the block may have failed.
 #include "cuda_plan.h"
 
-#include <stddef.h>
-
 enum {
     CRUMB_EVERY = 16,    // tasks; with --no-graph, which is for debugging, 1
     CRUMB_BRANCHES = 64, // the same among branches, where each waits for several nodes
@@ -212,6 +210,8 @@ static GanStatus capture(Loaded *l, uint32_t block, CudaPiece *p) {
     if (st == GAN_OK)
         st = cuda_check(c, ended, "capturing a graph");
     if (st == GAN_OK)
+        st = cuda_service_fills(l, graph);
+    if (st == GAN_OK)
         st = cuda_check(c, c->cu->GraphInstantiate(&p->graph, graph, flags),
                         "instantiating a graph of %u launches", p->n);
     l->block[block].branches |= st == GAN_OK && k.after;
@@ -288,12 +288,7 @@ static GanStatus begin(Loaded *l, uint32_t block, uint32_t first, const Counters
         TRY(cuda_wait(c));
     c->running = l;
     l->step = counters->step;
-    TRY(cuda_put(c, l->head, &head, sizeof head));
-    CUDA_TRY(
-        c,
-        MemcpyDtoHAsync(c->mark, l->head + offsetof(CudaHead, mark), sizeof head.mark, c->compute),
-        "marking a step");
-    return GAN_OK;
+    return cuda_service_begin(l, &head);
 }
 
 GanStatus cuda_run(Loaded *l, uint32_t block, const Counters *counters) {

@@ -126,6 +126,34 @@ static void no_branches_is_one_chain(void **state) {
     }
 }
 
+static bool works(const Recorder *r, const char *name) {
+    const WorkVec *w = recorder_work(r);
+    for (uint32_t i = 0; i < w->n; i++)
+        if (!strcmp(w->at[i].name, name))
+            return true;
+    return false;
+}
+
+// A library's memsets, and the copies that begin a block, where a program has the kernels for it.
+static void kernels_stand_for_memsets_and_copies(void **state) {
+    (void)state;
+    for (int without = 0; without < 2; without++) {
+        const DeviceOptions o = {.threads = 1};
+        Run *run = new_tiny();
+        if (without)
+            recorder_without_service(run->r);
+        assert_fine(open_run(run, &o));
+        assert_fine(exec_init(run->exec, 7));
+        assert_fine(do_steps(run, 0, 3));
+        assert_int_equal(record_graph_has("gan_fill"), !without);
+        assert_int_equal(record_graph_has("set"), without);
+        assert_int_equal(works(run->r, "gan_begin"), !without);
+        close_run(run);
+        assert_clean(run->r, "tiny");
+        free_run(run);
+    }
+}
+
 // --- what cannot be captured ---------------------------------------------------------------------
 
 // Calls of libraries are not counted: without graphs an engine is timed with fewer runs.
@@ -176,6 +204,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tasks_wait_for_what_they_must_and_no_more),
         cmocka_unit_test(no_branches_is_one_chain),
+        cmocka_unit_test(kernels_stand_for_memsets_and_copies),
         cmocka_unit_test(where_a_capture_fails_the_run_goes_on_without),
         cmocka_unit_test(every_edge_is_needed_and_a_missing_one_is_detected),
     };

@@ -68,7 +68,8 @@ void recorder_card(Recorder *r, const char *name); // sets the device's name; bo
 void recorder_without_dnn(Recorder *r, const char *why);
 void recorder_without_fft(Recorder *r);
 void recorder_without_cupti(Recorder *r);
-void recorder_refusing_fft(Recorder *r); // its cuFFT rejects all plans
+void recorder_without_service(Recorder *r); // images lack the runtime's own kernels
+void recorder_refusing_fft(Recorder *r);    // its cuFFT rejects all plans
 // Bytes of workspace that the fastest cuDNN engine (by default more than available) and every cuFFT
 // plan require.
 void recorder_greedy_dnn(Recorder *r, size_t bytes);
@@ -145,6 +146,7 @@ bool record_takes(size_t bytes);
 void record_gives(size_t bytes);
 // Work on a stream: added to the graph being captured, or executed now.
 void record_work(CUstream stream, Work w);
+void record_fill(CUstream stream, CUdeviceptr at, size_t n); // a library's memset to zero
 Arena *record_arena(void);
 extern const CudnnApi record_dnn_api; // record_dnn.c
 void record_dnn_begin(void);

@@ -433,6 +433,8 @@ static cudnnStatus_t execute(cudnnHandle_t h, cudnnBackendDescriptor_t plan,
     if (p->operation.engine)
         vec_push(record_arena(), &w.access,
                  ((Access){cuda_pointer(v->workspace), workspace_of(&p->operation), true}));
+    if (p->operation.engine && p->operation.result == 1) // a weight gradient: sums in workspace
+        record_fill(stream, cuda_pointer(v->workspace), workspace_of(&p->operation));
     record_work(stream, w);
     return CUDNN_STATUS_SUCCESS;
 }

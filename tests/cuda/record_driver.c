@@ -117,6 +117,10 @@ static CUresult module_function(CUfunction *out, CUmodule m, const char *name) {
     return CUDA_SUCCESS;
 }
 
+const char *function_name(CUfunction f) {
+    return ((const Function *)f)->name;
+}
+
 static CUresult function_set(CUfunction f, CUfunction_attribute what, int value) {
     if (what == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
         ((Function *)f)->shared = (unsigned)value;
@@ -138,6 +142,10 @@ static CUresult launch(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsi
         complain("%s: %u bytes of shared memory, and %u are allowed", w.name, shared,
                  function->shared);
     Str name = str_c(w.name);
+    if (str_eq(name, STR("gan_begin"))) {
+        begin_block(s, params[0], *(CUdeviceptr *)params[1], *(CUdeviceptr *)params[2]);
+        return CUDA_SUCCESS;
+    }
     if (str_ends(name, STR("_many"))) {
         CUdeviceptr table = *(CUdeviceptr *)params[0];
         size_t bytes = launch_words(w.name) * sizeof(uint64_t);
@@ -258,13 +266,13 @@ static CudaDriver driver = {
 
 // --- the recorder --------------------------------------------------------------------------------
 
-// Images are the names of their kernels.
+// Images are the names of their kernels, and of the runtime's own.
 static GanStatus compile(void *user, const CudaKernels *k, Arena *a, CudaImages *out) {
     (void)user;
     uint32_t n = k->plan->kernel.n;
     *out = (CudaImages){IMAGES, arena_array(a, Str, IMAGES), arena_array(a, uint32_t, n)};
     for (uint32_t i = 0; i < IMAGES; i++)
-        out->code[i] = STR(" ");
+        out->code[i] = recording->no_service ? STR(" ") : STR(" gan_begin gan_fill");
     for (uint32_t i = 0; i < n; i++) {
         Str *image = &out->code[i % IMAGES];
         out->of[i] = k->wanted[i] ? i % IMAGES : NONE;
@@ -348,6 +356,10 @@ void recorder_without_fft(Recorder *r) {
 
 void recorder_without_cupti(Recorder *r) {
     r->api.cupti = NULL;
+}
+
+void recorder_without_service(Recorder *r) {
+    r->no_service = true;
 }
 
 void recorder_refusing_fft(Recorder *r) {

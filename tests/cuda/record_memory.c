@@ -5,6 +5,7 @@
 // to the card must not change.
 #include "record_state.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -296,6 +297,33 @@ static CUresult copy_across(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream
     add_access(&w, to, n, true);
     record_work(s, w);
     return CUDA_SUCCESS;
+}
+
+void record_fill(CUstream stream, CUdeviceptr at, size_t n) {
+    Work w = {.kind = WorkSet, .name = "set"};
+    if (n)
+        add_access(&w, at, n, true);
+    if (n)
+        record_work(stream, w);
+}
+
+void begin_block(CUstream s, const void *head, CUdeviceptr to, CUdeviceptr mark) {
+    const size_t at = offsetof(CudaHead, mark), n = sizeof(CudaMark);
+    char *by_value = arena_alloc(&recording->arena, sizeof(CudaHead), 8);
+    void *host = (void *)(uintptr_t)mark;
+    memcpy(by_value, head, sizeof(CudaHead));
+    Work up = {.kind = WorkCopy,
+               .name = "gan_begin",
+               .to = to,
+               .host_from = by_value,
+               .n = sizeof(CudaHead)};
+    Work down = {.kind = WorkCopy, .name = "gan_begin", .from = to + at, .host_to = host, .n = n};
+    add_access(&up, to, sizeof(CudaHead), true);
+    add_access(&down, to + at, n, false);
+    if (!is_pinned(host, n))
+        complain("gan_begin: a breadcrumb to memory that is not pinned");
+    record_work(s, up);
+    record_work(s, down);
 }
 
 // --- the table -----------------------------------------------------------------------------------

@@ -46,7 +46,8 @@ struct Object {
     bool timed;        // event
     Object *timer;     // stream: the event that started a timing run, not yet ended
     uint64_t at;       // event: launches enqueued before it was recorded
-    CapturedVec node;  // graph, exec: in the order captured
+    CapturedVec node;  // graph, exec: in the order captured, or sorted where nodes were added
+    bool edited;       // graph: nodes were added
     Object *origin;    // graph, exec: the stream whose capture began it
     const char *names; // module: of its functions
     char *host;        // pinned: its memory
@@ -87,6 +88,7 @@ struct Recorder {
     bool broken, dead; // a kernel has failed; and a call has reported it
     CUresult loss;     // the code of a lost context
     const char *card;  // its name
+    bool no_service;   // images lack the runtime's own kernels
     uint64_t launches, given,
         nearest;            // since a fault was set; in total; after the work of the last wait
     uint64_t made, queries; // graphs; of events and streams
@@ -118,6 +120,7 @@ Object *object_new(Kind kind);
 Object *object_get(void *handle, Kind kind, const char *call);
 // Destroys the object, even if the call is to fail.
 CUresult object_end(void *handle, Kind kind, const char *call);
+const char *function_name(CUfunction f);
 
 // --- record_memory.c -----------------------------------------------------------------------------
 
@@ -125,7 +128,9 @@ void record_memory_rows(CudaDriver *out);
 void host_waits(const Clock *for_); // the host has waited for the work that the clock covers
 char *host_of(CUdeviceptr at);      // host copy of the device memory at an address
 void add_access(Work *w, CUdeviceptr at, size_t n, bool write);
-bool all_there(const Work *w);   // all memory is valid; else with a complaint
+bool all_there(const Work *w); // all memory is valid; else with a complaint
+// gan_begin (gen/service.cuh), which does the work of two copies.
+void begin_block(CUstream s, const void *head, CUdeviceptr to, CUdeviceptr mark);
 void do_work(Object *s, Work w); // executes it, in stream order
 
 // --- record_stream.c -----------------------------------------------------------------------------

@@ -330,9 +330,155 @@ static void check_priorities(const Object *g) {
         }
 }
 
+// --- the nodes of a graph ---
+
+#define FILL "gan_fill" // of gen/service.cuh
+
+static CUresult get_nodes(CUgraph graph, CUgraphNode *node, size_t *n) {
+    CALL();
+    const Object *g = object_get(graph, KindGraph, "cuGraphGetNodes");
+    if (!g)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; node && i < *n && i < g->node.n; i++)
+        node[i] = (CUgraphNode)g->node.at[i];
+    *n = g->node.n;
+    return CUDA_SUCCESS;
+}
+
+static CUresult node_type_of(CUgraphNode node, CUgraphNodeType *out) {
+    static const CUgraphNodeType type[] = {[WorkLaunch] = CU_GRAPH_NODE_TYPE_KERNEL,
+                                           [WorkCopy] = CU_GRAPH_NODE_TYPE_MEMCPY,
+                                           [WorkSet] = CU_GRAPH_NODE_TYPE_MEMSET,
+                                           [WorkLibrary] = CU_GRAPH_NODE_TYPE_KERNEL};
+    CALL();
+    const Work *w = &((const Captured *)node)->work;
+    *out = strcmp(w->name, FILL) ? type[w->kind] : CU_GRAPH_NODE_TYPE_KERNEL;
+    return CUDA_SUCCESS;
+}
+
+// Rows that a pitch separates are several accesses.
+static CUresult memset_params(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS *out) {
+    CALL();
+    const Work *w = &((const Captured *)node)->work;
+    *out = (CUDA_MEMSET_NODE_PARAMS){.dst = w->access.at[0].at,
+                                     .elementSize = 1,
+                                     .width = w->access.at[0].n,
+                                     .height = w->access.n};
+    return CUDA_SUCCESS;
+}
+
+static CUresult dependencies(CUgraphNode node, CUgraphNode *out, size_t *n) {
+    CALL();
+    const Captured *c = (const Captured *)node;
+    for (size_t i = 0; out && i < *n && i < c->after.n; i++)
+        out[i] = (CUgraphNode)c->after.at[i].from;
+    *n = c->after.n;
+    return CUDA_SUCCESS;
+}
+
+static bool depends_on(const Captured *c, const Captured *on) {
+    for (uint32_t i = 0; i < c->after.n; i++)
+        if (c->after.at[i].from == on)
+            return true;
+    return false;
+}
+
+static CUresult dependents(CUgraphNode node, CUgraphNode *out, size_t *n) {
+    CALL();
+    const Captured *c = (const Captured *)node;
+    size_t found = 0;
+    for (uint32_t i = 0; i < c->graph->node.n; i++) {
+        if (!depends_on(c->graph->node.at[i], c))
+            continue;
+        if (out && found < *n)
+            out[found] = (CUgraphNode)c->graph->node.at[i];
+        found++;
+    }
+    *n = found;
+    return CUDA_SUCCESS;
+}
+
+static CUresult add_kernel_node(CUgraphNode *out, CUgraph graph, const CUgraphNode *before,
+                                size_t n, const CUDA_KERNEL_NODE_PARAMS *k) {
+    CALL();
+    Object *g = object_get(graph, KindGraph, "cuGraphAddKernelNode");
+    if (!g)
+        return CUDA_ERROR_INVALID_VALUE;
+    Captured *c = arena_new(&recording->arena, Captured);
+    *c = (Captured){
+        .graph = g,
+        .stream = g->origin,
+        .work = {.kind = WorkSet, .stream = (CUstream)g->origin, .name = function_name(k->func)}};
+    if (strcmp(c->work.name, FILL) != 0)
+        complain("cuGraphAddKernelNode: %s is not known", c->work.name);
+    else
+        add_access(&c->work, *(CUdeviceptr *)k->kernelParams[0],
+                   *(uint64_t *)k->kernelParams[1] * sizeof(uint32_t), true);
+    for (size_t i = 0; i < n; i++)
+        add_edge(&c->after, (Captured *)before[i], EdgeStream);
+    vec_push(&recording->arena, &g->node, c);
+    g->edited = true;
+    *out = (CUgraphNode)c;
+    return CUDA_SUCCESS;
+}
+
+static CUresult add_dependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
+                                 size_t n) {
+    (void)graph;
+    CALL();
+    for (size_t i = 0; i < n; i++)
+        add_edge(&((Captured *)to[i])->after, (Captured *)from[i], EdgeStream);
+    return CUDA_SUCCESS;
+}
+
+static CUresult destroy_node(CUgraphNode node) {
+    CALL();
+    Captured *c = (Captured *)node;
+    Object *g = (Object *)(uintptr_t)c->graph;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < g->node.n; i++) {
+        Captured *other = g->node.at[i];
+        uint32_t edges = 0;
+        for (uint32_t k = 0; k < other->after.n; k++)
+            if (other->after.at[k].from != c)
+                other->after.at[edges++] = other->after.at[k];
+        other->after.n = edges;
+        if (other != c)
+            g->node.at[kept++] = other;
+    }
+    g->node.n = kept;
+    return CUDA_SUCCESS;
+}
+
+// Every node behind those that it depends on.
+static void sort_nodes(Object *g) {
+    CapturedVec sorted = {0};
+    for (uint32_t i = 0; i < g->node.n; i++)
+        g->node.at[i]->joined = false;
+    for (uint32_t had = 1; had;) {
+        had = 0;
+        for (uint32_t i = 0; i < g->node.n; i++) {
+            Captured *c = g->node.at[i];
+            bool ready = !c->joined;
+            for (uint32_t k = 0; ready && k < c->after.n; k++)
+                ready = c->after.at[k].from->joined;
+            if (!ready)
+                continue;
+            c->joined = true;
+            vec_push(&recording->arena, &sorted, c);
+            had++;
+        }
+    }
+    if (sorted.n != g->node.n)
+        complain("cuGraphInstantiate: nodes that wait for each other");
+    g->node = sorted;
+}
+
 static CUresult instantiate(CUgraphExec *out, CUgraph graph, unsigned long long flags) {
     CALL();
-    const Object *g = object_get(graph, KindGraph, "cuGraphInstantiate");
+    Object *g = object_get(graph, KindGraph, "cuGraphInstantiate");
+    if (g && g->edited)
+        sort_nodes(g);
     if (g && !(flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY))
         check_priorities(g);
     if (!record_takes(RECORD_GRAPH))
@@ -431,4 +577,12 @@ void record_stream_rows(CudaDriver *out) {
     out->GraphLaunch = graph_launch;
     out->GraphExecDestroy = exec_destroy;
     out->GraphDestroy = graph_destroy;
+    out->GraphGetNodes = get_nodes;
+    out->GraphNodeGetType = node_type_of;
+    out->GraphMemsetNodeGetParams = memset_params;
+    out->GraphNodeGetDependencies = dependencies;
+    out->GraphNodeGetDependentNodes = dependents;
+    out->GraphAddKernelNode = add_kernel_node;
+    out->GraphAddDependencies = add_dependencies;
+    out->GraphDestroyNode = destroy_node;
 }
