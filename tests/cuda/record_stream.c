@@ -450,27 +450,25 @@ static CUresult destroy_node(CUgraphNode node) {
     return CUDA_SUCCESS;
 }
 
-// Every node behind those that it depends on.
+// Behind those that it depends on.
+static void place_node(CapturedVec *sorted, Captured *c) {
+    if (c->joined)
+        return;
+    c->joined = true;
+    for (uint32_t i = 0; i < c->after.n; i++)
+        place_node(sorted, c->after.at[i].from);
+    vec_push(&recording->arena, sorted, c);
+}
+
+// In the order captured, but for the nodes that were added.
 static void sort_nodes(Object *g) {
     CapturedVec sorted = {0};
     for (uint32_t i = 0; i < g->node.n; i++)
         g->node.at[i]->joined = false;
-    for (uint32_t had = 1; had;) {
-        had = 0;
-        for (uint32_t i = 0; i < g->node.n; i++) {
-            Captured *c = g->node.at[i];
-            bool ready = !c->joined;
-            for (uint32_t k = 0; ready && k < c->after.n; k++)
-                ready = c->after.at[k].from->joined;
-            if (!ready)
-                continue;
-            c->joined = true;
-            vec_push(&recording->arena, &sorted, c);
-            had++;
-        }
-    }
+    for (uint32_t i = 0; i < g->node.n; i++)
+        place_node(&sorted, g->node.at[i]);
     if (sorted.n != g->node.n)
-        complain("cuGraphInstantiate: nodes that wait for each other");
+        complain("cuGraphInstantiate: a node waits for one of another graph");
     g->node = sorted;
 }
 
