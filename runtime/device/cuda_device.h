@@ -5,6 +5,7 @@
 //   cuda_compile.c kernels to cubin or PTX images, cached on disk
 //   cuda.c         the card: context, memory, errors; the device's vtable
 //   cuda_copy.c    copies to and from the card, through pinned staging buffers
+//   cuda_kernels.c a plan's kernels, compiled and loaded
 //   cuda_plan.c    lowers a plan to a list of tasks per block: launches, copies, library calls
 //   cuda_branch.c  which tasks of a block must wait for which
 //   cuda_run.c     enqueues tasks: one by one the first time, later as one captured graph

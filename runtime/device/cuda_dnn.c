@@ -12,7 +12,9 @@
 #include <string.h>
 
 enum {
-    TIMED = 8,    // candidates timed on the card
+    // Candidates timed on the card. Of 99 operations on an H200 the fastest of 8 take 0.8 % longer
+    // than those of 12, and these 0.3 % longer than those of all, 36 at most.
+    TIMED = 12,
     COMPILED = 2, // the same of those that are compiled at run time
     // Bytes of memory traffic that an epilogue must save to be worth compiling an engine: at 3 TB/s
     // 10 us a step, half a second within 50,000 steps.
@@ -156,7 +158,7 @@ static GanStatus choose(Cudnn *d, Choice *choice, const Operands *on) {
 // "none BYTES": no engine supports the operation in so much workspace. To ask for one takes as long
 // as to read all plans: 0.1 s, for which the library loads its heuristics.
 
-enum { CHOOSING_REVISION = 2 }; // increased whenever other engines may be chosen
+enum { CHOOSING_REVISION = 3 }; // increased whenever other engines may be chosen
 static const char workspace_line[] = "workspace ", none_line[] = "none ";
 
 static Str cache_file(const Cudnn *d, const CudnnOperation *o, Arena *a) {

@@ -17,109 +17,6 @@ static CUdeviceptr address(const Loaded *l, uint32_t node) {
     return cuda_pointer(at);
 }
 
-// --- kernels -------------------------------------------------------------------------------------
-
-enum {
-    IMAGE_ALIGN = 64,       // bytes, of what the driver reads as an ELF file
-    SHARED_FREE = 48 << 10, // bytes of dynamic shared memory that need no opt-in
-    MANY_BLOCKS = 512, // of each region launched together: a small one beside a large one must not
-                       // cost thousands of empty blocks, and kernels stride over the grid
-};
-
-static GanStatus allow_shared(const Loaded *l, CUfunction f, uint32_t bytes, const char *name) {
-    if (bytes > SHARED_FREE)
-        CUDA_TRY(l->cuda,
-                 FuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)bytes),
-                 "allowing kernel %s %u bytes of shared memory", name, bytes);
-    return GAN_OK;
-}
-
-// Marks the kernels of regions that no library computes.
-static uint32_t wanted_kernels(const Loaded *l, bool *wanted) {
-    const Plan *p = l->plan;
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < p->region.n; i++) {
-        uint32_t kernel = p->region.at[i].kernel;
-        if (kernel == NONE || l->call[i] || l->transform[i] || l->absorbed[i] || wanted[kernel])
-            continue;
-        wanted[kernel] = true;
-        n++;
-    }
-    return n;
-}
-
-static GanStatus not_for_card(const Cuda *c, const char *words) {
-    int driver = 0;
-    c->cu->DriverGetVersion(&driver);
-    return fail(GAN_ERR_DEVICE,
-                "the compiled kernels are not for %s (compute capability %d.%d), or its driver, "
-                "for CUDA %d.%d, is older than the NVRTC that made them: compile for it with "
-                "--target cuda:sm_%d, or install a newer driver%s%s",
-                c->name, c->arch / 10, c->arch % 10, driver / 1000, driver % 1000 / 10, c->arch,
-                *words ? "; it says: " : "", words);
-}
-
-// The driver gets an aligned, zero-terminated copy: images in a file may have any address. PTX it
-// compiles, and says why it cannot.
-static GanStatus load_module(Loaded *l, Str image, CUmodule *out) {
-    enum { WORDS = 4096 };
-    const Cuda *c = l->cuda;
-    Arena scratch = l->arena;
-    char *at = arena_alloc(&scratch, image.len + 1, IMAGE_ALIGN), words[WORDS] = "";
-    CUjit_option option[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
-    void *value[] = {words, (void *)(uintptr_t)WORDS};
-    memcpy(at, image.ptr, image.len);
-    at[image.len] = 0;
-    CUresult code = c->cu->ModuleLoadDataEx(out, at, 2, option, value);
-    words[WORDS - 1] = 0;
-    switch (code) {
-    case CUDA_ERROR_NO_BINARY_FOR_GPU:
-    case CUDA_ERROR_INVALID_IMAGE:
-    case CUDA_ERROR_INVALID_PTX:
-    case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
-        return not_for_card(c, words);
-    default:
-        return cuda_check(c, code, "loading kernels of %.*s%s%.300s", SARG(l->plan->func->name),
-                          *words ? ": " : "", words);
-    }
-}
-
-// *of: the module of each wanted kernel.
-static GanStatus load_modules(Loaded *l, const bool *wanted, const uint32_t **of) {
-    const Cuda *c = l->cuda;
-    CudaImages images = {0};
-    CudaKernels k = {l->plan, wanted, c->arch, c->cache_dir};
-    TRY(c->api->compile(c->api->user, &k, &l->arena, &images));
-    l->module = arena_array(&l->arena, CUmodule, images.n);
-    l->modules = images.n;
-    *of = images.of;
-    for (uint32_t i = 0; i < images.n; i++)
-        TRY(load_module(l, images.code[i], &l->module[i]));
-    return GAN_OK;
-}
-
-static GanStatus find_entry(Loaded *l, const Kernel *k, CUmodule module, CUfunction *out) {
-    const char *name = str_z(&l->arena, k->name);
-    CUDA_TRY(l->cuda, ModuleGetFunction(out, module, name), "finding kernel %s", name);
-    return allow_shared(l, *out, k->shared, name);
-}
-
-static GanStatus load_kernels(Loaded *l) {
-    const Plan *p = l->plan;
-    uint32_t n = p->kernel.n;
-    bool *wanted = arena_array(&l->arena, bool, n);
-    const uint32_t *of;
-    if (!wanted_kernels(l, wanted))
-        return GAN_OK;
-    TRY(load_modules(l, wanted, &of));
-    l->kernel = arena_array(&l->arena, CUfunction, n);
-    for (uint32_t i = 0; i < n; i++)
-        if (wanted[i])
-            TRY(find_entry(l, &p->kernel.at[i], l->module[of[i]], &l->kernel[i]));
-    cuda_service_find(l);
-    return GAN_OK;
-}
-
 // --- memory --------------------------------------------------------------------------------------
 
 typedef struct Sizes { // of the plan's own piece: bytes, on multiples of CARD_ALIGN
@@ -166,6 +63,10 @@ static GanStatus load_memory(Loaded *l) {
 }
 
 // --- tasks ---------------------------------------------------------------------------------------
+
+// Blocks of each region launched together: a small one beside a large one must not cost thousands
+// of empty blocks, and kernels stride over the grid.
+enum { MANY_BLOCKS = 512 };
 
 typedef struct Making { // tasks, in order of their launches
     Loaded *l;
@@ -480,7 +381,6 @@ static GanStatus load_anchors(Loaded *l) {
     const Plan *p = l->plan;
     l->call = arena_array(&l->arena, CudnnCall *, p->region.n);
     l->absorbed = arena_array(&l->arena, bool, p->region.n);
-    l->epilogue = plan_epilogues(&l->arena, p);
     l->transform = arena_array(&l->arena, CufftCall *, p->region.n);
     l->dnn = (CudnnCalls){.dnn = l->cuda->dnn, .arena = &l->arena, .room = l->room};
     l->fft = (CufftCalls){.cuda = l->cuda, .arena = &l->arena, .room = l->room};
@@ -499,9 +399,11 @@ static GanStatus load_all(void *user) {
     const Plan *p = l->plan;
     l->room =
         (CudaRoom){cuda_pointer(l->memory.work) + card_align(p->work_bytes), plan_workspace(p)};
+    l->epilogue = plan_epilogues(&l->arena, p);
+    cuda_kernels_begin(l);
     TRY(cuda_comm_load(l));
     TRY(load_anchors(l));
-    TRY(load_kernels(l));
+    TRY(cuda_kernels_load(l));
     TRY(load_memory(l));
     return load_blocks(l);
 }
@@ -531,6 +433,7 @@ void cuda_unload(Loaded *l) {
     if (!l)
         return;
     Cuda *c = l->cuda;
+    cuda_kernels_end(l);
     cuda_leave(c);
     cuda_comm_abandon(c);
     c->cu->StreamSynchronize(c->compute); // nothing of it may be in use

@@ -52,6 +52,8 @@ typedef struct CudaBlock {
     bool branches; // a piece of it has a graph of branches
 } CudaBlock;
 
+typedef struct CudaAhead CudaAhead; // cuda_kernels.c
+
 struct Loaded {
     Cuda *cuda;       // borrowed
     Loaded *next;     // borrowed: loaded before this one
@@ -61,6 +63,7 @@ struct Loaded {
     CUmodule *module; // [modules] owned; NULL: not loaded yet
     uint32_t modules;
     CUfunction *kernel; // [plan->kernel.n]
+    CudaAhead *ahead;   // kernels that are being compiled; NULL: none
     CUfunction begin;   // gan_begin and gan_fill (gen/service.cuh); NULL: there is no kernel
     CUfunction fill;
     CudnnCalls dnn;
@@ -87,6 +90,14 @@ PlanBytes cuda_bytes(const Plan *plan);
 GanStatus cuda_load(Device *d, const Plan *plan, void *slots, void *work, Loaded **out);
 void cuda_unload(Loaded *l);
 bool cuda_absorbs(const Loaded *l, uint32_t region); // DeviceApi.absorbs
+
+// --- cuda_kernels.c ------------------------------------------------------------------------------
+
+// Begins to compile, on another thread, the kernels that run whatever a library supports.
+void cuda_kernels_begin(Loaded *l);
+// Loads all kernels whose regions no library computes: Loaded.module, Loaded.kernel.
+GanStatus cuda_kernels_load(Loaded *l);
+void cuda_kernels_end(Loaded *l); // of the thread; accepts a plan that has begun none
 
 // --- cuda_branch.c -------------------------------------------------------------------------------
 
