@@ -33,9 +33,10 @@ static const Wide unknown = {0, NAN};
 
 typedef struct Padding {
     Arena *arena;
-    bool small;     // PassOptions.small_products
-    Type *want;     // [old node] the type in which products read it; rank 0: as it is
-    VEC(Wide) wide; // [new node]
+    bool small;      // PassOptions.small_products
+    uint8_t *padded; // [old node] a product that is
+    Type *want;      // [old node] the type in which products read it; rank 0: as it is
+    VEC(Wide) wide;  // [new node]
 } Padding;
 
 // --- which products ------------------------------------------------------------------------------
@@ -104,16 +105,19 @@ static double grown(const Graph *g, const Type *from, const Type *to) {
 // Does a padded product save more time than the added channels take to write and read? The rates
 // are an H200's: cuDNN's engines for few channels do 10 to 14e12 operations a second, cuBLAS's for
 // odd matrices 25e12, those for packs in TF32 ten times as many. What no other kernel makes is
-// copied by a launch, and less than one is not worth it.
-static bool pays(const Graph *g, uint32_t id, const Parts *from, const Parts *to) {
+// copied, once for all products, by a launch; copies of weights share one. Less than a launch is
+// not worth it.
+static bool pays(const Padding *p, const Graph *g, uint32_t id, const Parts *from,
+                 const Parts *to) {
     static const double Conv = 12e12, Dot = 25e12, Tensor = 120e12, Memory = 3.5e12, Launch = 2e-6;
     double before = 1e9 * node_gflop(g, id), after = before, seconds = Launch;
     for (uint32_t k = 0; k < 3; k++) {
         const Type *was = &from->type[k], *is = &to->type[k];
         double more = grown(g, was, is);
-        bool copied = k < 2 && more > 0 && !is_made_here(g, node_in(g, id, k));
+        bool copied = k < 2 && more > 0 && !is_made_here(g, node_in(g, id, k)) &&
+                      !type_same_shape(&p->want[node_in(g, id, k)], is);
         seconds += (2 * more + (copied ? 2 * (double)type_bytes(g, was) : 0)) / Memory +
-                   (copied ? Launch : 0);
+                   (copied && was->batched ? Launch : 0);
         double share = (double)type_sample(is) / (double)type_sample(was);
         after = before * share > after ? before * share : after;
     }
@@ -121,18 +125,37 @@ static bool pays(const Graph *g, uint32_t id, const Parts *from, const Parts *to
     return seconds < before / (graph_node(g, id)->op == OpDot ? Dot : Conv);
 }
 
-// The parts that product `id` gets; false where it stays as it is.
-static bool is_padded(const Padding *p, const Graph *g, uint32_t id, Parts *to) {
+// The parts that product `id` would get; false where they are what it has.
+static bool grow(const Graph *g, uint32_t id, Parts *to) {
     if (node_family(g, id) != FamilyProduct || node_type(g, id)->dtype == DtF64)
         return false;
     Parts from = parts_of(g, id);
-    *to = from;
     bool grows = false;
+    *to = from;
     if (!(graph_node(g, id)->op == OpDot ? pad_dot(g, id, to) : pad_conv(g, id, to)))
         return false;
     for (uint32_t k = 0; k < 3; k++)
         grows |= grown(g, &from.type[k], &to->type[k]) > 0;
-    return grows && (p->small || pays(g, id, &from, to));
+    return grows;
+}
+
+// Marks products that are padded, and what they read; false: no more. One that pays pads values
+// that others read.
+static bool mark_padded(Padding *p, const Graph *g) {
+    bool more = false;
+    for (uint32_t id = 1; id < g->node.n; id++) {
+        Parts to;
+        if (p->padded[id] || !grow(g, id, &to))
+            continue;
+        Parts from = parts_of(g, id);
+        if (!p->small && !pays(p, g, id, &from, &to))
+            continue;
+        p->padded[id] = more = true;
+        for (uint32_t k = 0; k < 2; k++)
+            if (!type_same_shape(&from.type[k], &to.type[k]))
+                p->want[node_in(g, id, k)] = to.type[k];
+    }
+    return more;
 }
 
 // --- values with more channels -------------------------------------------------------------------
@@ -277,7 +300,7 @@ static bool is_inline(const Graph *g, uint32_t id) {
 static uint32_t pad(Rewriter *r, uint32_t id) {
     Padding *p = r->user;
     Parts to;
-    if (is_padded(p, r->from, id, &to))
+    if (p->padded[id] && grow(r->from, id, &to))
         return multiply(p, r, id, &to);
     if (graph_node(r->from, id)->op == OpSum)
         return sum(p, r, id);
@@ -297,17 +320,10 @@ void pass_pad_channels(Arena *perm, const Module *m, Func *f, const PassOptions 
     arena_need(&scratch);
     Padding p = {.arena = &scratch,
                  .small = o->small_products,
+                 .padded = arena_array(&scratch, uint8_t, f->g.node.n),
                  .want = arena_array(&scratch, Type, f->g.node.n)};
-    for (uint32_t id = 1; id < f->g.node.n; id++) {
-        Parts to;
-        bool is = is_padded(&p, &f->g, id, &to);
-        for (uint32_t k = 0; is && k < 2; k++) {
-            uint32_t in = node_in(&f->g, id, k);
-            if (!type_same_shape(node_type(&f->g, in), &to.type[k]))
-                p.want[in] = to.type[k];
-        }
-        any |= is;
-    }
+    while (mark_padded(&p, &f->g))
+        any = true;
     if (any)
         func_rewrite(perm, f, f->g.batch, pad, &p);
     arena_release(&scratch);
