@@ -16,6 +16,7 @@
 enum {
     Block = 256,           // threads
     SplitBlock = 512,      // threads of a block whose units are split
+    TooFewPieces = 2,      // of a reduction: partial results cost more than half of the steps
     Warp = 32,             // threads
     PackBytes = 16,        // of the widest access
     ManyThreads = 1 << 16, // enough to fill a card
@@ -574,13 +575,24 @@ static int64_t pieces_of(const Nest *n) {
     int64_t least = n->reduce.n ? (int64_t)sqrt((double)t->steps) : t->steps;
     wanted = wanted < worth ? wanted : worth;
     wanted = wanted < least ? wanted : least;
-    return wanted > 1 ? wanted : 1;
+    return wanted > (n->reduce.n ? TooFewPieces : 1) ? wanted : 1;
+}
+
+// Larger blocks, of few units with many steps: as many loads in flight leave fewer partial results.
+// To wait for all pieces and load what they left takes as long as several steps: where teams no
+// wider than two sectors of a load need few of those, units stay whole.
+static void fill_split_block(Team *t, int64_t width) {
+    int64_t least = t->pack < 4 ? 16 / t->pack : 4, narrow = width < least ? width : least;
+    if (t->steps <= SplitBlock / narrow * TooFewPieces * LeastSteps)
+        width = narrow;
+    while (t->size * 2 * width <= SplitBlock)
+        t->size *= 2;
+    t->units = (uint32_t)(SplitBlock / t->size / width * width);
 }
 
 // A kept variable runs innermost: neighbouring threads take neighbouring units. The packs of half a
 // warp are whole cache lines. Of shorter rows a block takes several. Where loads are contiguous
-// along the steps, a warp takes several of those too. Split units have larger blocks: for the same
-// loads in flight they leave fewer partial results.
+// along the steps, a warp takes several of those too.
 static void team_across(Nest *n) {
     Team *t = &n->team;
     uint32_t bytes;
@@ -593,11 +605,9 @@ static void team_across(Nest *n) {
            t->steps >= (int64_t)t->size * 4 * LeastSteps)
         t->size *= 4;
     t->units = (uint32_t)(Block / t->size / width * width);
-    if (!n->reduce.n || n->indexed || pieces_of(n) == 1)
-        return;
-    while (t->size * 2 * width <= SplitBlock)
-        t->size *= 2;
-    t->units = (uint32_t)(SplitBlock / t->size / width * width);
+    bool few = n->units * t->size < ManyThreads && t->steps >= (int64_t)t->size * 2 * LeastSteps;
+    if (few && n->reduce.n && !n->indexed)
+        fill_split_block(t, width);
 }
 
 static void split_units(Nest *n) {
