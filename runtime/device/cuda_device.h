@@ -227,6 +227,7 @@ void cudnn_close(Cudnn *d);                 // accepts NULL
 GanStatus cudnn_prepare(CudnnCalls *calls, const Plan *p, uint32_t id, const Epilogue *e, Memory m,
                         CudnnCall **out);
 size_t cudnn_call_workspace(const CudnnCall *call); // bytes its engine needs
+int64_t cudnn_call_ns(const CudnnCall *call);       // a run's time on the card; 0: not timed
 // Gives the call its workspace, before it runs.
 GanStatus cudnn_place(CudnnCall *call, CUdeviceptr workspace);
 GanStatus cudnn_run(const CudnnCall *call);

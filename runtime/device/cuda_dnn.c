@@ -27,6 +27,7 @@ struct CudnnChoice { // the engine chosen for one operation
     bool refused;   // the library says so; else one could not be tried, or does not run
     size_t workspace;
     size_t room; // bytes of workspace it was chosen for: faster engines may have needed more
+    int64_t ns;  // a run's time on the card; 0: not timed
     bool rank_invariant; // every rank must choose the same
     struct CudnnChoice *next;
 };
@@ -76,17 +77,17 @@ static void report_skipped(const Cudnn *d, const CudnnOperation *o, const CudnnC
 // The fastest of n candidates, -1 when none runs. They write to the call's own result, which lies
 // in the work memory (never in a slot) and is overwritten by the first run.
 static GanStatus fastest(Cudnn *d, const CudnnOperation *o, const CudnnCandidate *of, int n,
-                         const Operands *on, int *out) {
-    float least = 0;
+                         const Operands *on, int *out, float *least) {
     *out = -1;
+    *least = 0;
     for (int i = 0; i < n; i++) {
         float ms;
         char text[CUDNN_DESCRIPTION];
         bool ran = cudnn_time(d, o, of[i].plan, on->at, on->room.at, &ms) == GAN_OK;
         if (!ran)
             report_skipped(d, o, &of[i]);
-        if (ran && (*out < 0 || ms < least)) {
-            least = ms;
+        if (ran && (*out < 0 || ms < *least)) {
+            *least = ms;
             *out = i;
         }
         GanStatus st = cuda_wait(d->cuda);
@@ -138,8 +139,9 @@ static GanStatus choose(Cudnn *d, Choice *choice, const Operands *on) {
     const CudnnOperation *o = &choice->operation;
     CudnnCandidate of[TIMED];
     int best = 0, n = candidates(d, choice, of);
+    float ms = 0;
     choice->refused = !n && !d->troubled;
-    GanStatus st = n && d->handle ? fastest(d, o, of, n, on, &best) : GAN_OK; // one must run, too
+    GanStatus st = n && d->handle ? fastest(d, o, of, n, on, &best, &ms) : GAN_OK; // one must run, too
     for (int i = 0; i < n; i++)
         if (i != best || st != GAN_OK)
             cudnn_candidate_free(d, of[i]);
@@ -148,17 +150,18 @@ static GanStatus choose(Cudnn *d, Choice *choice, const Operands *on) {
     cudnn_own(d, of[best].config);
     choice->plan = cudnn_own(d, of[best].plan);
     choice->workspace = of[best].workspace;
+    choice->ns = (int64_t)(ms * 1e6f);
     return GAN_OK;
 }
 
 // --- the plan cache ------------------------------------------------------------------------------
 
-// A file is "workspace BYTES", then the plan as the library's JSON. That says nothing of its
-// workspace: a plan read back from it claims to need none, whatever it needs (cuDNN 9.19). Or it is
-// "none BYTES": no engine supports the operation in so much workspace. To ask for one takes as long
+// A file is "workspace BYTES NS", of a run, then the plan as the library's JSON. That says nothing
+// of its workspace: a plan read back from it claims to need none, whatever it needs (cuDNN 9.19). Or it is
+// "none BYTES 0": no engine supports the operation in so much workspace. To ask for one takes as long
 // as to read all plans: 0.1 s, for which the library loads its heuristics.
 
-enum { CHOOSING_REVISION = 3 }; // increased whenever other engines may be chosen
+enum { CHOOSING_REVISION = 4 }; // increased whenever other engines may be chosen
 static const char workspace_line[] = "workspace ", none_line[] = "none ";
 
 static Str cache_file(const Cudnn *d, const CudnnOperation *o, Arena *a) {
@@ -190,18 +193,22 @@ static void choice_save(const Cudnn *d, const Choice *c, Arena scratch) {
     if (c->plan ? !plan_json(d, c->plan, &scratch, &json) : !c->refused)
         return;
     Text file = {.arena = &scratch};
-    text_fmt(&file, "%s%zu\n", c->plan ? workspace_line : none_line,
-             c->plan ? c->workspace : c->room);
+    text_fmt(&file, "%s%zu %lld\n", c->plan ? workspace_line : none_line,
+             c->plan ? c->workspace : c->room, (long long)c->ns);
     text_put(&file, json);
     sealed_write(&scratch, cache_file(d, &c->operation, &scratch), text_str(&file));
 }
 
-// The first line after its word, and what follows it. False: it has another word, or no number.
-static bool read_file(Str file, const char *word, size_t *bytes, Str *rest) {
-    size_t end = str_find(file, '\n');
+// The first line after its word, and what follows it. False: it has another word, or no two
+// numbers.
+static bool read_file(Str file, const char *word, size_t *bytes, int64_t *ns, Str *rest) {
+    size_t end = str_find(file, '\n'), blank = strlen(word);
     int64_t n;
-    if (!str_starts(file, str_c(word)) || end == file.len ||
-        !str_to_int(str_sub(file, strlen(word), end), &n) || n < 0)
+    if (!str_starts(file, str_c(word)) || end == file.len)
+        return false;
+    blank += str_find(str_sub(file, blank, end), ' ');
+    if (blank >= end || !str_to_int(str_sub(file, strlen(word), blank), &n) || n < 0 ||
+        !str_to_int(str_sub(file, blank + 1, end), ns) || *ns < 0)
         return false;
     *bytes = (size_t)n;
     *rest = str_sub(file, end + 1, file.len);
@@ -228,11 +235,11 @@ static bool choice_find(Cudnn *d, Choice *c, Arena scratch) {
     size_t bytes;
     if (!sealed_read(&scratch, cache_file(d, &c->operation, &scratch), &file))
         return false;
-    if (read_file(file, none_line, &bytes, &rest) && bytes >= c->room) {
+    if (read_file(file, none_line, &bytes, &c->ns, &rest) && bytes >= c->room) {
         c->room = bytes;
         return true;
     }
-    return read_file(file, workspace_line, &bytes, &rest) && bytes <= c->room &&
+    return read_file(file, workspace_line, &bytes, &c->ns, &rest) && bytes <= c->room &&
            read_plan(d, c, rest, bytes);
 }
 
@@ -335,6 +342,10 @@ static bool is_rank_invariant(const Cudnn *d, const Graph *g, uint32_t id) {
 
 size_t cudnn_call_workspace(const CudnnCall *call) {
     return call->choice->workspace;
+}
+
+int64_t cudnn_call_ns(const CudnnCall *call) {
+    return call->choice->ns;
 }
 
 GanStatus cudnn_place(CudnnCall *call, CUdeviceptr workspace) {
