@@ -49,9 +49,8 @@ static uint32_t absorbed(const Run *run) {
     return n;
 }
 
-static Count count_steps(const char *layer, const char *act, int extent) {
+static Count count_run(Run *run, const char *act) {
     const DeviceOptions o = {.threads = 1};
-    Run *run = run_of(layer, act, extent);
     assert_fine(open_run(run, &o));
     assert_fine(exec_init(run->exec, 7));
     assert_fine(do_steps(run, 0, 1));
@@ -64,6 +63,10 @@ static Count count_steps(const char *layer, const char *act, int extent) {
     free_run(run);
     return (Count){all.launches - timed.launches, all.calls - timed.calls,
                    all.epilogues - timed.epilogues};
+}
+
+static Count count_steps(const char *layer, const char *act, int extent) {
+    return count_run(run_of(layer, act, extent), act);
 }
 
 static void ready_epilogues_are_absorbed(void **state) {
@@ -92,6 +95,17 @@ static void epilogues_of_transposed_convolutions_are_absorbed(void **state) {
     Count tanh = count_steps("conv_transpose", "tanh", 512);
     assert_int_equal(tanh.epilogues, 0);
     assert_int_equal(large.launches + 2, tanh.launches);
+}
+
+// An engine that takes longer than a plain one and the epilogue's own kernel together.
+static void slow_engines_do_not_absorb(void **state) {
+    (void)state;
+    Run *run = run_of("conv", "relu", 8);
+    recorder_slow_epilogues(run->r);
+    Count slow = count_run(run, "relu"), quick = count_steps("conv", "relu", 8);
+    assert_int_equal(slow.epilogues, 0);
+    assert_int_equal(slow.calls, quick.calls);
+    assert_int_equal(slow.launches, quick.launches + 2);
 }
 
 static void without_cudnn_kernels_compute_epilogues(void **state) {
@@ -215,6 +229,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(ready_epilogues_are_absorbed),
         cmocka_unit_test(compiled_epilogues_are_absorbed_where_it_pays),
         cmocka_unit_test(epilogues_of_transposed_convolutions_are_absorbed),
+        cmocka_unit_test(slow_engines_do_not_absorb),
         cmocka_unit_test(without_cudnn_kernels_compute_epilogues),
         cmocka_unit_test(an_error_at_any_call_ends_cleanly),
         cmocka_unit_test(refusals_are_cached),

@@ -56,6 +56,7 @@ static uint32_t live;
 static cudnnHandle_t handle; // NULL: not created
 static CUstream stream;
 static size_t greed; // workspace of the fastest engine
+static bool slow_epilogues, fused; // engines that have one are slow; the last that ran has one
 static uint64_t queries;
 
 uint32_t record_dnn_live(void) {
@@ -67,6 +68,7 @@ void record_dnn_begin(void) {
     handle = NULL;
     stream = NULL;
     greed = (size_t)1 << 60;
+    slow_epilogues = fused = false;
     queries = 0;
 }
 
@@ -76,6 +78,14 @@ uint64_t record_dnn_queries(void) {
 
 void record_dnn_greed(size_t bytes) {
     greed = bytes;
+}
+
+void record_dnn_slow_epilogues(void) {
+    slow_epilogues = true;
+}
+
+float record_dnn_delay(void) {
+    return slow_epilogues && fused ? 1 : 0;
 }
 
 static size_t workspace_of(const Operation *o) {
@@ -413,6 +423,7 @@ static cudnnStatus_t execute(cudnnHandle_t h, cudnnBackendDescriptor_t plan,
     if ((record_mishap() == MishapEngine && p->operation.engine == 2) ||
         record_mishap() == MishapOneEngine)
         return CUDNN_STATUS_EXECUTION_FAILED;
+    fused = has_epilogue(&p->operation);
     if (!p->ran)
         p->ran = !in_capture("the first run of a cuDNN plan");
     if (!p->loaded && !record_takes(RECORD_ENGINE))

@@ -372,6 +372,11 @@ void recorder_greedy_dnn(Recorder *r, size_t bytes) {
     record_dnn_greed(bytes);
 }
 
+void recorder_slow_epilogues(Recorder *r) {
+    (void)r;
+    record_dnn_slow_epilogues();
+}
+
 void recorder_greedy_fft(Recorder *r, size_t bytes) {
     (void)r;
     record_fft_greed(bytes);

@@ -215,7 +215,7 @@ static CUresult event_elapsed(float *ms, CUevent from, CUevent to) {
     for (int i = 0; a && b && i < RECORD_LINES; i++)
         if (a->clock.at[i] > recording->host.at[i] || b->clock.at[i] > recording->host.at[i])
             return CUDA_ERROR_NOT_READY;
-    *ms = 1e4f / (1e6f + (float)recording->calls);
+    *ms = record_dnn_delay() + 1e4f / (1e6f + (float)recording->calls);
     return CUDA_SUCCESS;
 }
 
