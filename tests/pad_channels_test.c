@@ -122,6 +122,23 @@ static void steps_have_the_same_values(void **state) {
     arena_release(&a);
 }
 
+// The gradient of a square root divides by it: zero by zero in the added channels.
+static void a_quotient_of_zeros_is_no_zero(void **state) {
+    (void)state;
+    static const char text[] = "model m\n"
+                               "data x : image(3, 8, 8)\n"
+                               "net D(x: [3, 8, 8]) -> [] {\n"
+                               "  h = x |> conv(6, k=3, pad=1) |> conv(3, k=3, pad=1)\n"
+                               "  sqrt(h^2 + abs(h)) |> conv(5, k=3) |> mean(sample)\n"
+                               "}\n"
+                               "step { update D minimize mean(D(x)^2) using sgd(0.1) }\n";
+    Arena a;
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    assert_same_slots(&a, passed(&a, text, 3, &small, "dtype"),
+                      passed(&a, text, 3, &small, "pad_channels"));
+    arena_release(&a);
+}
+
 static void halves_are_in_packs_of_eight(void **state) {
     (void)state;
     Arena a;
@@ -215,6 +232,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(every_product_of_matrices_has_the_same_values),
         cmocka_unit_test(steps_have_the_same_values),
         cmocka_unit_test(matrices_are_padded_where_no_copy_is_made),
+        cmocka_unit_test(a_quotient_of_zeros_is_no_zero),
         cmocka_unit_test(halves_are_in_packs_of_eight),
         cmocka_unit_test(values_between_convolutions_keep_their_channels),
         cmocka_unit_test(only_what_pays_is_padded),

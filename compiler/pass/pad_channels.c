@@ -77,10 +77,9 @@ static bool pad_conv(const Graph *g, uint32_t id, Parts *p) {
 }
 
 // Of matrices: an axis of samples and one of each sample, or two shared ones.
-static bool pad_dot(const Graph *g, uint32_t id, Parts *p) {
-    const int64_t *at = node_attr(g, id)->i;
+static bool pad_dot(Parts *p) {
     uint8_t dtype = p->type[0].dtype;
-    for (uint32_t k = 0; k < 3; k++, at += 1 + at[0]) {
+    for (uint32_t k = 0; k < 3; k++) {
         Type *t = &p->type[k];
         if (t->rank + t->batched > 2)
             return false;
@@ -132,7 +131,7 @@ static bool grow(const Graph *g, uint32_t id, Parts *to) {
     Parts from = parts_of(g, id);
     bool grows = false;
     *to = from;
-    if (!(graph_node(g, id)->op == OpDot ? pad_dot(g, id, to) : pad_conv(g, id, to)))
+    if (!(graph_node(g, id)->op == OpDot ? pad_dot(to) : pad_conv(g, id, to)))
         return false;
     for (uint32_t k = 0; k < 3; k++)
         grows |= grown(g, &from.type[k], &to->type[k]) > 0;
@@ -184,19 +183,29 @@ static uint32_t narrow(Padding *p, Builder *b, Wide w, const Type *type) {
     return id;
 }
 
-// What an elementwise operation makes of the elements added to its operands.
-static double added_by(Builder *b, Op op, uint32_t n, const double *x, uint8_t dtype) {
-    bool first = x[0] == 0, any = first || (n > 1 && x[1] == 0);
+// The elements added to an operand.
+typedef struct Added {
+    double x;   // each of them; NaN: not known
+    bool as_is; // they repeat elements of the value itself
+} Added;
+
+// What an elementwise operation makes of the elements added to its operands. A product with zero,
+// or a quotient of it, is zero but for an infinity, a NaN or a zero divisor (as of the gradient of
+// a square root): none among those that are known, or that the value itself is computed from.
+static double added_by(Builder *b, Op op, uint32_t n, const Added *from, uint8_t dtype) {
     uint32_t in[MAX_IN];
     Type scalar = {.dtype = dtype};
+    bool known = true, as_is = true, zero = from[0].x == 0 && op_is(op, TraitLinearFirst);
     double made;
-    if ((op_is(op, TraitBilinear) && any) || (op_is(op, TraitLinearFirst) && first))
-        return 0; // whatever the other is, which may not be known
     for (uint32_t k = 0; k < n; k++) {
-        if (isnan(x[k]))
-            return NAN;
-        in[k] = Number(b, x[k]).id;
+        known &= !isnan(from[k].x);
+        as_is &= !isnan(from[k].x) || from[k].as_is;
+        zero |= from[k].x == 0 && op_is(op, TraitBilinear);
     }
+    if (!known)
+        return zero && as_is ? 0 : NAN;
+    for (uint32_t k = 0; k < n; k++)
+        in[k] = Number(b, from[k].x).id;
     uint32_t id = builder_add(b, op, in, n, NULL, &scalar); // which folds
     return node_is_const(b->g, id, &made) ? made : NAN;
 }
@@ -230,7 +239,7 @@ static Wide widen(Padding *p, Builder *b, uint32_t id, const Type *want, uint32_
     Wide known = wide_of(p, b, id, want);
     Op op = (Op)graph_node(b->g, id)->op;
     uint32_t in[MAX_IN], n = graph_node(b->g, id)->nin;
-    double added[MAX_IN] = {0};
+    Added added[MAX_IN];
     Type type = *node_type(b->g, id), to = *want;
     if (known.node || !depth || op_info[op].cls != ClassEW || !builder_sees(b, id))
         return known;
@@ -239,7 +248,7 @@ static Wide widen(Padding *p, Builder *b, uint32_t id, const Type *want, uint32_
         if (!x.node)
             return unknown;
         in[k] = x.node;
-        added[k] = x.added;
+        added[k] = (Added){x.added, x.node == node_in(b->g, id, k)};
     }
     to.dtype = type.dtype;
     Attr attr = *node_attr(b->g, id);
