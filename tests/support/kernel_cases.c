@@ -252,8 +252,8 @@ static Val mirror(Val x, uint32_t axis) {
                   3, axis);
 }
 
-// Tables of all pairs, in whose rows a card's thread takes several at a time (team.c): as many as
-// there are threads enough for, and that divide the rows or not.
+// Tables of all pairs, in whose rows a card's thread takes several at a time (team_pack.c): as many
+// as there are threads enough for, and that divide the rows or not.
 static void pair_cases(Cases *all) {
     static const int of[][3] = {{3, 835, 843}, {2, 512, 1028}, {5, 411, 260}};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
