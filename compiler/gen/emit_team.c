@@ -792,7 +792,7 @@ static void put_sums(Emit *e) {
 static void put_columns(Emit *e) {
     emit_line(e);
     text_fmt(e->t, "using team = gan_team<%u, %u, %s>; // %u units a block, %u threads each\n",
-             team(e)->units, team(e)->size, team(e)->across || team(e)->between ? "true" : "false",
+             team(e)->units, team(e)->size, nest_lies_across(e->n) ? "true" : "false",
              team(e)->units, team(e)->size);
     emit_level(e, 0);
     open_blocks(e);

@@ -147,6 +147,10 @@ static inline uint32_t region_arg(const Region *r, uint32_t arg) {
 static inline Dtype nest_dtype(const Nest *n, uint32_t arg) { // of its elements
     return (Dtype)node_type(&n->plan->func->g, region_arg(n->region, arg))->dtype;
 }
+// Teams: do neighbouring threads belong to neighbouring units?
+static inline bool nest_lies_across(const Nest *n) {
+    return n->team.across || n->team.between;
+}
 // Teams: may the last tile begin before its own units?
 static inline bool nest_shifts(const Nest *n) {
     return n->team.tile && n->var[n->team.lane].n % n->team.pack;

@@ -63,8 +63,10 @@ static uint32_t shared_of(const Nest *n) {
         return 0;
     bool lanes_first = WarpThreads % n->team.units == 0; // gan_team::LANES
     uint32_t each = threads / WarpThreads;
+    if (nest_lies_across(n))
+        each = lanes_first ? each * n->team.units : threads;
     if (n->team.across)
-        each = (lanes_first ? each * n->team.units : threads) * n->team.pack;
+        each *= n->team.pack;
     return (uint32_t)n->reduce.n * each * SharedElement;
 }
 
