@@ -27,7 +27,7 @@ struct CudnnChoice { // the engine chosen for one operation
     bool refused;   // the library says so; else one could not be tried, or does not run
     size_t workspace;
     size_t room; // bytes of workspace it was chosen for: faster engines may have needed more
-    int64_t ns;  // a run's time on the card; 0: not timed
+    int64_t ns;  // a run's time on the card; 0: not timed, or not to decide anything
     bool rank_invariant; // every rank must choose the same
     struct CudnnChoice *next;
 };
@@ -74,22 +74,24 @@ static void report_skipped(const Cudnn *d, const CudnnOperation *o, const CudnnC
     device_notice(&d->cuda->base, all);
 }
 
-// The fastest of n candidates, -1 when none runs. They write to the call's own result, which lies
-// in the work memory (never in a slot) and is overwritten by the first run.
+typedef struct Fastest { // of some candidates
+    int at;              // -1: none runs
+    float ms;
+} Fastest;
+
+// The candidates write to the call's own result, which lies in the work memory (never in a slot)
+// and is overwritten by the first run.
 static GanStatus fastest(Cudnn *d, const CudnnOperation *o, const CudnnCandidate *of, int n,
-                         const Operands *on, int *out, float *least) {
-    *out = -1;
-    *least = 0;
+                         const Operands *on, Fastest *out) {
+    *out = (Fastest){.at = -1};
     for (int i = 0; i < n; i++) {
         float ms;
         char text[CUDNN_DESCRIPTION];
         bool ran = cudnn_time(d, o, of[i].plan, on->at, on->room.at, &ms) == GAN_OK;
         if (!ran)
             report_skipped(d, o, &of[i]);
-        if (ran && (*out < 0 || ms < *least)) {
-            *least = ms;
-            *out = i;
-        }
+        if (ran && (out->at < 0 || ms < out->ms))
+            *out = (Fastest){i, ms};
         GanStatus st = cuda_wait(d->cuda);
         if (st != GAN_OK) // the context is lost
             return fail_in(st, "trying engine %lld of cuDNN for %s",
@@ -138,28 +140,30 @@ static int candidates(Cudnn *d, const Choice *c, CudnnCandidate of[TIMED]) {
 static GanStatus choose(Cudnn *d, Choice *choice, const Operands *on) {
     const CudnnOperation *o = &choice->operation;
     CudnnCandidate of[TIMED];
-    int best = 0, n = candidates(d, choice, of);
-    float ms = 0;
+    Fastest best = {0};
+    int n = candidates(d, choice, of);
+    GanStatus st = GAN_OK;
     choice->refused = !n && !d->troubled;
-    GanStatus st = n && d->handle ? fastest(d, o, of, n, on, &best, &ms) : GAN_OK; // one must run, too
+    if (n && d->handle) // a single one must run, too
+        st = fastest(d, o, of, n, on, &best);
     for (int i = 0; i < n; i++)
-        if (i != best || st != GAN_OK)
+        if (i != best.at || st != GAN_OK)
             cudnn_candidate_free(d, of[i]);
-    if (!n || best < 0 || st != GAN_OK)
+    if (!n || best.at < 0 || st != GAN_OK)
         return st;
-    cudnn_own(d, of[best].config);
-    choice->plan = cudnn_own(d, of[best].plan);
-    choice->workspace = of[best].workspace;
-    choice->ns = (int64_t)(ms * 1e6f);
+    cudnn_own(d, of[best.at].config);
+    choice->plan = cudnn_own(d, of[best.at].plan);
+    choice->workspace = of[best.at].workspace;
+    choice->ns = choice->rank_invariant ? 0 : (int64_t)(best.ms * 1e6f);
     return GAN_OK;
 }
 
 // --- the plan cache ------------------------------------------------------------------------------
 
 // A file is "workspace BYTES NS", of a run, then the plan as the library's JSON. That says nothing
-// of its workspace: a plan read back from it claims to need none, whatever it needs (cuDNN 9.19). Or it is
-// "none BYTES 0": no engine supports the operation in so much workspace. To ask for one takes as long
-// as to read all plans: 0.1 s, for which the library loads its heuristics.
+// of its workspace: a plan read back from it claims to need none, whatever it needs (cuDNN 9.19).
+// Or it is "none BYTES 0": no engine supports the operation in so much workspace. To ask for one
+// takes as long as to read all plans: 0.1 s, for which the library loads its heuristics.
 
 enum { CHOOSING_REVISION = 4 }; // increased whenever other engines may be chosen
 static const char workspace_line[] = "workspace ", none_line[] = "none ";
