@@ -1,8 +1,8 @@
 // cuda_service.c - kernels that the runtime launches for itself (gen/service.cuh).
 //
-// In: a loaded plan. Out: the upload that begins a block, and fills in the place of the memset nodes
-// of a captured graph. A graph's memset node is done by another engine of the card, and the kernel
-// after it waits 3 to 6 us for that; cuDNN makes some twenty of them in a step of dcgan.
+// In: a loaded plan. Out: the upload that begins a block, and fills in the place of the memset
+// nodes of a captured graph. A graph's memset node is done by another engine of the card, and the
+// kernel after it waits 3 to 6 us for that; cuDNN makes some twenty of them in a step of dcgan.
 #include "cuda_plan.h"
 
 #include <stddef.h>
@@ -32,10 +32,10 @@ void cuda_service_find(Loaded *l) {
 static GanStatus copy_head(Loaded *l, const CudaHead *head) {
     Cuda *c = l->cuda;
     TRY(cuda_put(c, l->head, head, sizeof *head));
-    CUDA_TRY(c,
-             MemcpyDtoHAsync(c->mark, l->head + offsetof(CudaHead, mark), sizeof head->mark,
-                             c->compute),
-             "marking a step");
+    CUDA_TRY(
+        c,
+        MemcpyDtoHAsync(c->mark, l->head + offsetof(CudaHead, mark), sizeof head->mark, c->compute),
+        "marking a step");
     return GAN_OK;
 }
 
@@ -68,14 +68,16 @@ static bool find_ends(Arena *a, EndsFn *query, CUgraphNode node, Ends *out) {
     return !out->n || query(node, out->at, &out->n) == CUDA_SUCCESS;
 }
 
-// As words of four bytes in a row. False: it is another kind of memset.
+// As words of four bytes in a row. False: it is another kind of memset. Of the value the lowest
+// bytes count, as many as an element has.
 static bool fill_words(const CUDA_MEMSET_NODE_PARAMS *set, uint64_t *n, uint32_t *value) {
     static const uint32_t repeat[] = {0, 0x01010101u, 0x00010001u, 0, 1};
+    static const uint32_t mask[] = {0, 0xffu, 0xffffu, 0, 0xffffffffu};
     uint64_t bytes = (uint64_t)set->width * set->elementSize;
     if (set->height != 1 || bytes % 4 || set->dst % 4)
         return false;
     *n = bytes / 4;
-    *value = set->value * repeat[set->elementSize];
+    *value = (set->value & mask[set->elementSize]) * repeat[set->elementSize];
     return true;
 }
 
