@@ -1,6 +1,6 @@
 // service.cuh - text put behind the prelude of the CUDA dialect: kernels that the runtime launches
-// for itself (cuda_service.c), compiled with every program. Beside kernels, a copy or a memset costs
-// several microseconds for its way through another engine of the card; these cost one.
+// for itself (cuda_service.c), compiled with every program. Beside kernels, a copy or a memset
+// costs several microseconds for its way through another engine of the card; these cost one.
 #ifndef GAN_SERVICE_CUH
 #define GAN_SERVICE_CUH
 #ifdef __CUDACC_RTC__
@@ -22,8 +22,9 @@ extern "C" __global__ void gan_begin(const gan_head head, uint32_t *to, uint32_t
 
 // Stands for a memset in a captured graph.
 extern "C" __global__ void __launch_bounds__(256)
-gan_fill(uint32_t *to, uint64_t n, uint32_t value) {
-    for (uint64_t i = (uint64_t)blockIdx.x * 256 + threadIdx.x; i < n; i += (uint64_t)gridDim.x * 256)
+    gan_fill(uint32_t *to, uint64_t n, uint32_t value) {
+    for (uint64_t i = (uint64_t)blockIdx.x * 256 + threadIdx.x; i < n;
+         i += (uint64_t)gridDim.x * 256)
         to[i] = value;
 }
 

@@ -9,10 +9,12 @@
 //   cuda_plan.c    lowers a plan to a list of tasks per block: launches, copies, library calls
 //   cuda_branch.c  which tasks of a block must wait for which
 //   cuda_run.c     enqueues tasks: one by one the first time, later as one captured graph
+//   cuda_service.c kernels that the runtime launches for itself
 //   cuda_roofline.c measured peak throughput and bandwidth
-//   cuda_dnn.c     convolutions and products by cuDNN's graph (backend) interface
+//   cuda_dnn.c     convolutions and products by cuDNN's graph (backend) interface; cuda_dnn.h lists
+//                  its other files
 //   cuda_fft.c     Fourier transforms by cuFFT
-//   cuda_busy.c    GPU busy time, by CUPTI
+//   cuda_busy.c    what a card ran, and for how long, by CUPTI
 //   cuda_comm.c    collectives between ranks on cards; cuda_nccl.c: by NCCL
 //
 // Nothing is linked: every function of the driver, cuDNN, cuFFT and NCCL is called through a table,

@@ -2,8 +2,8 @@
 //
 // In: a loaded plan, a block, counters. Out: work in order on `compute`; the host does not wait. A
 // graph is captured once and replayed unchanged: whatever differs from run to run is in memory, and
-// a small copy before each launch updates the counters. With and without graphs the same calls are
-// made in the same order, so the bits are the same.
+// a small kernel before each launch updates the counters (cuda_service.c). With and without graphs
+// the same calls are made in the same order, so the bits are the same.
 //
 // Branches: the next node that `compute` captures depends on a set of nodes, which is replaced
 // before each task by those of the tasks it must wait for (cuda_branch.c), and read after it: a

@@ -75,7 +75,7 @@ void recorder_refusing_fft(Recorder *r);    // its cuFFT rejects all plans
 void recorder_greedy_dnn(Recorder *r, size_t bytes);
 void recorder_greedy_fft(Recorder *r, size_t bytes);
 uint64_t recorder_dnn_queries(const Recorder *r); // of cuDNN's heuristics, so far
-void recorder_slow_epilogues(Recorder *r); // cuDNN's engines that have one take 1 ms longer
+void recorder_slow_epilogues(Recorder *r);        // cuDNN's engines that have one take 1 ms longer
 size_t recorder_most_memory(const Recorder *r);   // peak bytes allocated so far
 
 // Announces a plan that is about to be loaded with these memories, to check its launches.

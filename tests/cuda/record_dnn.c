@@ -55,7 +55,7 @@ typedef struct Descriptor {
 static uint32_t live;
 static cudnnHandle_t handle; // NULL: not created
 static CUstream stream;
-static size_t greed; // workspace of the fastest engine
+static size_t greed;               // workspace of the fastest engine
 static bool slow_epilogues, fused; // engines that have one are slow; the last that ran has one
 static uint64_t queries;
 
