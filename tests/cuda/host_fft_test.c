@@ -17,7 +17,8 @@ static const char model[] =
     "model spectra\ndata x : float(1, 8, 8)\n"
     "net G(z: [4]) -> [1, 8, 8] = z |> dense(64) |> reshape(1, 8, 8)\n"
     "step { f = G(normal(4))\n"
-    "  update G minimize spectrum_loss(x, f) + mean(rfft(mean(f, batch))^2) using adam() }\n"
+    "  update G minimize spectrum_loss(x, f) + mean(rfft(mean(f, batch))^2) using adam()\n"
+    "  report power = mean(rfft(f*x)^2) }\n"
     "sample maps = G(normal(4))\n";
 
 static Run *new_spectra(void) {
