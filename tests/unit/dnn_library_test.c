@@ -257,7 +257,8 @@ static void check(const Way *w, Dtype type) {
             DnnConv c = random_conv(w->kind, axes, type, random_axis, PRODUCTS);
             made += check_one(w, &c);
         }
-        assert_true(made > SHAPES / 10);
+        bool all_refused = axes == 3 && type == DtBF16 && dnn_has_matrix_unit();
+        assert_true(made > SHAPES / 10 || all_refused);
     }
 }
 
