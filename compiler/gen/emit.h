@@ -1,6 +1,6 @@
 // emit.h - inside the emitter: emit_value.c and emit_index.c write the computation of values,
 // emit.c stores and reductions, emit_loops.c and emit_team.c the kernel around them, for either
-// shape of a nest.
+// shape of a nest, and emit_join.c how teams of threads reduce.
 #ifndef GAN_EMIT_H
 #define GAN_EMIT_H
 

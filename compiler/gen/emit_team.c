@@ -1,4 +1,5 @@
-// emit_team.c - the text of a nest shaped for blocks of threads (team.c, kernel_cuda.h).
+// emit_team.c - the text of a nest shaped for blocks of threads (team.c, kernel_cuda.h), but for
+// the accumulators of its reductions (emit_join.c).
 //
 // Without reductions a kernel is one thread per unit, or a grid-stride loop over units where
 // regions share a launch. With them, or where columns are walked, a thread block takes several
@@ -8,47 +9,12 @@
 //
 // Every thread of a block reaches every barrier and shuffle. A thread without a unit of its own is
 // inactive: it computes unit 0's addresses, takes no step and stores nothing.
-#include "emit.h"
+#include "emit_team.h"
 
 #include "integers.h"
 
 #include <ctype.h>
 #include <inttypes.h>
-
-enum {
-    PartsInFlight = 4, // partial results whose loads a thread has in flight
-    JoinedAtOnce = 64, // bytes of a thread's accumulators: a block has 48 KB of shared memory
-};
-
-static const Team *team(const Emit *e) {
-    return &e->n->team;
-}
-
-static bool many(const Emit *e) { // may a launch have several regions of the kernel?
-    return e->form != FormAlone;
-}
-
-static bool cut(const Emit *e) {
-    return team(e)->pieces > 1;
-}
-
-// Is this a split reduction, with partial results to reduce?
-static bool leaves_parts(const Emit *e) {
-    return cut(e) && e->n->reduce.n;
-}
-
-// Accumulators hold a pack of units, or one.
-static bool packed(const Emit *e) {
-    return team(e)->across && team(e)->pack > 1;
-}
-
-// Of squares the accumulator and its element: two arguments.
-static void put_acc(Emit *e, char name, uint32_t r) {
-    if (e->n->reduce.at[r].kind == ReduceSquares)
-        text_fmt(e->t, packed(e) ? "%c%u, l" : "%c%u, 0", name, r);
-    else
-        text_fmt(e->t, packed(e) ? "%c%u.at[l]" : "%c%u", name, r);
-}
 
 static const char *unit_type(const Emit *e) {
     return team(e)->wide ? "uint64_t" : "uint32_t";
@@ -56,8 +22,7 @@ static const char *unit_type(const Emit *e) {
 
 // --- packs ---------------------------------------------------------------------------------------
 
-// A loop over the elements of a pack, written out by the compiler; close_pack ends it.
-static void open_elements(Emit *e) {
+void emit_elements_open(Emit *e) {
     emit_line(e);
     text_put(e->t, STR("#pragma unroll\n"));
     emit_line(e);
@@ -66,19 +31,22 @@ static void open_elements(Emit *e) {
     e->in_pack = true;
 }
 
+void emit_elements_close(Emit *e) {
+    e->in_pack = false;
+    emit_close(e);
+}
+
 static void open_pack(Emit *e) {
     if (team(e)->pack == 1)
         return;
-    open_elements(e);
+    emit_elements_open(e);
     emit_pack_open(e, true);
     emit_level(e, LevelPack);
 }
 
 static void close_pack(Emit *e) {
-    if (team(e)->pack > 1) {
-        e->in_pack = false;
-        emit_close(e);
-    }
+    if (team(e)->pack > 1)
+        emit_elements_close(e);
 }
 
 // What is done with one pack of elements.
@@ -143,35 +111,45 @@ static Str number_but_packs(Emit *e) {
     return team(e)->fast > 1 ? str_format(e->t->arena, "u / %u", team(e)->fast) : STR("u");
 }
 
+// What is left of a number after some variables: `number`, which is still to be divided.
+typedef struct Left {
+    Str number;
+    int64_t by;
+} Left;
+
+static Str left_of(Emit *e, const Left *left) {
+    return left->by > 1 ? str_format(e->t->arena, "%.*s / %" PRId64, SARG(left->number), left->by)
+                        : left->number;
+}
+
+// The variable order[i], of this extent, which leaves the rest.
+static Str take_digit(Emit *e, Left *left, uint32_t i, int64_t extent) {
+    Arena *a = e->t->arena;
+    Str at = left_of(e, left), of = emit_num(e, RoleExtent + i, extent);
+    if (*of.ptr != 'n') { // written out
+        left->by *= extent;
+        return str_format(a, "%.*s %% %.*s", SARG(at), SARG(of));
+    }
+    if (team(e)->wide) {
+        *left = (Left){str_format(a, "%.*s / %.*s", SARG(at), SARG(of)), 1};
+        return str_format(a, "%.*s %% %.*s", SARG(at), SARG(of));
+    }
+    *left = (Left){str_format(a, "o%u", i), 1};
+    put_quotient(e, left->number.ptr, at, RoleInverse + i, extent);
+    return str_format(a, "%.*s - %.*s * %.*s", SARG(at), SARG(left->number), SARG(of));
+}
+
 // Variables order[first..last) from the number called `from`, the last one fastest: the unit's "u",
 // or "r", the step's, which is of an index's type already.
 static void put_decode(Emit *e, const char *from, uint32_t first, uint32_t last) {
     const Nest *n = e->n;
-    Arena *a = e->t->arena;
     bool typed = *from == 'r';
-    Str left = str_c(from); // the number, divided by the extents so far, but for `by`
-    int64_t by = 1;
+    Left left = {str_c(from), 1};
     for (uint32_t i = last; i-- > first;) {
         uint32_t v = n->order[i], pack = v == team(e)->lane ? team(e)->pack : 1;
         uint32_t fast = v == team(e)->lane ? team(e)->fast : 1;
         int64_t extent = ceil_div(n->var[v].n, pack * fast);
-        Str at = by > 1 ? str_format(a, "%.*s / %" PRId64, SARG(left), by) : left;
-        if (i > first) {
-            Str of = emit_num(e, RoleExtent + i, extent);
-            if (*of.ptr != 'n') { // written out
-                by *= extent;
-                at = str_format(a, "%.*s %% %.*s", SARG(at), SARG(of));
-            } else if (team(e)->wide) {
-                by = 1;
-                left = str_format(a, "%.*s / %.*s", SARG(at), SARG(of));
-                at = str_format(a, "%.*s %% %.*s", SARG(at), SARG(of));
-            } else {
-                by = 1;
-                left = str_format(a, "o%u", i);
-                put_quotient(e, left.ptr, at, RoleInverse + i, extent);
-                at = str_format(a, "%.*s - %.*s * %.*s", SARG(at), SARG(left), SARG(of));
-            }
-        }
+        Str at = i > first ? take_digit(e, &left, i, extent) : left_of(e, &left);
         bool shifted = pack > 1 && nest_shifts(n);
         emit_line(e);
         text_fmt(e->t, "%sconst %s %c%u = ", emit_if_named(e), e->index, shifted ? 'f' : 'i', i);
@@ -189,176 +167,6 @@ static void put_decode(Emit *e, const char *from, uint32_t first, uint32_t last)
     }
 }
 
-// --- accumulators --------------------------------------------------------------------------------
-
-// A variable that holds a `one` for each unit of a pack, or for the only one.
-static Str for_units(Emit *e, const char *one) {
-    return packed(e) ? str_format(e->t->arena, "gan_pack<%s, %u>", one, team(e)->pack) : str_c(one);
-}
-
-// The arguments of a template for squares: a type, and how many of it.
-static Str of_squares(Emit *e, const char *name, const Reduce *r) {
-    return str_format(e->t->arena, "%s<%s, %u>", name, emit_acc_type(e, r),
-                      packed(e) ? team(e)->pack : 1);
-}
-
-static Str acc_type(Emit *e, const Reduce *r) {
-    return r->kind == ReduceSquares ? of_squares(e, "gan_moments", r)
-                                    : for_units(e, emit_acc_type(e, r));
-}
-
-// Of a piece's partial result.
-static Str part_type(Emit *e, const Reduce *r) {
-    if (r->kind == ReduceSquares)
-        return of_squares(e, "gan_part", r);
-    if (r->kind != ReduceArgMax)
-        return acc_type(e, r);
-    return for_units(
-        e, str_format(e->t->arena, "gan_best<%s, %s>", emit_acc_type(e, r), e->index).ptr);
-}
-
-static const char *join_op(bool adds) {
-    return adds ? "gan_sum" : "gan_max";
-}
-
-static void put_identity(Emit *e, const Reduce *r) {
-    if (emit_adds(r) && (packed(e) || r->kind == ReduceSquares))
-        text_put(e->t, STR("{}"));
-    else if (packed(e))
-        text_fmt(e->t, "gan_all<%s, %u>(%s)", emit_acc_type(e, r), team(e)->pack, emit_identity(r));
-    else
-        text_put(e->t, str_c(emit_identity(r)));
-}
-
-// Declares accumulators with their identities, or resets them.
-static void put_start(Emit *e, bool declared) {
-    for (uint32_t i = 0; i < e->n->reduce.n; i++) {
-        const Reduce *r = &e->n->reduce.at[i];
-        bool best = r->kind == ReduceArgMax; // its value and its index are two variables
-        emit_line(e);
-        if (!declared)
-            text_fmt(e->t, "%.*s ", SARG(acc_type(e, r)));
-        text_fmt(e->t, "s%u = ", i);
-        put_identity(e, r);
-        text_put(e->t, STR(";\n"));
-        if (best) {
-            Str type = for_units(e, e->index);
-            emit_line(e);
-            text_fmt(e->t, "%.*s%sx%u = %s;\n", declared ? 0 : (int)type.len, type.ptr,
-                     declared ? "" : " ", i, packed(e) ? "{}" : "0");
-        }
-    }
-}
-
-// The maximum and its index as one variable, while they are reduced, and back.
-static void put_best(Emit *e, uint32_t i) {
-    emit_line(e);
-    text_fmt(e->t, "auto m%u = gan_best_of(s%u, x%u);\n", i, i, i);
-}
-
-static void put_best_again(Emit *e, uint32_t i) {
-    emit_line(e);
-    text_fmt(e->t, "m%u = gan_best_of(s%u, x%u);\n", i, i, i);
-}
-
-static void put_best_back(Emit *e, uint32_t i) {
-    emit_line(e);
-    text_fmt(e->t, "gan_split(m%u, &s%u, &x%u);\n", i, i, i);
-}
-
-static void each_best(Emit *e, void (*put)(Emit *e, uint32_t i)) {
-    for (uint32_t i = 0; i < e->n->reduce.n; i++)
-        if (e->n->reduce.at[i].kind == ReduceArgMax)
-            put(e, i);
-}
-
-// Adds an argument to the call of join, or begins another one.
-static void put_joined(Emit *e, const Reduce *r, Str arg, size_t bytes, size_t *sum) {
-    bool more = *sum && *sum + bytes <= JoinedAtOnce;
-    if (!more) {
-        text_put(e->t, *sum ? STR(");\n") : STR(""));
-        emit_line(e);
-        text_fmt(e->t, "team::join<%s>(", join_op(emit_adds(r)));
-    }
-    text_fmt(e->t, more ? ", %.*s" : "%.*s", SARG(arg));
-    *sum = more ? *sum + bytes : bytes;
-}
-
-// The accumulators that are reduced in this way, several at once.
-static void put_join_of(Emit *e, bool adds) {
-    Arena *a = e->t->arena;
-    size_t sum = 0;
-    for (uint32_t i = 0; i < e->n->reduce.n; i++) {
-        const Reduce *r = &e->n->reduce.at[i];
-        size_t one = dtype_size[r->dtype], all = one * (packed(e) ? team(e)->pack : 1);
-        if (emit_adds(r) != adds)
-            continue;
-        if (r->kind == ReduceSquares) {
-            put_joined(e, r, str_format(a, "s%u.sum", i), all, &sum);
-            put_joined(e, r, str_format(a, "s%u.squares", i), all, &sum);
-            put_joined(e, r, str_format(a, "s%u.n", i), one, &sum);
-        } else if (r->kind == ReduceArgMax) {
-            put_joined(e, r, str_format(a, "m%u", i), 2 * all, &sum);
-        } else {
-            put_joined(e, r, str_format(a, "s%u", i), all, &sum);
-        }
-    }
-    text_put(e->t, sum ? STR(");\n") : STR(""));
-}
-
-static void put_join(Emit *e) {
-    const Nest *n = e->n;
-    for (uint32_t i = 0; i < n->reduce.n; i++) {
-        if (n->reduce.at[i].kind == ReduceSquares) {
-            emit_line(e);
-            text_fmt(e->t, "team::settle(&s%u);\n", i);
-        }
-    }
-    put_join_of(e, true);
-    each_best(e, put_best);
-    put_join_of(e, false);
-    each_best(e, put_best_back);
-}
-
-// Results that are not stored as packs, one element after the other.
-static void put_single_results(Emit *e) {
-    open_elements(e);
-    if (nest_shifts(e->n)) {
-        uint32_t i = emit_position(e->n, team(e)->lane);
-        emit_line(e);
-        text_fmt(e->t, "if (i%u + l < f%u)\n", i, i);
-        emit_line(e);
-        text_put(e->t, STR("    continue;\n"));
-    }
-    for (uint32_t i = 0; i < e->n->reduce.n; i++)
-        if (!e->n->reduce.at[i].pack)
-            emit_result(e, i);
-    close_pack(e);
-}
-
-// Part 0 stores the team's results.
-static void put_results(Emit *e) {
-    uint32_t left = 0;
-    emit_line(e);
-    text_put(e->t, STR("if (active && team::part() == 0)"));
-    emit_open(e);
-    for (uint32_t i = 0; i < e->n->reduce.n; i++) {
-        const Reduce *r = &e->n->reduce.at[i];
-        left += !r->pack;
-        if (r->pack) {
-            emit_line(e);
-            text_fmt(e->t, "gan_store(&a%u[", r->arg);
-            emit_ix(e, r->at);
-            text_fmt(e->t, r->kind == ReduceSquares ? "], gan_squares(s%u));\n" : "], s%u);\n", i);
-        } else if (!packed(e)) {
-            emit_result(e, i);
-        }
-    }
-    if (packed(e) && left)
-        put_single_results(e);
-    emit_close(e);
-}
-
 // --- units ---------------------------------------------------------------------------------------
 
 static void put_elements(Emit *e) {
@@ -369,7 +177,7 @@ static void put_elements(Emit *e) {
     if (!one)
         emit_level(e, 0);
     emit_line(e);
-    if (many(e)) {
+    if (team_many(e)) {
         text_fmt(e->t, "for (%s u = %.*s; u < %.*s; u += %sgridDim.x * %u)", type, SARG(first),
                  SARG(count), wide, team(e)->units);
     } else {
@@ -392,13 +200,13 @@ static void put_elements(Emit *e) {
 static void open_blocks(Emit *e) {
     uint32_t units = team(e)->units;
     Str count = emit_num(e, RoleUnits, e->n->units), pieces = {0}; // the first numbers in any form
-    if (cut(e))
+    if (team_is_cut(e))
         pieces = emit_num(e, RolePieces, team(e)->pieces);
-    if (!many(e))
+    if (!team_many(e))
         return;
     emit_line(e);
     text_fmt(e->t, "const uint32_t blocks = (%.*s + %u) / %u", SARG(count), units - 1, units);
-    if (cut(e))
+    if (team_is_cut(e))
         text_fmt(e->t, " * %.*s", SARG(pieces));
     text_put(e->t, STR(";\n"));
     emit_line(e);
@@ -412,15 +220,15 @@ static void put_once(Emit *e) {
     emit_once(e, true);
     if (e->t->n == before)
         return;
-    open_elements(e);
+    emit_elements_open(e);
     emit_once(e, false);
-    close_pack(e);
+    emit_elements_close(e);
 }
 
 // The thread's unit, its variables and values.
 static void put_unit(Emit *e) {
-    const char *type = unit_type(e), *block = many(e) ? "b" : "blockIdx.x";
-    if (cut(e)) {
+    const char *type = unit_type(e), *block = team_many(e) ? "b" : "blockIdx.x";
+    if (team_is_cut(e)) {
         Str pieces = emit_num(e, RolePieces, team(e)->pieces);
         put_quotient(e, "group", str_c(block), RoleInversePieces, team(e)->pieces);
         emit_line(e);
@@ -428,10 +236,10 @@ static void put_unit(Emit *e) {
     }
     emit_line(e);
     text_fmt(e->t, "const %s unit = %s%s * %u + team::unit();\n", type,
-             team(e)->wide ? "(uint64_t)" : "", cut(e) ? "group" : block, team(e)->units);
+             team(e)->wide ? "(uint64_t)" : "", team_is_cut(e) ? "group" : block, team(e)->units);
     emit_line(e);
     text_fmt(e->t, "const bool active = unit < %.*s;\n", SARG(emit_num(e, RoleUnits, e->n->units)));
-    if (e->n->prefix || leaves_parts(e) || e->n->indexed) {
+    if (e->n->prefix || team_leaves_parts(e) || e->n->indexed) {
         emit_line(e);
         text_fmt(e->t, "const %s u = active ? unit : 0;\n", type);
     }
@@ -543,7 +351,7 @@ static void put_steps(Emit *e) {
     const char *type = e->index, *begin = "";
     bool parts = team(e)->ahead;
     Str end = emit_num(e, RoleSteps, team(e)->steps);
-    if (cut(e)) {
+    if (team_is_cut(e)) {
         Str share = emit_num(e, RoleShare, team(e)->share);
         emit_line(e);
         text_fmt(e->t, "const %s begin = piece * %.*s;\n", type, SARG(share));
@@ -572,107 +380,6 @@ static void put_steps(Emit *e) {
         emit_level(e, LevelStep);
         put_pack(e);
     }
-    emit_close(e);
-}
-
-// Stores a piece's partial result.
-static void put_partial(Emit *e, Str units) {
-    emit_line(e);
-    text_put(e->t, STR("if (active && team::part() == 0)"));
-    emit_open(e);
-    for (uint32_t i = 0; i < e->n->reduce.n; i++) {
-        const Reduce *r = &e->n->reduce.at[i];
-        emit_line(e);
-        text_fmt(e->t, "q%u[piece * %.*s + u] = ", i, SARG(units));
-        if (r->kind == ReduceArgMax)
-            text_fmt(e->t, "gan_best_of(s%u, x%u);\n", i, i);
-        else
-            text_fmt(e->t, r->kind == ReduceSquares ? "gan_part_of(s%u);\n" : "s%u;\n", i);
-    }
-    emit_close(e);
-}
-
-// Adds the partial result of piece p, the k-th of those loaded, to an accumulator.
-static void put_partial_added(Emit *e, uint32_t i) {
-    const Reduce *r = &e->n->reduce.at[i];
-    emit_line(e);
-    if (r->kind == ReduceSquares) {
-        Str share = emit_num(e, RoleShare, team(e)->share),
-            steps = emit_num(e, RoleSteps, team(e)->steps);
-        text_fmt(e->t, "gan_add_part(&s%u, t%u.at[k], ", i, i);
-        bool along = !team(e)->across && team(e)->pack > 1;
-        text_fmt(e->t,
-                 along ? "(p < last_piece ? %.*s : %.*s - p * %.*s) * %u);\n"
-                       : "p < last_piece ? %.*s : %.*s - p * %.*s);\n",
-                 SARG(share), SARG(steps), SARG(share), team(e)->pack);
-        return;
-    }
-    text_fmt(e->t,
-             r->kind == ReduceArgMax ? "m%u = %s::of(m%u, t%u.at[k]);\n"
-                                     : "s%u = %s::of(s%u, t%u.at[k]);\n",
-             i, join_op(emit_adds(r)), i, i);
-}
-
-// Accumulates the thread's share of the partial results, the loads of several in flight together.
-static void put_partials(Emit *e, Str units, Str pieces) {
-    const Nest *n = e->n;
-    put_start(e, true);
-    each_best(e, put_best_again);
-    emit_line(e);
-    text_fmt(e->t, "const int last_piece = %.*s - 1;\n", SARG(pieces));
-    emit_line(e);
-    text_put(e->t, STR("#pragma unroll 1\n"));
-    emit_line(e);
-    text_fmt(e->t, "for (int at = active ? team::part() : %.*s; at <= last_piece; at += %u)",
-             SARG(pieces), team(e)->size * PartsInFlight);
-    emit_open(e);
-    for (uint32_t i = 0; i < n->reduce.n; i++) {
-        emit_line(e);
-        text_fmt(e->t, "const auto t%u = gan_load_parts<%u>(q%u + u, %.*s, at, %u, last_piece);\n",
-                 i, PartsInFlight, i, SARG(units), team(e)->size);
-    }
-    emit_line(e);
-    text_put(e->t, STR("#pragma unroll\n"));
-    emit_line(e);
-    text_fmt(e->t, "for (int k = 0, p = at; k < %u && p <= last_piece; k++, p += %u)",
-             PartsInFlight, team(e)->size);
-    emit_open(e);
-    for (uint32_t i = 0; i < n->reduce.n; i++)
-        put_partial_added(e, i);
-    emit_close(e);
-    emit_close(e);
-    each_best(e, put_best_back);
-}
-
-// A split reduction: each block reduces its piece and stores a partial result; the last block of
-// the unit reduces the partial results. A loop of two rounds, so that the tree of a team, which
-// takes longest to compile, is in the text once.
-static void put_pieces(Emit *e) {
-    const Nest *n = e->n;
-    Str units = emit_num(e, RoleUnits, n->units), pieces = emit_num(e, RolePieces, team(e)->pieces);
-    emit_line(e);
-    text_put(e->t, STR("// split reduction: the last block reduces the partial results of all\n"));
-    emit_line(e);
-    text_put(e->t, STR("#pragma unroll 1\n"));
-    emit_line(e);
-    text_put(e->t, STR("for (bool last = false;;)"));
-    emit_open(e);
-    put_join(e);
-    emit_line(e);
-    text_put(e->t, STR("if (last)"));
-    emit_open(e);
-    put_results(e);
-    emit_line(e);
-    text_put(e->t, STR("break;\n"));
-    emit_close(e);
-    put_partial(e, units);
-    emit_line(e);
-    text_fmt(e->t, "last = gan_is_last(tickets + group, %.*s);\n", SARG(pieces));
-    emit_line(e);
-    text_put(e->t, STR("if (!last)\n"));
-    emit_line(e);
-    text_put(e->t, STR("    break;\n"));
-    put_partials(e, units, pieces);
     emit_close(e);
 }
 
@@ -759,7 +466,7 @@ static void put_table(Emit *e) {
              row);
     emit_result(e, 0);
     emit_close(e);
-    if (many(e)) { // the next unit clears
+    if (team_many(e)) { // the next unit clears
         emit_line(e);
         text_put(e->t, STR("table::sync();\n"));
     }
@@ -779,14 +486,12 @@ static void put_indexed(Emit *e) {
 // --- columns -------------------------------------------------------------------------------------
 
 static void put_sums(Emit *e) {
-    put_start(e, false);
+    emit_accumulators(e);
     put_steps(e);
-    if (leaves_parts(e)) {
-        put_pieces(e);
-    } else if (e->n->reduce.n) {
-        put_join(e);
-        put_results(e);
-    }
+    if (team_leaves_parts(e))
+        emit_pieces(e);
+    else if (e->n->reduce.n)
+        emit_join(e);
 }
 
 static void put_columns(Emit *e) {
@@ -798,7 +503,7 @@ static void put_columns(Emit *e) {
     open_blocks(e);
     put_unit(e);
     (e->n->indexed ? put_indexed : put_sums)(e);
-    if (many(e))
+    if (team_many(e))
         emit_close(e);
 }
 
@@ -809,7 +514,7 @@ static void put_pointer(Emit *e, Str type, const char *name, uint32_t at, Str mo
     Str word = str_format(e->t->arena, more.len ? "w.at[%u] + %.*s" : "w.at[%u]", at, SARG(more));
     emit_line(e);
     text_fmt(e->t, "%.*s *%s = ", SARG(type), name);
-    if (many(e))
+    if (team_many(e))
         text_fmt(e->t, "gan_global<%.*s>(%.*s);\n", SARG(type), SARG(word));
     else
         text_fmt(e->t, more.len ? "(%.*s *)(%.*s);\n" : "(%.*s *)%.*s;\n", SARG(type), SARG(word));
@@ -827,11 +532,11 @@ static void put_args(Emit *e) {
             put_pointer(e, str_format(a, i < r->in.n ? "const %s" : "%s", type),
                         str_format(a, "a%u", i).ptr, i, none);
     }
-    if (!leaves_parts(e))
+    if (!team_leaves_parts(e))
         return;
     for (uint32_t i = 0; i < e->n->reduce.n; i++) {
         const Reduce *x = &e->n->reduce.at[i];
-        put_pointer(e, part_type(e, x), str_format(a, "q%u", i).ptr, words,
+        put_pointer(e, emit_part_type(e, x), str_format(a, "q%u", i).ptr, words,
                     off ? emit_num(e, RoleScratch, (int64_t)off) : none);
         off += nest_partial_bytes(e->n, x);
     }
@@ -872,7 +577,7 @@ static void put_entry(Text *t, Str name, uint32_t threads, uint32_t words, bool 
 void emit_team(Emit *e) {
     const Region *r = e->n->region;
     Text *out = e->t, body = {.arena = out->arena};
-    e->acc = put_acc;
+    e->acc = emit_team_acc;
     e->depth = e->form == FormPart ? 2 : 1;
     e->t = &body;
     bool steps = e->n->reduce.n || e->n->prefix < e->n->orders;
@@ -880,10 +585,10 @@ void emit_team(Emit *e) {
     Text args = {.arena = out->arena};
     e->t = &args; // before the numbers, which it may add to
     put_args(e);
-    uint32_t words = r->in.n + r->out.n + (leaves_parts(e) ? 2 : 0);
+    uint32_t words = r->in.n + r->out.n + (team_leaves_parts(e) ? 2 : 0);
     e->t = out;
     if (e->form != FormPart)
-        put_entry(out, e->name, team(e)->units * team(e)->size, words + e->numbers->n, many(e),
+        put_entry(out, e->name, team(e)->units * team(e)->size, words + e->numbers->n, team_many(e),
                   e->counters);
     put_numbers(e, words);
     text_put(out, text_str(&args));

@@ -1,0 +1,299 @@
+// emit_join.c - the text of a team's accumulators (emit_team.c, reduce.cuh): what each thread has,
+// how the team reduces them, and how the last block of a split reduction reduces partial results.
+#include "emit_team.h"
+
+enum {
+    PartsInFlight = 4, // partial results whose loads a thread has in flight
+    JoinedAtOnce = 64, // bytes of a thread's accumulators: a block has 48 KB of shared memory
+};
+
+// --- accumulators --------------------------------------------------------------------------------
+
+// Of squares the accumulator and its element: two arguments.
+void emit_team_acc(Emit *e, char name, uint32_t r) {
+    if (e->n->reduce.at[r].kind == ReduceSquares)
+        text_fmt(e->t, team_packs_units(e) ? "%c%u, l" : "%c%u, 0", name, r);
+    else
+        text_fmt(e->t, team_packs_units(e) ? "%c%u.at[l]" : "%c%u", name, r);
+}
+
+// A variable that holds a `one` for each unit of a pack, or for the only one.
+static Str for_units(Emit *e, const char *one) {
+    return team_packs_units(e) ? str_format(e->t->arena, "gan_pack<%s, %u>", one, team(e)->pack)
+                               : str_c(one);
+}
+
+// The arguments of a template for squares: a type, and how many of it.
+static Str of_squares(Emit *e, const char *name, const Reduce *r) {
+    return str_format(e->t->arena, "%s<%s, %u>", name, emit_acc_type(e, r),
+                      team_packs_units(e) ? team(e)->pack : 1);
+}
+
+static Str acc_type(Emit *e, const Reduce *r) {
+    return r->kind == ReduceSquares ? of_squares(e, "gan_moments", r)
+                                    : for_units(e, emit_acc_type(e, r));
+}
+
+// Of a piece's partial result.
+Str emit_part_type(Emit *e, const Reduce *r) {
+    if (r->kind == ReduceSquares)
+        return of_squares(e, "gan_part", r);
+    if (r->kind != ReduceArgMax)
+        return acc_type(e, r);
+    return for_units(
+        e, str_format(e->t->arena, "gan_best<%s, %s>", emit_acc_type(e, r), e->index).ptr);
+}
+
+static const char *join_op(bool adds) {
+    return adds ? "gan_sum" : "gan_max";
+}
+
+static void put_identity(Emit *e, const Reduce *r) {
+    if (emit_adds(r) && (team_packs_units(e) || r->kind == ReduceSquares))
+        text_put(e->t, STR("{}"));
+    else if (team_packs_units(e))
+        text_fmt(e->t, "gan_all<%s, %u>(%s)", emit_acc_type(e, r), team(e)->pack, emit_identity(r));
+    else
+        text_put(e->t, str_c(emit_identity(r)));
+}
+
+// Declares accumulators with their identities, or resets them.
+static void put_start(Emit *e, bool declared) {
+    for (uint32_t i = 0; i < e->n->reduce.n; i++) {
+        const Reduce *r = &e->n->reduce.at[i];
+        bool best = r->kind == ReduceArgMax; // its value and its index are two variables
+        emit_line(e);
+        if (!declared)
+            text_fmt(e->t, "%.*s ", SARG(acc_type(e, r)));
+        text_fmt(e->t, "s%u = ", i);
+        put_identity(e, r);
+        text_put(e->t, STR(";\n"));
+        if (best) {
+            Str type = for_units(e, e->index);
+            emit_line(e);
+            text_fmt(e->t, "%.*s%sx%u = %s;\n", declared ? 0 : (int)type.len, type.ptr,
+                     declared ? "" : " ", i, team_packs_units(e) ? "{}" : "0");
+        }
+    }
+}
+
+// The maximum and its index as one variable, while they are reduced, and back.
+static void put_best(Emit *e, uint32_t i) {
+    emit_line(e);
+    text_fmt(e->t, "auto m%u = gan_best_of(s%u, x%u);\n", i, i, i);
+}
+
+static void put_best_again(Emit *e, uint32_t i) {
+    emit_line(e);
+    text_fmt(e->t, "m%u = gan_best_of(s%u, x%u);\n", i, i, i);
+}
+
+static void put_best_back(Emit *e, uint32_t i) {
+    emit_line(e);
+    text_fmt(e->t, "gan_split(m%u, &s%u, &x%u);\n", i, i, i);
+}
+
+static void each_best(Emit *e, void (*put)(Emit *e, uint32_t i)) {
+    for (uint32_t i = 0; i < e->n->reduce.n; i++)
+        if (e->n->reduce.at[i].kind == ReduceArgMax)
+            put(e, i);
+}
+
+// Adds an argument to the call of join, or begins another one.
+static void put_joined(Emit *e, const Reduce *r, Str arg, size_t bytes, size_t *sum) {
+    bool more = *sum && *sum + bytes <= JoinedAtOnce;
+    if (!more) {
+        text_put(e->t, *sum ? STR(");\n") : STR(""));
+        emit_line(e);
+        text_fmt(e->t, "team::join<%s>(", join_op(emit_adds(r)));
+    }
+    text_fmt(e->t, more ? ", %.*s" : "%.*s", SARG(arg));
+    *sum = more ? *sum + bytes : bytes;
+}
+
+// The accumulators that are reduced in this way, several at once.
+static void put_join_of(Emit *e, bool adds) {
+    Arena *a = e->t->arena;
+    size_t sum = 0;
+    for (uint32_t i = 0; i < e->n->reduce.n; i++) {
+        const Reduce *r = &e->n->reduce.at[i];
+        size_t one = dtype_size[r->dtype], all = one * (team_packs_units(e) ? team(e)->pack : 1);
+        if (emit_adds(r) != adds)
+            continue;
+        if (r->kind == ReduceSquares) {
+            put_joined(e, r, str_format(a, "s%u.sum", i), all, &sum);
+            put_joined(e, r, str_format(a, "s%u.squares", i), all, &sum);
+            put_joined(e, r, str_format(a, "s%u.n", i), one, &sum);
+        } else if (r->kind == ReduceArgMax) {
+            put_joined(e, r, str_format(a, "m%u", i), 2 * all, &sum);
+        } else {
+            put_joined(e, r, str_format(a, "s%u", i), all, &sum);
+        }
+    }
+    text_put(e->t, sum ? STR(");\n") : STR(""));
+}
+
+static void put_join(Emit *e) {
+    const Nest *n = e->n;
+    for (uint32_t i = 0; i < n->reduce.n; i++) {
+        if (n->reduce.at[i].kind == ReduceSquares) {
+            emit_line(e);
+            text_fmt(e->t, "team::settle(&s%u);\n", i);
+        }
+    }
+    put_join_of(e, true);
+    each_best(e, put_best);
+    put_join_of(e, false);
+    each_best(e, put_best_back);
+}
+
+// Results that are not stored as packs, one element after the other.
+static void put_single_results(Emit *e) {
+    emit_elements_open(e);
+    if (nest_shifts(e->n)) {
+        uint32_t i = emit_position(e->n, team(e)->lane);
+        emit_line(e);
+        text_fmt(e->t, "if (i%u + l < f%u)\n", i, i);
+        emit_line(e);
+        text_put(e->t, STR("    continue;\n"));
+    }
+    for (uint32_t i = 0; i < e->n->reduce.n; i++)
+        if (!e->n->reduce.at[i].pack)
+            emit_result(e, i);
+    emit_elements_close(e);
+}
+
+// Part 0 stores the team's results.
+static void put_results(Emit *e) {
+    uint32_t left = 0;
+    emit_line(e);
+    text_put(e->t, STR("if (active && team::part() == 0)"));
+    emit_open(e);
+    for (uint32_t i = 0; i < e->n->reduce.n; i++) {
+        const Reduce *r = &e->n->reduce.at[i];
+        left += !r->pack;
+        if (r->pack) {
+            emit_line(e);
+            text_fmt(e->t, "gan_store(&a%u[", r->arg);
+            emit_ix(e, r->at);
+            text_fmt(e->t, r->kind == ReduceSquares ? "], gan_squares(s%u));\n" : "], s%u);\n", i);
+        } else if (!team_packs_units(e)) {
+            emit_result(e, i);
+        }
+    }
+    if (team_packs_units(e) && left)
+        put_single_results(e);
+    emit_close(e);
+}
+
+void emit_accumulators(Emit *e) {
+    put_start(e, false);
+}
+
+void emit_join(Emit *e) {
+    put_join(e);
+    put_results(e);
+}
+
+// --- split reductions ----------------------------------------------------------------------------
+
+// Stores a piece's partial result.
+static void put_partial(Emit *e, Str units) {
+    emit_line(e);
+    text_put(e->t, STR("if (active && team::part() == 0)"));
+    emit_open(e);
+    for (uint32_t i = 0; i < e->n->reduce.n; i++) {
+        const Reduce *r = &e->n->reduce.at[i];
+        emit_line(e);
+        text_fmt(e->t, "q%u[piece * %.*s + u] = ", i, SARG(units));
+        if (r->kind == ReduceArgMax)
+            text_fmt(e->t, "gan_best_of(s%u, x%u);\n", i, i);
+        else
+            text_fmt(e->t, r->kind == ReduceSquares ? "gan_part_of(s%u);\n" : "s%u;\n", i);
+    }
+    emit_close(e);
+}
+
+// Adds the partial result of piece p, the k-th of those loaded, to an accumulator.
+static void put_partial_added(Emit *e, uint32_t i) {
+    const Reduce *r = &e->n->reduce.at[i];
+    emit_line(e);
+    if (r->kind == ReduceSquares) {
+        Str share = emit_num(e, RoleShare, team(e)->share),
+            steps = emit_num(e, RoleSteps, team(e)->steps);
+        text_fmt(e->t, "gan_add_part(&s%u, t%u.at[k], ", i, i);
+        bool along = !team(e)->across && team(e)->pack > 1;
+        text_fmt(e->t,
+                 along ? "(p < last_piece ? %.*s : %.*s - p * %.*s) * %u);\n"
+                       : "p < last_piece ? %.*s : %.*s - p * %.*s);\n",
+                 SARG(share), SARG(steps), SARG(share), team(e)->pack);
+        return;
+    }
+    text_fmt(e->t,
+             r->kind == ReduceArgMax ? "m%u = %s::of(m%u, t%u.at[k]);\n"
+                                     : "s%u = %s::of(s%u, t%u.at[k]);\n",
+             i, join_op(emit_adds(r)), i, i);
+}
+
+// Accumulates the thread's share of the partial results, the loads of several in flight together.
+static void put_partials(Emit *e, Str units, Str pieces) {
+    const Nest *n = e->n;
+    put_start(e, true);
+    each_best(e, put_best_again);
+    emit_line(e);
+    text_fmt(e->t, "const int last_piece = %.*s - 1;\n", SARG(pieces));
+    emit_line(e);
+    text_put(e->t, STR("#pragma unroll 1\n"));
+    emit_line(e);
+    text_fmt(e->t, "for (int at = active ? team::part() : %.*s; at <= last_piece; at += %u)",
+             SARG(pieces), team(e)->size * PartsInFlight);
+    emit_open(e);
+    for (uint32_t i = 0; i < n->reduce.n; i++) {
+        emit_line(e);
+        text_fmt(e->t, "const auto t%u = gan_load_parts<%u>(q%u + u, %.*s, at, %u, last_piece);\n",
+                 i, PartsInFlight, i, SARG(units), team(e)->size);
+    }
+    emit_line(e);
+    text_put(e->t, STR("#pragma unroll\n"));
+    emit_line(e);
+    text_fmt(e->t, "for (int k = 0, p = at; k < %u && p <= last_piece; k++, p += %u)",
+             PartsInFlight, team(e)->size);
+    emit_open(e);
+    for (uint32_t i = 0; i < n->reduce.n; i++)
+        put_partial_added(e, i);
+    emit_close(e);
+    emit_close(e);
+    each_best(e, put_best_back);
+}
+
+// A split reduction: each block reduces its piece and stores a partial result; the last block of
+// the unit reduces the partial results. A loop of two rounds, so that the tree of a team, which
+// takes longest to compile, is in the text once.
+void emit_pieces(Emit *e) {
+    const Nest *n = e->n;
+    Str units = emit_num(e, RoleUnits, n->units), pieces = emit_num(e, RolePieces, team(e)->pieces);
+    emit_line(e);
+    text_put(e->t, STR("// split reduction: the last block reduces the partial results of all\n"));
+    emit_line(e);
+    text_put(e->t, STR("#pragma unroll 1\n"));
+    emit_line(e);
+    text_put(e->t, STR("for (bool last = false;;)"));
+    emit_open(e);
+    put_join(e);
+    emit_line(e);
+    text_put(e->t, STR("if (last)"));
+    emit_open(e);
+    put_results(e);
+    emit_line(e);
+    text_put(e->t, STR("break;\n"));
+    emit_close(e);
+    put_partial(e, units);
+    emit_line(e);
+    text_fmt(e->t, "last = gan_is_last(tickets + group, %.*s);\n", SARG(pieces));
+    emit_line(e);
+    text_put(e->t, STR("if (!last)\n"));
+    emit_line(e);
+    text_put(e->t, STR("    break;\n"));
+    put_partials(e, units, pieces);
+    emit_close(e);
+}
