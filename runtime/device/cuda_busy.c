@@ -76,6 +76,7 @@ static DeviceWork read_kernel(const CuptiKernelRecord *r) {
                     .stream = r->stream,
                     .registers = r->registers,
                     .shared = (uint32_t)(r->shared[0] + r->shared[1])};
+    w.host = cuda_service_begins(w.name);
     for (int i = 0; i < 3; i++) {
         w.grid[i] = (uint32_t)r->grid[i];
         w.block[i] = (uint32_t)r->block[i];

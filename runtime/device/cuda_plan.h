@@ -112,6 +112,7 @@ CudaAfter *cuda_branches(Arena *a, const CudaTask *task, uint32_t n);
 void cuda_service_find(Loaded *l);
 // Enqueues the upload of a block's counters and its first breadcrumb, which goes to the host too.
 GanStatus cuda_service_begin(Loaded *l, const CudaHead *head);
+bool cuda_service_begins(const char *kernel); // is it that upload?
 // Replaces the memset nodes of a captured graph by kernels.
 GanStatus cuda_service_fills(const Loaded *l, CUgraph graph);
 

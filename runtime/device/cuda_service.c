@@ -6,6 +6,7 @@
 #include "cuda_plan.h"
 
 #include <stddef.h>
+#include <string.h>
 
 enum {
     Warp = 32,
@@ -14,6 +15,8 @@ enum {
     FillSteps = 4,     // words of a thread, before there are more blocks
 };
 
+static const char begin_name[] = "gan_begin", fill_name[] = "gan_fill";
+
 static_assert(sizeof(CudaHead) == 14 * sizeof(uint32_t) &&
                   offsetof(CudaHead, mark) == 10 * sizeof(uint32_t) &&
                   sizeof(CudaMark) == 3 * sizeof(uint32_t),
@@ -21,9 +24,9 @@ static_assert(sizeof(CudaHead) == 14 * sizeof(uint32_t) &&
 
 void cuda_service_find(Loaded *l) {
     const CudaDriver *cu = l->cuda->cu;
-    if (cu->ModuleGetFunction(&l->begin, l->module[0], "gan_begin") != CUDA_SUCCESS)
+    if (cu->ModuleGetFunction(&l->begin, l->module[0], begin_name) != CUDA_SUCCESS)
         l->begin = NULL;
-    if (cu->ModuleGetFunction(&l->fill, l->module[0], "gan_fill") != CUDA_SUCCESS)
+    if (cu->ModuleGetFunction(&l->fill, l->module[0], fill_name) != CUDA_SUCCESS)
         l->fill = NULL;
 }
 
@@ -49,6 +52,10 @@ GanStatus cuda_service_begin(Loaded *l, const CudaHead *head) {
     CUDA_TRY(c, LaunchKernel(l->begin, 1, 1, 1, Warp, 1, 1, 0, c->compute, params, NULL),
              "beginning a block");
     return GAN_OK;
+}
+
+bool cuda_service_begins(const char *kernel) {
+    return !strcmp(kernel, begin_name);
 }
 
 // --- fills ---------------------------------------------------------------------------------------

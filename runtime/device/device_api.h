@@ -51,7 +51,7 @@ typedef struct DeviceWork { // what a card ran: a kernel, a copy, or a memset
     double began, ended; // s, from some moment on
     uint32_t stream;
     uint32_t grid[3], block[3], registers, shared; // kernels: registers a thread, bytes a block
-    bool host;                                     // a copy from or to the host's memory
+    bool host; // a copy from or to the host's memory, or a kernel that begins a block with one
 } DeviceWork;
 typedef VEC(DeviceWork) DeviceWorkVec;
 
