@@ -356,11 +356,13 @@ static CUresult node_type_of(CUgraphNode node, CUgraphNodeType *out) {
     return CUDA_SUCCESS;
 }
 
-// Rows that a pitch separates are several accesses.
+// Of bytes of zero, with what their parameter may have above them. Rows that a pitch separates are
+// several accesses.
 static CUresult memset_params(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS *out) {
     CALL();
     const Work *w = &((const Captured *)node)->work;
     *out = (CUDA_MEMSET_NODE_PARAMS){.dst = w->access.at[0].at,
+                                     .value = 0xffffff00u,
                                      .elementSize = 1,
                                      .width = w->access.at[0].n,
                                      .height = w->access.n};
@@ -411,6 +413,8 @@ static CUresult add_kernel_node(CUgraphNode *out, CUgraph graph, const CUgraphNo
         .work = {.kind = WorkSet, .stream = (CUstream)g->origin, .name = function_name(k->func)}};
     if (strcmp(c->work.name, FILL) != 0)
         complain("cuGraphAddKernelNode: %s is not known", c->work.name);
+    else if (*(uint32_t *)k->kernelParams[2] != 0)
+        complain("a fill with %x stands for one with zeros", *(uint32_t *)k->kernelParams[2]);
     else
         add_access(&c->work, *(CUdeviceptr *)k->kernelParams[0],
                    *(uint64_t *)k->kernelParams[1] * sizeof(uint32_t), true);
