@@ -22,7 +22,7 @@ typedef struct Timeline { // of a period of steps, after which all that `every` 
 typedef struct LaunchClock {
     const DeviceApi *api; // borrowed; has `work`
     Device *device;       // borrowed; `inside` counts
-    DeviceWorkVec *ran;   // [Plan.launch.n] when it ran last; copies from and to the host left out
+    DeviceWorkVec *ran;   // [Plan.launch.n] when it ran last; DeviceWork.host left out
 } LaunchClock;
 
 enum { PERIOD_MOST = 64 }; // steps; what comes less often is left out
