@@ -31,7 +31,8 @@ typedef struct PassOptions {
                          // cuDNN's ready-made engines make them in
     bool small_products; // they, too, take and make halves, and get packs of channels: for tests
     bool wide_f16;       // f16: no library multiplies it; products read and make rounded f32
-    bool pack_channels;  // convolutions' channels are padded to a pack of 16 bytes where it pays
+    bool pack_channels; // channels of convolutions and rows of matrices get packs of 16 bytes where
+                        // it pays
     bool few_launches; // launch overhead outweighs memory: work on weights and state alone, and an
                        // update's writes, are batched into few launches
     bool own_places;   // launches run side by side: small values share no memory with others
