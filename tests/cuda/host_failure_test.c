@@ -292,6 +292,23 @@ static void where_the_only_engine_does_not_run_kernels_of_ours_do(void **state) 
     free_run(run);
 }
 
+// The message of the thread that compiles beside the choice of engines; and without one.
+static void kernels_that_do_not_compile_are_reported(void **state) {
+    (void)state;
+    const DeviceOptions o = {.threads = 1};
+    for (int without_dnn = 0; without_dnn < 2; without_dnn++) {
+        Run *run = new_tiny();
+        recorder_refusing_kernels(run->r);
+        if (without_dnn)
+            recorder_without_dnn(run->r, "a test");
+        assert_int_equal(do_all(run, &o, 1), GAN_ERR_DEVICE);
+        assert_non_null(strstr(gan_error(), "no kernel compiles"));
+        close_run(run);
+        assert_clean(run->r, "kernels that do not compile");
+        free_run(run);
+    }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_machine_without_a_suitable_card_is_reported),
@@ -305,6 +322,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(without_cudnn_kernels_of_ours_run),
         cmocka_unit_test(an_engine_that_does_not_run_is_skipped),
         cmocka_unit_test(where_the_only_engine_does_not_run_kernels_of_ours_do),
+        cmocka_unit_test(kernels_that_do_not_compile_are_reported),
     };
     if (CASES_LISTED(tests))
         return 0;

@@ -68,8 +68,9 @@ void recorder_card(Recorder *r, const char *name); // sets the device's name; bo
 void recorder_without_dnn(Recorder *r, const char *why);
 void recorder_without_fft(Recorder *r);
 void recorder_without_cupti(Recorder *r);
-void recorder_without_service(Recorder *r); // images lack the runtime's own kernels
-void recorder_refusing_fft(Recorder *r);    // its cuFFT rejects all plans
+void recorder_without_service(Recorder *r);  // images lack the runtime's own kernels
+void recorder_refusing_kernels(Recorder *r); // none compiles
+void recorder_refusing_fft(Recorder *r);     // its cuFFT rejects all plans
 // Bytes of workspace that the fastest cuDNN engine (by default more than available) and every cuFFT
 // plan require.
 void recorder_greedy_dnn(Recorder *r, size_t bytes);

@@ -270,6 +270,8 @@ static CudaDriver driver = {
 static GanStatus compile(void *user, const CudaKernels *k, Arena *a, CudaImages *out) {
     (void)user;
     uint32_t n = k->plan->kernel.n;
+    if (recording->no_kernels)
+        return fail(GAN_ERR_DEVICE, "a recorded error: no kernel compiles");
     *out = (CudaImages){IMAGES, arena_array(a, Str, IMAGES), arena_array(a, uint32_t, n)};
     for (uint32_t i = 0; i < IMAGES; i++)
         out->code[i] = recording->no_service ? STR(" ") : STR(" gan_begin gan_fill");
@@ -360,6 +362,10 @@ void recorder_without_cupti(Recorder *r) {
 
 void recorder_without_service(Recorder *r) {
     r->no_service = true;
+}
+
+void recorder_refusing_kernels(Recorder *r) {
+    r->no_kernels = true;
 }
 
 void recorder_refusing_fft(Recorder *r) {

@@ -89,6 +89,7 @@ struct Recorder {
     CUresult loss;     // the code of a lost context
     const char *card;  // its name
     bool no_service;   // images lack the runtime's own kernels
+    bool no_kernels;   // none compiles
     uint64_t launches, given,
         nearest;            // since a fault was set; in total; after the work of the last wait
     uint64_t made, queries; // graphs; of events and streams
