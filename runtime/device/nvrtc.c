@@ -182,14 +182,14 @@ GanStatus nvrtc_translate(const Nvrtc *n, Arena *a, const NvrtcJob *job, NvrtcIm
     return compile_text(n, a, joined(a, job), nvrtc_ptx_arch(n, job), true, out);
 }
 
-// The entries that spill.
+// The entries that spill, or keep room for it.
 static uint32_t spilled(Arena *a, Str log, Str **out) {
     ResourcesVec used = {0};
     uint32_t n = 0;
     resources_read(a, log, &used);
     *out = arena_array(a, Str, used.n);
     for (uint32_t i = 0; i < used.n; i++)
-        if (used.at[i].stored)
+        if (used.at[i].stored || used.at[i].stack)
             (*out)[n++] = used.at[i].name;
     return n;
 }

@@ -15,7 +15,7 @@ GanStatus nvrtc_open(int driver, Nvrtc **out);
 void nvrtc_close(Nvrtc *n);        // accepts NULL
 int nvrtc_version(const Nvrtc *n); // 13000 is 13.0; part of cache keys
 // Part of cache keys: increased whenever the same text is compiled to different code.
-enum { NVRTC_REVISION = 4 };
+enum { NVRTC_REVISION = 5 };
 // Can it make machine code for cards of compute capability `arch` (90: 9.0)?
 bool nvrtc_makes(const Nvrtc *n, int arch);
 
