@@ -33,10 +33,10 @@ typedef struct PassOptions {
     bool wide_f16;       // f16: no library multiplies it; products read and make rounded f32
     bool pack_channels; // channels of convolutions and rows of matrices get packs of 16 bytes where
                         // it pays
-    bool few_launches; // launch overhead outweighs memory: work on weights and state alone, and an
-                       // update's writes, are batched into few launches
-    bool own_places;   // launches run side by side: small values share no memory with others
-    size_t work_most;  // bytes of work memory a function may take; 0: no limit
+    bool few_launches;  // launch overhead outweighs memory: work on weights and state alone, and an
+                        // update's writes, are batched into few launches
+    bool own_places;    // launches run side by side: small values share no memory with others
+    size_t work_most;   // bytes of work memory a function may take; 0: no limit
     Parallel parallel;
 } PassOptions;
 
