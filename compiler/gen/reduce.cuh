@@ -186,11 +186,12 @@ template <int UNITS, int SIZE, bool ACROSS> struct gan_team {
         if constexpr (SIZE > 1 && SIZE <= 32 && !ACROSS) {
             gan_shift(a, gan_shuffle<SIZE>(gan_mean(*a), 0));
         } else if constexpr (SIZE > 1) {
-            __shared__ gan_pack<T, N> mean[UNITS];
+            gan_pack<T, N> &mean = value_of<0, gan_pack<T, N>>(0);
+            __syncthreads(); // all reads of the accumulators before are done
             if (part() == 0)
-                mean[unit()] = gan_mean(*a);
+                mean = gan_mean(*a);
             __syncthreads();
-            gan_shift(a, mean[unit()]);
+            gan_shift(a, mean);
         }
     }
 

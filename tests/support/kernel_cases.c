@@ -219,6 +219,7 @@ static void reduction_cases(Cases *all) {
             Val x = input(c, t), y = Mul(x, Add(x, Num(x, 0.5)));
             result(c, Sum(y, axes));
             result(c, Squares(y, axes));
+            result(c, Squares(x, axes)); // a second shift in the same shared memory
             if (!(axes & 1)) {
                 result(c, MaxOf(y, axes));
                 result(c, ArgMax(x, axes));
