@@ -1,13 +1,5 @@
-// cluster.c - clusters of units, and the topological order that keeps their graph acyclic.
-//
-// The order is maintained, not recomputed: a walk from one cluster is cut off at the position of
-// the other, so a merge of neighbours costs the clusters between them (the idea of Pearce and
-// Kelly, "A dynamic topological sort algorithm for directed acyclic graphs", 2006). Most pairs that
-// a path keeps apart, as an activation and its gradient, are far apart: those a barrier tells.
+// cluster.c - clusters of units: what they read, which can be one, and merging those.
 #include "fuse.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 enum {
     MaxMembers = 128, // units of a cluster: keeps kernels readable and compilers quick
@@ -21,7 +13,8 @@ void clusters_init(Fuse *z) {
     z->member = arena_array(z->arena, NodeVec, n);
     order_init(&z->topo, z->arena, n);
     z->order = arena_array(z->arena, uint32_t, n + 1);
-    z->mark = arena_array(z->arena, uint32_t, n);
+    z->ahead.mark = arena_array(z->arena, uint32_t, n);
+    z->back.mark = arena_array(z->arena, uint32_t, n);
     z->seen = arena_array(z->arena, uint32_t, 2 * n);
     z->demand = arena_array(z->arena, Demand, n);
     for (uint32_t id = 1; id < n; id++) { // index order is a topological order
@@ -33,112 +26,6 @@ void clusters_init(Fuse *z) {
         if (z->unit[id])
             vec_push(z->arena, &z->member[id], id);
     }
-}
-
-// --- order ---------------------------------------------------------------------------------------
-
-static bool is_marked(const Fuse *z, uint32_t cluster) {
-    return z->mark[cluster] == z->walks;
-}
-
-static bool is_within(const Fuse *z, uint32_t cluster, uint32_t limit) {
-    return !order_before(&z->topo, limit, cluster);
-}
-
-static void mark(Fuse *z, uint32_t cluster) {
-    z->mark[cluster] = z->walks;
-    vec_push(z->arena, &z->reached, cluster);
-}
-
-// Marks the clusters of these units and puts them on the stack.
-static void visit(Fuse *z, const NodeVec *units, uint32_t limit, uint32_t except) {
-    for (uint32_t k = 0; k < units->n; k++) {
-        uint32_t to = z->cluster[units->at[k]];
-        if (!is_marked(z, to) && to != except && is_within(z, to, limit)) {
-            mark(z, to);
-            vec_push(z->arena, &z->stack, to);
-        }
-    }
-}
-
-static void visit_successors(Fuse *z, uint32_t cluster, uint32_t limit, uint32_t except) {
-    const NodeVec *member = &z->member[cluster];
-    for (uint32_t i = 0; i < member->n; i++) {
-        visit(z, &z->users[member->at[i]], limit, except);
-        visit(z, &z->later[member->at[i]], limit, except);
-    }
-}
-
-// Marks what `start` leads to within the order up to `target`, not following edges from start
-// straight to `target` when `indirect`. Is the target among it? Then not all of it is marked.
-static bool walk(Fuse *z, uint32_t start, uint32_t target, bool indirect) {
-    z->walks++;
-    z->stack.n = z->reached.n = 0;
-    mark(z, start);
-    visit_successors(z, start, target, indirect ? target : 0);
-    while (z->stack.n && !is_marked(z, target))
-        visit_successors(z, z->stack.at[--z->stack.n], target, 0);
-    return is_marked(z, target);
-}
-
-typedef struct Ranked {
-    uint64_t label;
-    uint32_t cluster;
-} Ranked;
-
-static int by_label(const void *a, const void *b) {
-    const Ranked *x = a, *y = b;
-    return x->label < y->label ? -1 : x->label > y->label;
-}
-
-// Puts what the last walk reached into the order it has. It begins at the first of it, so where it
-// lies close together the order itself is followed, without a sort.
-static void sort_reached(Fuse *z) {
-    enum { Close = 4 }; // clusters followed for each one reached
-    Arena scratch = *z->arena;
-    uint32_t n = z->reached.n, found = 0, most = n * Close;
-    Ranked *by = arena_array(&scratch, Ranked, n);
-    for (uint32_t c = z->reached.at[0]; c && found < n && most; c = z->topo.next[c], most--)
-        if (is_marked(z, c))
-            by[found++].cluster = c;
-    for (uint32_t i = 0; found < n && i < n; i++)
-        by[i] = (Ranked){z->topo.label[z->reached.at[i]], z->reached.at[i]};
-    if (found < n)
-        qsort(by, n, sizeof *by, by_label);
-    for (uint32_t i = 0; i < n; i++)
-        z->reached.at[i] = by[i].cluster;
-}
-
-// Moves what the last walk reached behind `after`, in the order it has; `instead`: in its place.
-static void move_reached(Fuse *z, uint32_t after, bool instead) {
-    uint32_t n = z->reached.n;
-    sort_reached(z);
-    for (uint32_t i = 0; i < n; i++)
-        order_remove(&z->topo, z->reached.at[i]);
-    uint32_t before = z->topo.prev[after];
-    if (instead)
-        order_remove(&z->topo, after);
-    order_insert(&z->topo, instead ? before : after, z->reached.at, n);
-}
-
-void cluster_list(Fuse *z) {
-    uint32_t n = 1;
-    for (uint32_t cluster = z->topo.next[0]; cluster; cluster = z->topo.next[cluster])
-        z->order[n++] = cluster;
-    memset(&z->order[n], 0, (z->g->node.n + 1 - n) * sizeof *z->order);
-}
-
-bool cluster_order(Fuse *z, uint32_t before, uint32_t after) {
-    uint32_t a = z->cluster[before], b = z->cluster[after];
-    if (a == b)
-        return true;
-    if (order_before(&z->topo, b, a)) {
-        if (walk(z, b, a, false))
-            return false;
-        move_reached(z, a, false);
-    }
-    vec_push(z->arena, &z->later[before], after);
-    return true;
 }
 
 // --- what is read --------------------------------------------------------------------------------
@@ -394,15 +281,16 @@ const char *cluster_refuses(Fuse *z, uint32_t ua, uint32_t ub) {
     uint32_t a = z->cluster[ua], b = z->cluster[ub];
     swap_to_order(z, &a, &b);
     const char *why = never_one(z, a, b);
-    return why                   ? why
-           : walk(z, a, b, true) ? "something between them needs one and is needed by the other"
-                                 : NULL;
+    return why ? why
+           : cluster_leads(z, a, b, WalkIndirect)
+               ? "something between them needs one and is needed by the other"
+               : NULL;
 }
 
 // Makes one of clusters a and b, a being first; the walk between them has been made, and marked
 // what follows a.
 static void unite(Fuse *z, uint32_t a, uint32_t b) {
-    move_reached(z, b, true);
+    cluster_absorb(z, a, b);
     for (uint32_t i = 0; i < z->member[b].n; i++) {
         z->cluster[z->member[b].at[i]] = a;
         vec_push(z->arena, &z->member[a], z->member[b].at[i]);
@@ -419,7 +307,7 @@ Merge cluster_merge(Fuse *z, uint32_t ua, uint32_t ub) {
     swap_to_order(z, &a, &b);
     if (barrier_between(z, a, b) || never_one(z, a, b)) // the former costs less
         return MergeNever;
-    if (walk(z, a, b, true))
+    if (cluster_leads(z, a, b, WalkBoth))
         return MergeBlocked;
     unite(z, a, b);
     return MergeDone;
@@ -430,7 +318,7 @@ bool cluster_join(Fuse *z, uint32_t ua, uint32_t ub) {
     if (a == b)
         return true;
     swap_to_order(z, &a, &b);
-    if (walk(z, a, b, true))
+    if (cluster_leads(z, a, b, WalkIndirect))
         return false;
     unite(z, a, b);
     return true;

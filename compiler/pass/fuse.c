@@ -11,7 +11,7 @@
 //    bytes, and the kernels stay within MaxStatements.
 // 4. Horizontal fusion: regions that read the same values, or recompute them, join.
 // Every kept node is stored by exactly one region (regions.c), and the regions of a block are in
-// topological order, which is maintained on clusters (cluster.c).
+// topological order (cluster_order.c).
 #include "fuse.h"
 
 #include <stdlib.h>
@@ -201,6 +201,7 @@ static void fuse_vertically(Fuse *z) {
     if (edge.n)
         qsort(edge.at, edge.n, sizeof *edge.at, by_bytes);
     barriers_find(z);
+    clusters_link(z);
     uint32_t before;
     do { // an edge that is blocked may be possible once both ends have grown
         uint32_t blocked = 0;
@@ -399,7 +400,10 @@ static void fuse_horizontally(Fuse *z) {
     VEC(Edge) value = {0};
     NodeVec *by = arena_array(z->arena, NodeVec, g->node.n);
     barriers_find(z);
-    for (uint32_t c = z->topo.next[0]; c; c = z->topo.next[c]) {
+    clusters_link(z);
+    cluster_list(z);
+    for (uint32_t k = 1; z->order[k]; k++) {
+        uint32_t c = z->order[k];
         ReadsVec reads = {0};
         if (node_class(g, c) == ClassANCHOR)
             continue;
@@ -447,6 +451,7 @@ void fuse(Arena *perm, const PassOptions *o, Plan *p) {
         fuse_horizontally(&z);
         find_kept(&z);
     }
+    clusters_link(&z);
     cluster_list(&z);
     regions_build(&z, perm, p);
     regions_explain(&z, perm, p);

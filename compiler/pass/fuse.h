@@ -1,5 +1,5 @@
-// fuse.h - inside fusion: the dependence graph of units and clusters that fuse.c and cluster.c work
-// on.
+// fuse.h - inside fusion: the dependence graph of units and clusters that fuse.c, cluster.c and
+// cluster_order.c work on.
 //
 // A *unit* is a node that some region computes: elementwise nodes, random draws, reductions, slot
 // writes, library calls, and moves that must be materialized. Other moves are *views*: consumers
@@ -53,6 +53,14 @@ typedef struct Barriers {
     BarrierSet *after, *before; // [cluster] that depend on it; that it depends on
 } Barriers;
 
+// Half of a walk over clusters: along edges, or against them.
+typedef struct Reach {
+    uint32_t *mark;  // [cluster] the last walk that reached it
+    NodeVec cluster; // these, the one it begins at first
+    uint32_t done;   // of these: those whose neighbours are reached as well
+    uint32_t edges;  // looked at
+} Reach;
+
 typedef struct Fuse {
     Arena *arena; // scratch
     const Module *m;
@@ -69,14 +77,14 @@ typedef struct Fuse {
     NodeVec *users;        // [node] units that read it: edges of the cluster graph
     NodeVec *again;        // [node] not kept: units that compute it again, where they read it
     NodeVec *later;        // [node] units ordered after it by a slot (write after read)
+    NodeVec *before;       // [node] what has it in `users` or `later`, as clusters_link() found it
     NodeVec *writes;       // [slot] its Write nodes
     uint32_t *cluster;     // [node] its cluster, named by one of the members
     NodeVec *member;       // [cluster]
     TotalOrder topo;       // of clusters: a topological order of their graph
-    uint32_t *order;       // [1 + position] cluster, 0 behind the last: cluster_list()
-    uint32_t *mark;        // [cluster] the last walk over clusters that reached it
-    NodeVec reached;       // clusters that the last walk reached
-    uint32_t walks;        // number of such walks
+    uint32_t *order;       // [1 + position] cluster, 0 behind the last
+    Reach ahead, back;     // the last walk, from its two ends
+    uint32_t walks;        // number of walks over clusters
     Barriers barrier;
     uint32_t *seen; // [2 * unit + aligned] the last visit that reached it
     uint32_t visit; // number of the walk over recomputed units
@@ -114,10 +122,28 @@ void barriers_find(Fuse *z);                                 // from Fuse.users 
 void barriers_join(Fuse *z, uint32_t a, uint32_t b);         // cluster a is now one with b
 bool barrier_between(const Fuse *z, uint32_t a, uint32_t b); // a path from a to b through one
 
+// --- cluster_order.c -----------------------------------------------------------------------------
+
+// Does a path lead from cluster a to b, which comes later? Any path; one through other clusters;
+// that, looked for from both ends, so that it costs what the smaller one's clusters do. For the
+// last, edges are linked as they are by now.
+typedef enum Walk { WalkAny, WalkIndirect, WalkBoth } Walk;
+bool cluster_leads(Fuse *z, uint32_t a, uint32_t b, Walk how);
+void clusters_link(Fuse *z); // fills Fuse.before
+// After a walk that has found no path. What it began at, and what that leads to, goes behind a
+// cluster it was to lead to; cluster b leaves the order, and a takes its edges.
+void cluster_follow(Fuse *z, uint32_t cluster);
+void cluster_absorb(Fuse *z, uint32_t a, uint32_t b);
+// Adds an edge from unit `before` to `after`; false (and no change) when that would close a cycle.
+bool cluster_order(Fuse *z, uint32_t before, uint32_t after);
+// Fills Fuse.order from the edges linked: topologically, of two clusters that may run the one first
+// whose last unit is. So it depends on which clusters there are, and not on how they came to be;
+// and what an update is fused with waits for the update, as the text has it.
+void cluster_list(Fuse *z);
+
 // --- cluster.c -----------------------------------------------------------------------------------
 
 void clusters_init(Fuse *z);
-void cluster_list(Fuse *z); // fills Fuse.order
 // NULL when the clusters of two units can be merged; else why not.
 const char *cluster_refuses(Fuse *z, uint32_t a, uint32_t b);
 // Done, also where they were one; refused for now, as a path between them leads through clusters
@@ -128,8 +154,6 @@ Merge cluster_merge(Fuse *z, uint32_t a, uint32_t b);
 const char *cluster_wrong(Fuse *z, uint32_t cluster);
 // Merges two clusters of any kind; false when another one must run between them.
 bool cluster_join(Fuse *z, uint32_t a, uint32_t b);
-// Adds an edge from unit `before` to `after`; false (and no change) when that would close a cycle.
-bool cluster_order(Fuse *z, uint32_t before, uint32_t after);
 // Adds what the units of a cluster read from memory, through recomputed units: each value once,
 // `times` summed over its distinct indices. `out` may be NULL. Returns the statements of the kernel
 // that the cluster would be, a load or a computed value each.
