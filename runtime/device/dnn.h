@@ -58,6 +58,7 @@ enum {
     DNN_COPIES = 3,             // the staging buffer of what one call copies for itself alone
     DNN_COLUMN_CHANNELS = 4096, // of a pixel summed on the stack
     DNN_AXES = 3,
+    DNN_MOST_PHASES = 8,
 };
 
 typedef void DnnHost(void *job, void *const staging[DNN_STAGING], int64_t round);
@@ -150,5 +151,14 @@ DnnMethod dnn_taps;     // most of the kernel outside the image: a product for e
 DnnMethod dnn_winograd; // small kernels
 DnnMethod dnn_columns;  // few pixels: a product over columns of the image (im2col)
 DnnMethod dnn_phases;   // an input gradient as forward convolutions
+DnnMethod dnn_tiles;    // bf16 on a matrix unit: products of our own
+
+// dnn_phases.c: the pixels of x at one residue of the stride, as a convolution of y with stride 1
+// by the kernel elements first, first + s, .., the last of them first.
+typedef struct DnnPhase {              // along one axis
+    int64_t first, taps, before, grid; // elements, padding before, pixels
+} DnnPhase;
+DnnPhase dnn_phase(const DnnAxis *a, int64_t residue);
+int64_t dnn_phases_of(const DnnAxis a[DNN_AXES]); // how many; 0: some would be empty, or too many
 
 #endif

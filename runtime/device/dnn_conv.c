@@ -237,8 +237,9 @@ static bool covers(const Graph *g, const Roles *r, const ConvGeom *geom) {
 static const struct {
     const char *name;
     DnnMethod *take;
-} methods[] = {{"thin", dnn_thin},         {"grouped", dnn_grouped}, {"taps", dnn_taps},
-               {"winograd", dnn_winograd}, {"columns", dnn_columns}, {"phases", dnn_phases}};
+} methods[] = {{"tiles", dnn_tiles},  {"thin", dnn_thin},         {"grouped", dnn_grouped},
+               {"taps", dnn_taps},    {"winograd", dnn_winograd}, {"columns", dnn_columns},
+               {"phases", dnn_phases}};
 
 dnnl_status_t dnn_prepare_conv(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call,
                                bool *done) {

@@ -16,42 +16,37 @@
 
 #include <string.h>
 
-enum { AXES = 3, MAX_PHASES = 8, LEAST_CHANNELS = 32, LEAST_GRID = 8 };
+enum { LEAST_CHANNELS = 32, LEAST_GRID = 8 };
 
-typedef struct Axis { // one spatial axis
-    int64_t k, s, p;  // kernel, stride, padding before
-    int64_t x, y;     // extents
-} Axis;
-
-typedef struct Phase { // one residue along every axis; leading ones are of extent 1 where there are
-                       // fewer
-    int64_t first[AXES], taps[AXES], before[AXES], grid[AXES];
+typedef struct Phase { // one residue along every axis
+    DnnPhase along[DNN_AXES];
     void *weights; // [u.., o, c]; NULL: in the staging buffer of copies,
     size_t offset; // so far from its start
     size_t at;     // bytes from the start of the staging memory
 } Phase;
 
 typedef struct Phases {
-    Axis axis[AXES];
+    DnnAxis axis[DNN_AXES];
     int64_t n, o, c, phases;
     size_t size;         // of an element
     const void *weights; // [o, k.., c]
     void *x;
-    Phase phase[MAX_PHASES];
+    Phase phase[DNN_MOST_PHASES];
 } Phases;
 
 // --- what runs -----------------------------------------------------------------------------------
 
 // The elements of one (o, phase), the channels of each side by side.
 static void spread_phase(const Phases *j, const Phase *f, int64_t o, char *copies) {
-    const Axis *a = j->axis;
-    const int64_t *taps = f->taps, k = a[0].k * a[1].k * a[2].k;
+    const DnnAxis *a = j->axis;
+    const DnnPhase *g = f->along;
+    const int64_t k = a[0].k * a[1].k * a[2].k;
     const size_t line = (size_t)j->c * j->size;
     char *to = f->weights ? f->weights : copies + f->offset;
-    for (int64_t u = 0; u < taps[0] * taps[1] * taps[2]; u++) {
-        int64_t t0 = f->first[0] + a[0].s * (taps[0] - 1 - u / taps[2] / taps[1]);
-        int64_t t1 = f->first[1] + a[1].s * (taps[1] - 1 - u / taps[2] % taps[1]);
-        int64_t t2 = f->first[2] + a[2].s * (taps[2] - 1 - u % taps[2]);
+    for (int64_t u = 0; u < g[0].taps * g[1].taps * g[2].taps; u++) {
+        int64_t t0 = g[0].first + a[0].s * (g[0].taps - 1 - u / g[2].taps / g[1].taps);
+        int64_t t1 = g[1].first + a[1].s * (g[1].taps - 1 - u / g[2].taps % g[1].taps);
+        int64_t t2 = g[2].first + a[2].s * (g[2].taps - 1 - u % g[2].taps);
         int64_t tap = (t0 * a[1].k + t1) * a[2].k + t2;
         memcpy(to + (size_t)(u * j->o + o) * line,
                (const char *)j->weights + (size_t)(o * k + tap) * line, line);
@@ -69,15 +64,16 @@ static void spread(void *job, void *const staging[DNN_STAGING], int64_t round) {
 
 // Row `row` (sample and all axes but the last) of x, from the phases that hold its pixels.
 static void deal_row(const Phases *j, int64_t row, const char *staging) {
-    const Axis *a = j->axis;
+    const DnnAxis *a = j->axis;
     int64_t n = row / a[1].x / a[0].x, x0 = row / a[1].x % a[0].x, x1 = row % a[1].x;
     size_t pixel = (size_t)j->c * j->size;
     char *to = (char *)j->x + (size_t)(row * a[2].x) * pixel;
     for (int64_t r = 0; r < a[2].s; r++) {
         const Phase *f = &j->phase[(x0 % a[0].s * a[1].s + x1 % a[1].s) * a[2].s + r];
-        int64_t line = (n * f->grid[0] + x0 / a[0].s) * f->grid[1] + x1 / a[1].s;
-        const char *from = staging + f->at + (size_t)(line * f->grid[2]) * pixel;
-        for (int64_t q = 0; q < f->grid[2]; q++)
+        const DnnPhase *g = f->along;
+        int64_t line = (n * g[0].grid + x0 / a[0].s) * g[1].grid + x1 / a[1].s;
+        const char *from = staging + f->at + (size_t)(line * g[2].grid) * pixel;
+        for (int64_t q = 0; q < g[2].grid; q++)
             memcpy(to + (size_t)(q * a[2].s + r) * pixel, from + (size_t)q * pixel, pixel);
     }
 }
@@ -92,37 +88,39 @@ static void deal(void *job, void *const staging[DNN_STAGING], int64_t round) {
 
 // --- what is prepared ----------------------------------------------------------------------------
 
+DnnPhase dnn_phase(const DnnAxis *a, int64_t residue) {
+    DnnPhase f = {.first = (residue + a->p) % a->s};
+    f.taps = (a->k - f.first + a->s - 1) / a->s;
+    f.before = f.taps - 1 - (residue + a->p) / a->s;
+    f.grid = (a->x - residue + a->s - 1) / a->s;
+    return f;
+}
+
+int64_t dnn_phases_of(const DnnAxis a[DNN_AXES]) {
+    int64_t phases = 1;
+    for (int i = 0; i < DNN_AXES; i++)
+        phases *= a[i].k < a[i].s || a[i].x < a[i].s || a[i].d > 1 ? 0 : a[i].s;
+    return phases <= DNN_MOST_PHASES ? phases : 0;
+}
+
 static bool axes_of(const DnnConv *c, Phases *j) {
-    int spatial = c->src.n - 2;
     *j = (Phases){.n = c->src.dim[0],
                   .o = c->dst.dim[1],
                   .c = c->src.dim[1],
-                  .phases = 1,
                   .size = dtype_size[c->src.type]};
-    for (int i = 0; i < AXES; i++) {
-        int at = i - (AXES - spatial);
-        j->axis[i] = at < 0 ? (Axis){1, 1, 0, 1, 1}
-                            : (Axis){c->weights.dim[2 + at], c->stride[at], c->before[at],
-                                     c->src.dim[2 + at], c->dst.dim[2 + at]};
-        const Axis *a = &j->axis[i];
-        if (a->k < a->s || a->x < a->s || (at >= 0 && c->dilation[at]))
-            return false; // some phase would be empty, or receive nothing
-        j->phases *= a->s;
-    }
-    return j->phases <= MAX_PHASES;
+    dnn_axes(c, j->axis);
+    j->phases = dnn_phases_of(j->axis);
+    return j->phases > 0;
 }
 
 // False where a padding would be negative.
 static bool phase_set(const Phases *j, int64_t index, Phase *f) {
-    for (int i = AXES; i-- > 0;) {
-        const Axis *a = &j->axis[i];
-        int64_t r = index % a->s;
+    for (int i = DNN_AXES; i-- > 0;) {
+        const DnnAxis *a = &j->axis[i];
+        DnnPhase *g = &f->along[i];
+        *g = dnn_phase(a, index % a->s);
         index /= a->s;
-        f->first[i] = (r + a->p) % a->s;
-        f->taps[i] = (a->k - f->first[i] + a->s - 1) / a->s;
-        f->before[i] = f->taps[i] - 1 - (r + a->p) / a->s;
-        f->grid[i] = (a->x - r + a->s - 1) / a->s;
-        if (f->before[i] < 0 || f->grid[i] - f->before[i] + f->taps[i] - 1 < a->y)
+        if (g->before < 0 || g->grid - g->before + g->taps - 1 < a->y)
             return false;
     }
     return true;
@@ -131,7 +129,7 @@ static bool phase_set(const Phases *j, int64_t index, Phase *f) {
 static bool pays(const DnnConv *c, const Phases *j) {
     bool last = c->src.stride[1] == 1 && c->dst.stride[1] == 1 && c->weights.n == c->src.n;
     bool f32 = c->src.type == DtF32 && c->weights.type == DtF32 && c->dst.type == DtF32;
-    const Axis *a = &j->axis[AXES - 1];
+    const DnnAxis *a = &j->axis[DNN_AXES - 1];
     return last && f32 && j->c >= LEAST_CHANNELS && j->o >= LEAST_CHANNELS &&
            a->x / a->s >= LEAST_GRID;
 }
@@ -146,16 +144,17 @@ static DnnConv phase_conv(const DnnConv *c, const Phases *j, const Phase *f) {
     out.weights.stride[1] = j->c;
     int64_t step = j->c * j->o, pixels = j->c;
     for (int i = spatial; i-- > 0;) {
-        int at = i + AXES - spatial;
-        out.weights.dim[2 + i] = f->taps[at];
+        int at = i + DNN_AXES - spatial;
+        const DnnPhase *g = &f->along[at];
+        out.weights.dim[2 + i] = g->taps;
         out.weights.stride[2 + i] = step;
-        step *= f->taps[at];
-        out.dst.dim[2 + i] = f->grid[at];
+        step *= g->taps;
+        out.dst.dim[2 + i] = g->grid;
         out.dst.stride[2 + i] = pixels;
-        pixels *= f->grid[at];
+        pixels *= g->grid;
         out.stride[i] = 1;
-        out.before[i] = f->before[at];
-        out.after[i] = f->grid[at] - f->before[at] + f->taps[at] - 1 - j->axis[at].y;
+        out.before[i] = g->before;
+        out.after[i] = g->grid - g->before + g->taps - 1 - j->axis[at].y;
     }
     out.dst.stride[0] = pixels;
     return out;
@@ -164,8 +163,8 @@ static DnnConv phase_conv(const DnnConv *c, const Phases *j, const Phase *f) {
 // What the phase does to the weights, as a number.
 static uint64_t form_of(const Phases *j, const Phase *f) {
     uint64_t form = 1;
-    for (int i = 0; i < AXES; i++)
-        form = ((form * 32 + (uint64_t)j->axis[i].s) * 32 + (uint64_t)f->first[i]) * 32;
+    for (int i = 0; i < DNN_AXES; i++)
+        form = ((form * 32 + (uint64_t)j->axis[i].s) * 32 + (uint64_t)f->along[i].first) * 32;
     return form;
 }
 
@@ -220,7 +219,8 @@ static bool make_phases(Dnn *d, const DnnConv *c, Phases *j, Made *made) {
         if (!phase_set(j, i, f) || !make_desc(d, c, j, f, &made[i]))
             return false;
         f->at = at;
-        at += ((size_t)(j->n * f->grid[0] * f->grid[1] * f->grid[2] * j->c) * j->size + 63) &
+        const DnnPhase *g = f->along;
+        at += ((size_t)(j->n * g[0].grid * g[1].grid * g[2].grid * j->c) * j->size + 63) &
               ~(size_t)63;
     }
     return true;
@@ -230,7 +230,7 @@ dnnl_status_t dnn_phases(Dnn *d, DnnCall *call, const DnnProblem *p, bool *done)
     const DnnConv *c = &p->conv;
     const DnnTensor *t = p->t;
     Phases *j = dnn_job(d, sizeof *j);
-    Made made[MAX_PHASES];
+    Made made[DNN_MOST_PHASES];
     dnnl_status_t s = dnnl_success;
     if (p->kind != DnnConvData || !axes_of(c, j) || !pays(c, j) || !make_phases(d, c, j, made))
         return s;

@@ -298,6 +298,7 @@ static DnnLayoutRef copy_layout(Dnn *d, DnnLayoutRef from) {
 DnnTensor dnn_transient(Dnn *d, DnnLayoutRef layout) {
     size_t at = d->copied;
     d->copied += round_up(dnnl_memory_desc_get_size(layout), 64);
+    dnn_stage(d, DNN_COPIES, d->copied);
     return (DnnTensor){layout, NULL, DNN_COPIES, at};
 }
 

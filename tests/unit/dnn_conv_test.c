@@ -1,6 +1,8 @@
 // dnn_conv_test.c - our convolution algorithms on top of the library's products, against the
 // direct sums in f64. Winograd: every tile, stride and direction, extents that are no multiple of
 // a tile, one round and many. A product for each kernel element: every direction, f32 and bf16.
+// Products on a matrix unit: every direction, over lines and parts of them.
+#include "tiles.h"
 #include "winograd.h"
 
 #include "prelude.h"
@@ -30,7 +32,7 @@ static const Shape shapes[] = {
     {1, 16, 16, {10, 9}, {6, 2}, {2, 1}, {3, 0}, {2, 1}},
     {1, 32, 64, {4, 4}, {3, 3}, {1, 1}, {1, 1}, {1, 1}}, // at 0 bytes a round: in parts
 };
-enum { SHAPES = sizeof shapes / sizeof *shapes, PIXELS = 40000 };
+enum { SHAPES = sizeof shapes / sizeof *shapes, PIXELS = 140000 };
 
 // Shapes not handled by Winograd: much of the kernel is outside the image.
 static const Shape small_shapes[] = {
@@ -40,6 +42,23 @@ static const Shape small_shapes[] = {
     {4, 48, 32, {2, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 1}},
 };
 enum { SMALL_SHAPES = sizeof small_shapes / sizeof *small_shapes };
+
+// For a matrix unit, and which directions are taken. Channels of x and y, lines that tiles follow
+// and that they do not, more terms and rows than are multiplied at once.
+static const struct {
+    Shape s;
+    bool taken[3]; // forward, input gradient, weights' gradient
+} unit_shapes[] = {
+    {{3, 32, 64, {8, 6}, {3, 3}, {1, 1}, {1, 0}, {1, 2}}, {true, true, true}},
+    {{1, 64, 96, {34, 35}, {4, 4}, {2, 2}, {1, 1}, {1, 2}}, {false, true, true}},
+    {{2, 64, 64, {7, 66}, {5, 5}, {2, 2}, {2, 2}, {2, 2}}, {false, true, true}},
+    {{2, 32, 40, {5, 7}, {2, 3}, {1, 2}, {0, 3}, {1, 0}}, {true, false, true}},
+    {{2, 24, 32, {6, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}}, {false, true, false}},
+    {{2, 128, 18, {5, 4}, {3, 4}, {1, 1}, {1, 2}, {1, 2}}, {true, false, true}},
+    {{1, 32, 128, {66, 66}, {2, 2}, {2, 2}, {0, 0}, {0, 0}}, {false, true, true}},
+    {{1, 32, 32, {40, 40}, {3, 3}, {1, 1}, {1, 1}, {1, 1}}, {false, false, false}},
+};
+enum { UNIT_SHAPES = sizeof unit_shapes / sizeof *unit_shapes };
 
 static float x[PIXELS], w[PIXELS], y[PIXELS];
 static uint16_t x_half[PIXELS], w_half[PIXELS], y_half[PIXELS]; // the same in bf16
@@ -199,8 +218,8 @@ static void halve(float *at, uint16_t *half) {
     widen(half, at);
 }
 
-// False if the algorithm does not apply to the shape.
-static bool run_taps(const Shape *s, DnnConvKind kind, Dtype type) {
+// False if the method does not take the shape.
+static bool run_method(DnnMethod *method, const Shape *s, DnnConvKind kind, Dtype type) {
     Dnn *d;
     DnnCall call = {0};
     DnnProblem p = {kind, conv_of(s), .weights = 1};
@@ -214,7 +233,7 @@ static bool run_taps(const Shape *s, DnnConvKind kind, Dtype type) {
     p.t[1] = (DnnTensor){dnn_keep_layout(d, &c->weights), weights, 0, 0};
     p.t[2] = (DnnTensor){dnn_keep_layout(d, &c->dst), halves ? (void *)y_half : (void *)y, 0, 0};
     dnn_block(d, 0);
-    assert_int_equal(dnn_taps(d, &call, &p, &done), dnnl_success);
+    assert_int_equal(method(d, &call, &p, &done), dnnl_success);
     if (done) {
         assert_int_equal(dnn_ready(d), GAN_OK);
         assert_int_equal(dnn_run(d, &call), GAN_OK);
@@ -235,7 +254,7 @@ static void check_taps(Dtype type, double rounding) {
         if (type == DtBF16)
             halve(x, x_half), halve(w, w_half), halve(y, y_half);
         sum_directly(s, kind);
-        assert_true(run_taps(s, kind, type));
+        assert_true(run_method(dnn_taps, s, kind, type));
         compare(s, kind, kind == DnnConvWeights ? 0 : rounding, dtype_name[type]);
     }
 }
@@ -252,25 +271,60 @@ static void a_product_for_each_element_is_right_in_bf16(void **state) {
     check_taps(DtBF16, 1.0 / 256);
 }
 
-static void check_threads(DnnConvKind kind, bool by_taps) {
+static bool has_unit(void) {
+    return dnn_has_matrix_unit() && tiles_run();
+}
+
+static void set_threads(int n) {
 #ifdef _OPENMP
+    omp_set_num_threads(n);
+#else
+    (void)n;
+#endif
+}
+
+// On one thread and on three: to the same bits.
+static void check_unit(const Shape *s, DnnConvKind kind, bool taken) {
+    static float one[PIXELS];
+    int64_t n;
+    for (int threads = 1; threads <= 3; threads += 2) {
+        set_threads(threads);
+        fill(x, 1), fill(w, 2), fill(y, 3);
+        halve(x, x_half), halve(w, w_half), halve(y, y_half);
+        sum_directly(s, kind);
+        assert_int_equal(run_method(dnn_tiles, s, kind, DtBF16), taken);
+        if (!taken)
+            return;
+        compare(s, kind, kind == DnnConvWeights ? 0 : 1.0 / 256, "tiles");
+        const float *got = result(s, kind, &n);
+        if (threads == 1)
+            memcpy(one, got, (size_t)n * sizeof *got);
+        assert_memory_equal(one, got, (size_t)n * sizeof *got);
+    }
+}
+
+static void products_on_a_matrix_unit_are_the_direct_sums(void **state) {
+    (void)state;
+    if (!has_unit())
+        skip();
+    for (int i = 0; i < UNIT_SHAPES * 3; i++)
+        check_unit(&unit_shapes[i / 3].s, (DnnConvKind)(i % 3), unit_shapes[i / 3].taken[i % 3]);
+}
+
+static void check_threads(DnnConvKind kind, bool by_taps) {
     static float one[PIXELS];
     static const WinoForm form[] = {WinoF43, WinoF23};
     int64_t n;
     for (int threads = 1; threads <= 3; threads++) {
-        omp_set_num_threads(threads);
+        set_threads(threads);
         fill(x, 1), fill(w, 2), fill(y, 3);
-        assert_true(by_taps ? run_taps(&small_shapes[0], kind, DtF32)
+        assert_true(by_taps ? run_method(dnn_taps, &small_shapes[0], kind, DtF32)
                             : run(&shapes[5], kind, form, 0));
         const float *got = result(by_taps ? &small_shapes[0] : &shapes[5], kind, &n);
         if (threads == 1)
             memcpy(one, got, (size_t)n * sizeof *got);
         assert_memory_equal(one, got, (size_t)n * sizeof *got);
     }
-#else
-    (void)kind;
-    (void)by_taps;
-#endif
 }
 
 static void results_do_not_depend_on_the_number_of_threads(void **state) {
@@ -283,10 +337,10 @@ static void kernels_inside_the_image_are_not_taken(void **state) {
     (void)state;
     Shape s = small_shapes[0];
     s.x[0] = s.x[1] = 8;
-    assert_false(run_taps(&s, DnnConvForward, DtF32));
+    assert_false(run_method(dnn_taps, &s, DnnConvForward, DtF32));
     s = small_shapes[1];
     s.x[0] = s.x[1] = 1; // some kernel elements never overlap the input
-    assert_false(run_taps(&s, DnnConvWeights, DtF32));
+    assert_false(run_method(dnn_taps, &s, DnnConvWeights, DtF32));
 }
 
 static void unsupported_shapes_are_not_taken(void **state) {
@@ -311,6 +365,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_product_for_each_element_is_the_direct_sum),
         cmocka_unit_test(a_product_for_each_element_is_right_in_bf16),
         cmocka_unit_test(kernels_inside_the_image_are_not_taken),
+        cmocka_unit_test(products_on_a_matrix_unit_are_the_direct_sums),
     };
     if (CASES_LISTED(tests))
         return 0;

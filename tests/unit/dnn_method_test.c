@@ -2,7 +2,7 @@
 // implementations of the library: a table of shapes, for each direction; and that none of the
 // shipped models is left to the library's reference implementations, or to the evaluator's loops.
 // Results do not depend on it, so no other test would notice a slow one. Nothing is run.
-#include "dnn.h"
+#include "tiles.h"
 
 #include "driver.h"
 #include "programs.h"
@@ -56,12 +56,14 @@ static const char *slow(const DnnCall *call) {
 enum { Directions = 3 };
 
 // Extents are the same along all axes. dnn_conv.c has the order in which methods are asked.
-static const struct {
+typedef struct MethodRow {
     Dtype real;
     int axes, batch; // batch 0: without a batch axis
     int64_t c, o, x, k, stride, pad, dilation, groups;
     const char *method[Directions]; // forward, input gradient, weight gradient
-} rows[] = {
+} MethodRow;
+
+static const MethodRow rows[] = {
     // layers of image nets: strided and not, of images, to one number, of few pixels
     {DtF32, 2, 32, 64, 128, 32, 4, 2, 1, 1, 1, {"winograd", "winograd", "winograd"}},
     {DtF32, 2, 32, 128, 128, 32, 3, 1, 1, 1, 1, {"winograd", "winograd", "winograd"}},
@@ -95,26 +97,36 @@ static const struct {
     {DtBF16, 2, 8, 24, 24, 32, 5, 1, 2, 1, 24, {"library", "library", "grouped"}},
     {DtBF16, 1, 8, 64, 64, 64, 41, 4, 20, 1, 4, {"grouped", "library", "library"}},
 };
-enum { ROWS = sizeof rows / sizeof *rows };
 
-static void plan_row(Arena *a, size_t row, Module *m, Plan *out) {
-    const PassOptions o = {.real = rows[row].real};
-    ConvCase c = {.batch = rows[row].batch, .c = rows[row].c, .o = rows[row].o};
-    c.geom = (ConvGeom){.n = (uint32_t)rows[row].axes, .groups = rows[row].groups};
-    for (int i = 0; i < rows[row].axes; i++) {
-        c.x[i] = rows[row].x;
-        c.k[i] = rows[row].k;
-        c.geom.stride[i] = rows[row].stride;
-        c.geom.dilation[i] = rows[row].dilation;
-        c.geom.before[i] = c.geom.after[i] = rows[row].pad;
+// The same with a matrix unit, where it is ours.
+static const MethodRow unit_rows[] = {
+    {DtBF16, 2, 32, 64, 128, 32, 4, 2, 1, 1, 1, {"library", "tiles", "tiles"}},
+    {DtBF16, 2, 32, 128, 256, 16, 4, 2, 1, 1, 1, {"tiles", "tiles", "tiles"}},
+    {DtBF16, 2, 32, 128, 128, 32, 3, 1, 1, 1, 1, {"library", "library", "library"}},
+    {DtBF16, 2, 32, 256, 512, 4, 4, 2, 1, 1, 1, {"tiles", "tiles", "tiles"}},
+    {DtBF16, 2, 32, 3, 64, 64, 4, 2, 1, 1, 1, {"library", "thin", "library"}},
+    {DtBF16, 3, 8, 32, 64, 16, 4, 2, 1, 1, 1, {"tiles", "tiles", "tiles"}},
+    {DtF32, 2, 32, 128, 256, 16, 4, 2, 1, 1, 1, {"winograd", "winograd", "winograd"}},
+};
+
+static void plan_row(Arena *a, const MethodRow *row, Module *m, Plan *out) {
+    const PassOptions o = {.real = row->real};
+    ConvCase c = {.batch = row->batch, .c = row->c, .o = row->o};
+    c.geom = (ConvGeom){.n = (uint32_t)row->axes, .groups = row->groups};
+    for (int i = 0; i < row->axes; i++) {
+        c.x[i] = row->x;
+        c.k[i] = row->k;
+        c.geom.stride[i] = row->stride;
+        c.geom.dilation[i] = row->dilation;
+        c.geom.before[i] = c.geom.after[i] = row->pad;
     }
     program_conv(a, &c, 1, m);
     passes_run(a, m, &m->step, &o, NULL);
-    slots_place(m, rows[row].real);
+    slots_place(m, row->real);
     plan_make(a, m, &m->step, &o, out);
 }
 
-static void check_row(Arena a, size_t row) {
+static void check_row(Arena a, const MethodRow *row, size_t at) {
     static const Op op[Directions] = {OpConv, OpConvDx, OpConvDw};
     Module m;
     Plan p;
@@ -128,9 +140,9 @@ static void check_row(Arena a, size_t row) {
                 continue;
             const DnnCall *call = prepare(d, &p, id);
             assert_non_null(call);
-            if (strcmp(call->method, rows[row].method[k]) != 0 || slow(call))
-                fail_msg("row %zu, %s: by %s%s%s, not %s", row, op_info[op[k]].text, call->method,
-                         slow(call) ? ", " : "", slow(call) ? slow(call) : "", rows[row].method[k]);
+            if (strcmp(call->method, row->method[k]) != 0 || slow(call))
+                fail_msg("row %zu, %s: by %s%s%s, not %s", at, op_info[op[k]].text, call->method,
+                         slow(call) ? ", " : "", slow(call) ? slow(call) : "", row->method[k]);
             seen |= 1u << k;
         }
     assert_int_equal(seen, 7);
@@ -143,8 +155,16 @@ static void methods_follow_from_the_shape(void **state) {
     (void)state;
     if (dnn_vector_level() < 4 || dnn_has_matrix_unit())
         skip();
-    for (size_t i = 0; i < ROWS; i++)
-        check_row(empty, i);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        check_row(empty, &rows[i], i);
+}
+
+static void methods_with_a_matrix_unit_follow_from_the_shape(void **state) {
+    (void)state;
+    if (!dnn_has_matrix_unit() || !tiles_run())
+        skip();
+    for (size_t i = 0; i < sizeof unit_rows / sizeof *unit_rows; i++)
+        check_row(empty, &unit_rows[i], i);
 }
 
 // --- the shipped models --------------------------------------------------------------------------
@@ -200,6 +220,7 @@ static void no_model_is_left_to_a_reference_implementation(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(methods_follow_from_the_shape),
+        cmocka_unit_test(methods_with_a_matrix_unit_follow_from_the_shape),
         cmocka_unit_test(no_model_is_left_to_a_reference_implementation),
     };
     return ARENA_CASES(tests, &empty, 0);
