@@ -52,9 +52,14 @@ typedef struct Step {
     View in[3];
 } Step;
 
+typedef struct Search { // Rewriter.user
+    uint8_t *hot;       // [old node]
+    bool small;         // PassOptions.small_products
+} Search;
+
 typedef struct Spread { // a sum or product at hand
     Rewriter *r;
-    const uint8_t *hot;       // [old node]
+    const uint8_t *hot;       // Search.hot
     int64_t extent[MaxLoops]; // loop 0: of the batch, 1 where nothing is per-sample
     uint32_t summed;          // loops, as bits
     Axes result;              // of the result's axes
@@ -513,9 +518,10 @@ static bool is_sum_of_hot(const Graph *g, const uint8_t *hot, uint32_t id, uint3
 
 static uint32_t rewrite(Rewriter *r, uint32_t id) {
     const Graph *g = r->from;
+    const Search *search = r->user;
     uint32_t k, nin = graph_node(g, id)->nin, all = 0;
     Axes of[3] = {0};
-    Spread s = {.r = r, .hot = r->user, .extent = {1}, .type = *node_type(g, id)};
+    Spread s = {.r = r, .hot = search->hot, .extent = {1}, .type = *node_type(g, id)};
     s.next = r->to.g->node.n;
     if (!is_sum_of_hot(g, s.hot, id, &k) || !loops_find(g, id, of))
         return node_copy(r, id);
@@ -536,19 +542,19 @@ static uint32_t rewrite(Rewriter *r, uint32_t id) {
         s.result.loop[d] = s.type.dim[d] > 1 ? of[2].loop[d] : 0;
     s.summed = all & ~loops_of(&s.result) & ~(uint32_t)s.type.batched;
     Val made = spread(&s, &product.in[k], nin > 1 ? &product : NULL);
-    bool fewer = made.id && s.visited * Indexed < (double)extents(&s, all);
-    return fewer ? made.id : node_copy(r, id);
+    bool fewer = search->small || s.visited * Indexed < (double)extents(&s, all);
+    return made.id && fewer ? made.id : node_copy(r, id);
 }
 
 void pass_one_hot(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
     const Graph *g = &f->g;
-    uint8_t *hot = arena_array(perm, uint8_t, g->node.n);
+    Search s = {.hot = arena_array(perm, uint8_t, g->node.n), .small = o->small_products};
     uint32_t found = 0, k;
-    (void)m, (void)o;
+    (void)m;
     for (uint32_t id = 1; id < g->node.n; id++) {
-        hot[id] = iota_of(g, id) != NONE || hot_operand(g, hot, id) != NONE;
-        found += is_sum_of_hot(g, hot, id, &k);
+        s.hot[id] = iota_of(g, id) != NONE || hot_operand(g, s.hot, id) != NONE;
+        found += is_sum_of_hot(g, s.hot, id, &k);
     }
     if (found)
-        func_rewrite(perm, f, g->batch, rewrite, hot);
+        func_rewrite(perm, f, g->batch, rewrite, &s);
 }

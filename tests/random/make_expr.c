@@ -307,6 +307,52 @@ static void make_norm(Maker *k) {
         bind(k, t, PICK(k, form), v->name);
 }
 
+// Along one axis of a table of all pairs: the distance to the nearest.
+static void make_nearest(Maker *k) {
+    static const char *const form[] = {
+        "min(sum((unsqueeze(%s, 2) - unsqueeze(%s, 1))^2, channel), axis(%u))",
+        "max(einsum(\"dp,dq->pq\", %s, %s), axis(%u))",
+        "max(sum(unsqueeze(%s, 2)*unsqueeze(tanh(%s), 1), channel), axis(%u))",
+        "log(min(sum((unsqueeze(%s, 2) - unsqueeze(%s, 1))^2, channel), axis(%u)) + 0.1)",
+    };
+    const Known *a = known_some(k, has_two), *b = known_some(k, has_two);
+    for (int i = 0; i < 12 && b && (b->type.rank != 2 || b == a); i++)
+        b = known_some(k, has_two);
+    if (!a || !b || a->type.rank != 2 || b->type.rank != 2 || a->type.dim[0] != b->type.dim[0])
+        return;
+    uint32_t over = roll(k, 2);
+    Type t = {.batched = a->type.batched || b->type.batched,
+              .rank = 1,
+              .dim = {over ? a->type.dim[1] : b->type.dim[1]}};
+    if (a->type.dim[1] * b->type.dim[1] <= k->most)
+        bind(k, t, PICK(k, form), a->name, b->name, over);
+}
+
+// Functions of the library that keep a value's shape.
+static void make_library(Maker *k) {
+    static const char *const form[] = {
+        "selu(%s)",
+        "log_softmax(%s, sample)/4",
+        "unit(%s + 0.5)",
+        "brightness(%s)",
+        "contrast(%s)",
+        "sometimes(%s, tanh, 0.6)",
+        "erfinv(tanh(%s)/2)",
+        "%s*0.2 + logsumexp(%s, sample)/4",
+        "cosine_similarity(%s, tanh(%s)) + %s",
+        "%s - 0.5*median(%s)",
+        "warp(%s, stack(stack(0.8, 0.3), stack(-0.2, 0.9)))",
+        "rotate(%s, 0.4)",
+        "zoom(%s, 1.3, padding_mode=\"zeros\")",
+        "cutout(%s)",
+    };
+    enum { Forms = sizeof form / sizeof *form, Maps = 4 }; // the last: of pictures
+    const Known *v = known_some(k, has_axes);
+    uint32_t forms = v && v->type.rank == 3 && v->type.batched ? Forms : Forms - Maps;
+    if (v && v->type.batched)
+        bind(k, v->type, form[roll(k, forms)], v->name, v->name, v->name);
+}
+
 // --- shapes --------------------------------------------------------------------------------------
 
 static const char *dims(Maker *k, const Type *t) {
@@ -683,11 +729,11 @@ static void make_one_hot(Maker *k) {
 
 void make_value(Maker *k) {
     static void (*const makers[])(Maker *) = {
-        make_unary,   make_unary,  make_unary, make_binary,  make_binary,
-        make_binary,  make_where,  make_mean,  make_mean,    make_greatest,
-        make_norm,    make_move,   make_move,  make_move,    make_einsum,
-        make_fft,     make_gather, make_draw,  make_softmax, make_group_mean,
-        make_one_hot, make_sort,   make_scan,  make_all,     make_rows,
+        make_unary,   make_unary,      make_unary,   make_binary,   make_binary, make_binary,
+        make_where,   make_mean,       make_mean,    make_greatest, make_norm,   make_move,
+        make_move,    make_move,       make_einsum,  make_fft,      make_gather, make_draw,
+        make_softmax, make_group_mean, make_one_hot, make_sort,     make_scan,   make_all,
+        make_rows,    make_nearest,    make_library,
     };
     PICK(k, makers)(k);
 }

@@ -1,6 +1,8 @@
 // make_layer.c - generates one layer with weights, with any options (make.h).
 #include "make.h"
 
+#include <string.h>
+
 static bool is_row(const Maker *k, const Known *v) {
     (void)k;
     return !v->classes && v->type.batched && v->type.rank == 1;
@@ -111,6 +113,28 @@ static void make_conv(Maker *k) {
          (long long)t.dim[0], window_text(k, w, t.rank - 1u), (long long)groups, weight_options(k));
 }
 
+// The greatest of what a product makes: its gradient is that of the maxima alone (one_hot.c).
+static void make_peak(Maker *k) {
+    static const char *const after[] = {"%s", "tanh(%s)", "%s + 0.3", "softplus(%s)"};
+    static const char *const most[] = {"max(%s, sample)", "max(%s, space)", "min(%s, channel)"};
+    const Known *v = known_some(k, is_map), *p;
+    if (!v)
+        return;
+    Type t = v->type, one = {.batched = true}, row = {.batched = true, .rank = 1};
+    t.dim[0] = 1 + roll(k, 6);
+    v = bind(k, t, "%s |> conv(%lld, k=1%s)", v->name, (long long)t.dim[0],
+             chance(k, 50) ? "" : ", bias=none");
+    p = v ? bind(k, t, PICK(k, after), v->name) : NULL;
+    uint32_t over = roll(k, 3);
+    row.dim[0] = t.dim[0];
+    if (over == 2) {
+        row.rank = (uint8_t)(t.rank - 1);
+        memcpy(row.dim, t.dim + 1, row.rank * sizeof *row.dim);
+    }
+    if (p)
+        bind(k, over ? row : one, most[over], p->name);
+}
+
 // --- norms and the rest --------------------------------------------------------------------------
 
 static void make_norm(Maker *k) {
@@ -169,6 +193,8 @@ static void make_other(Maker *k) {
         bind(k, v->type, "%s |> multihead_attention(%d)", v->name, v->type.dim[0] % 2 ? 1 : 2);
     else if (h && v->type.rank == 1 && chance(k, 50))
         bind(k, h->type, "gru(%lld)(%s, %s)", (long long)h->type.dim[0], v->name, h->name);
+    else if (h && v->type.rank == 1 && h->type.dim[0] % 2 == 0 && chance(k, 30))
+        bind(k, h->type, "lstm(%lld)(%s, %s)", (long long)h->type.dim[0] / 2, v->name, h->name);
     else if (y && chance(k, 50))
         bind(k, v->type, "%s |> conditional_batch_norm(%s, eps=0.05)", v->name, y->name);
     else if (y && chance(k, 50))
@@ -191,7 +217,8 @@ static void make_param(Maker *k) {
 }
 
 void make_layer(Maker *k) {
-    static void (*const makers[])(Maker *) = {make_dense, make_conv,      make_conv,  make_norm,
-                                              make_norm,  make_deviation, make_other, make_param};
+    static void (*const makers[])(Maker *) = {make_dense, make_conv,  make_conv,
+                                              make_norm,  make_norm,  make_deviation,
+                                              make_other, make_param, make_peak};
     PICK(k, makers)(k);
 }

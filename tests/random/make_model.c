@@ -190,6 +190,32 @@ static void put_branch(Maker *k) {
          level->name, u->name);
 }
 
+// Gradients of each sample of D, whose results a batch norm would mix.
+static void put_each_gradient(Maker *k, const ModelInfo *p, const char *f) {
+    const char *name = str_format(k->text.arena, "of%u", k->made++).ptr;
+    line(k, "fn %s(D) = softplus(-%s)", name, score(k, p, f));
+    bind(k, (Type){.batched = true}, "sqrt(sum([norm2(g) for g in per_sample_grad(D, %s)]) + 0.01)",
+         name);
+}
+
+// What only some steps do, or one of two.
+static void put_sometimes(Maker *k, const ModelInfo *p, const char *f) {
+    const Known *by = known_any(k);
+    if (by->classes)
+        return;
+    if (chance(k, 40))
+        line(k, "every 2 {");
+    else
+        line(k, "if %s > 0.3 {", make_number(k, by)->name);
+    uint32_t known = k->n;
+    k->indent++;
+    put_values(k, roll(k, 4));
+    put_update(k, p, f);
+    k->indent--;
+    k->n = known;
+    line(k, "}");
+}
+
 static void put_reports(Maker *k) {
     for (uint32_t i = 0; i < 2; i++) {
         const Known *v = known_any(k);
@@ -214,11 +240,15 @@ static void put_round(Maker *k, const ModelInfo *p, bool inside) {
     put_values(k, roll(k, 8));
     if (chance(k, 25))
         put_gradient(k, p, f);
+    if (chance(k, 8))
+        put_each_gradient(k, p, f);
     put_update(k, p, f);
     if (chance(k, 30)) {
         put_values(k, roll(k, 4));
         put_update(k, p, f);
     }
+    if (chance(k, 20))
+        put_sometimes(k, p, f);
     if (chance(k, 25) && inside)
         put_reports(k);
 }

@@ -252,6 +252,13 @@ static uint32_t match(const Func *f, uint32_t at, bool to_else) {
     return 0;
 }
 
+// The blocks of a branch that is not taken have the values of an earlier round or step.
+static void skip_tape(Run *r, uint32_t from, uint32_t to) {
+    for (uint32_t at = from; at < to; at++)
+        if (r->f == &r->p->m.step && r->f->tape.at[at].kind == CtlBlock)
+            r->p->ran[r->f->tape.at[at].arg] = NONE;
+}
+
 static void run_tape(Run *r, uint32_t from, uint32_t to) {
     const Func *f = r->f;
     for (uint32_t at = from; at < to;) {
@@ -267,13 +274,12 @@ static void run_tape(Run *r, uint32_t from, uint32_t to) {
             run_tape(r, at + 1, end);
         }
         r->c.round = outer;
-        bool taken = c.kind == CtlEvery ? r->c.step % c.arg == 0
-                     : c.kind == CtlIf  ? r->value[c.cond][0] != 0
-                                        : false;
-        if (taken)
-            run_tape(r, at + 1, middle);
-        else if (c.kind != CtlRepeat && middle != end)
-            run_tape(r, middle + 1, end);
+        if (c.kind == CtlEvery || c.kind == CtlIf) {
+            bool taken = c.kind == CtlEvery ? r->c.step % c.arg == 0 : r->value[c.cond][0] != 0;
+            uint32_t other = middle + (middle != end);
+            skip_tape(r, taken ? other : at + 1, taken ? end : middle);
+            run_tape(r, taken ? at + 1 : other, taken ? middle : end);
+        }
         at = end + 1;
     }
 }
@@ -373,7 +379,7 @@ static double sum_of(const double *x, int64_t n, bool absolute) {
     return sum;
 }
 
-// Is the value from an earlier step, because its block did not run in the last one?
+// Is the value from an earlier step or round, because its block did not run in the last one?
 static bool is_stale(const Slope *s, uint32_t id) {
     return s->p->ran[graph_node(s->g, id)->block] + 1 != s->p->o->steps;
 }

@@ -15,7 +15,7 @@ typedef struct Plain {
     Module m;
     double **slot;       // [slot] of the whole batch, in logical order
     double ***value;     // [2 + entry] of init, step and entries: [node], of its last run
-    uint32_t *ran;       // [step's block] the last step it ran in
+    uint32_t *ran;       // [step's block] the last step it ran in; NONE: not in the last round
     double noise;        // relative
     uint64_t noise_seed; // seed of the noise
     uint32_t step;
