@@ -11,7 +11,6 @@
 #define refuse (fail) // the status; the test framework has a macro of that name
 
 enum {
-    MAX_OPERANDS = 64,
     MOST_ELEMENTS = 1 << 18, // of a region's operands
 };
 #define MOST_GFLOP 0.005 // of a call
@@ -129,14 +128,14 @@ static void compare(const Loaded *l, const RegionCheck *x, uint32_t node, const 
 // --- running -------------------------------------------------------------------------------------
 
 // Addresses of a region's operands.
-static uint32_t operands(const Loaded *l, const Region *r, void **at) {
+static void **operands(Loaded *l, const Region *r) {
+    void **at = arena_array(&l->arena, void *, r->in.n + r->out.n);
     uint32_t n = 0;
     for (uint32_t i = 0; i < r->in.n; i++)
         at[n++] = memory_at(l->memory, l->plan, r->in.at[i]);
     for (uint32_t i = 0; i < r->out.n; i++)
         at[n++] = memory_at(l->memory, l->plan, r->out.at[i]);
-    assert_true(n <= MAX_OPERANDS);
-    return n;
+    return at;
 }
 
 static bool is_large(const Plan *p, const Region *r) {
@@ -220,8 +219,7 @@ static GanStatus run_plain(Loaded *l, const Region *r, const Counters *c) {
 }
 
 // The instances of the launch from `from` on that share its kernel, if that takes several.
-static uint32_t gather(const Loaded *l, Launch launch, uint32_t from, bool *done, ShimRegion *x,
-                       void *(*at)[MAX_OPERANDS]) {
+static uint32_t gather(Loaded *l, Launch launch, uint32_t from, bool *done, ShimRegion *x) {
     const Plan *p = l->plan;
     const uint32_t *of = p->merge.at + launch.first;
     uint32_t kernel = p->region.at[of[from]].kernel, n = 0;
@@ -229,8 +227,7 @@ static uint32_t gather(const Loaded *l, Launch launch, uint32_t from, bool *done
         const Region *r = &p->region.at[of[i]];
         if (r->kernel != kernel || is_large(p, r) || (n && !p->kernel.at[kernel].many))
             continue;
-        operands(l, r, at[n]);
-        x[n] = (ShimRegion){r, at[n]};
+        x[n] = (ShimRegion){r, operands(l, r)};
         done[i] = true;
         n++;
     }
@@ -242,7 +239,6 @@ static GanStatus run_launch(Loaded *l, Launch launch, const Counters *c) {
     Arena mark = l->arena;
     bool *done = arena_array(&l->arena, bool, launch.instances);
     ShimRegion *x = arena_array(&l->arena, ShimRegion, launch.instances);
-    void *(*at)[MAX_OPERANDS] = arena_alloc(&l->arena, launch.instances * sizeof *at, 64);
     for (uint32_t i = 0; i < launch.instances; i++) {
         const Region *r = &p->region.at[p->merge.at[launch.first + i]];
         if (done[i])
@@ -250,7 +246,7 @@ static GanStatus run_launch(Loaded *l, Launch launch, const Counters *c) {
         if (r->kernel == NONE || is_large(p, r))
             TRY(run_plain(l, r, c));
         else
-            TRY(run_both(l, x, gather(l, launch, i, done, x, at), c));
+            TRY(run_both(l, x, gather(l, launch, i, done, x), c));
     }
     l->arena = mark;
     return GAN_OK;
