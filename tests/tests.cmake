@@ -39,7 +39,7 @@ function(gan_shared name)
     target_link_libraries(${name} PRIVATE gan_options)
 endfunction()
 gan_shared(gan_support support/comm_ranks.c support/edited.c support/interp.c support/kernel_cases.c support/kernel_runs.c support/naive.c
-           support/plan_sim.c support/programs.c support/programs_anchor.c support/ranks_run.c support/trial.c)
+           support/pass_cases.c support/plan_sim.c support/programs.c support/programs_anchor.c support/ranks_run.c support/trial.c)
 target_include_directories(gan_support PUBLIC support)
 target_compile_definitions(gan_support PUBLIC TEST_DIR="${CMAKE_CURRENT_SOURCE_DIR}" ROOT_DIR="${CMAKE_SOURCE_DIR}" BUILD_DIR="${CMAKE_BINARY_DIR}")
 if(CMOCKA_FOUND)
@@ -88,7 +88,7 @@ foreach(name readers_test bench_test doctor_test distance_test run_test shares_t
     gan_test(${name} unit/${name}.c LIBS gan_run)
 endforeach()
 set_target_properties(doctor_test PROPERTIES ENABLE_EXPORTS ON)     # it is the driver, too
-foreach(name mask_test pad_channels_test one_hot_test stdlib_test import_test import_files_test loss_scale_test models_test cost_test)
+foreach(name mask_test fold_strides_test pad_channels_test one_hot_test stdlib_test import_test import_files_test loss_scale_test models_test cost_test)
     gan_test(${name} ${name}.c LIBS gan_run)
 endforeach()
 foreach(name shard remat)

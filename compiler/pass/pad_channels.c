@@ -210,45 +210,56 @@ static double added_by(Builder *b, Op op, uint32_t n, const Added *from, uint8_t
     return node_is_const(b->g, id, &made) ? made : NAN;
 }
 
-static Wide widen(Padding *p, Builder *b, uint32_t id, const Type *want, uint32_t depth);
+typedef enum Growth { GrowthNone, GrowthSome, GrowthUnclear } Growth;
 
-// An operand of an elementwise value that is to have the shape of `want`: as it is where it is
-// repeated along all that is added.
-static Wide widen_operand(Padding *p, Builder *b, uint32_t id, const Type *type, const Type *want,
-                          uint32_t depth) {
-    const Type *t = node_type(b->g, id);
-    Type to = *t;
-    bool grows = false;
-    double c;
+// Does an operand of type `t` of a value of type `type` grow where that does, to *to? Where it is
+// repeated along all that is added, it stays as it is.
+static Growth growth(const Type *t, const Type *type, const Type *want, Type *to) {
+    Growth made = GrowthNone;
+    *to = *t;
     for (uint32_t i = 0; i < t->rank; i++) {
         bool adds = type->dim[i] != want->dim[i];
-        if (adds && t->dim[i] > 1) {
-            to.dim[i] = want->dim[i];
-            grows = true;
-        }
         if (adds && t->dim[i] == 1 && type->dim[i] == 1)
-            return unknown; // one channel or all of them: extents of 1 do not say
+            return GrowthUnclear; // one channel or all of them: extents of 1 do not say
+        if (adds && t->dim[i] > 1) {
+            to->dim[i] = want->dim[i];
+            made = GrowthSome;
+        }
     }
-    if (!grows)
-        return (Wide){id, node_is_const(b->g, id, &c) ? c : NAN};
-    return t->batched ? widen(p, b, id, &to, depth) : (Wide){pad_to((Val){b, id}, &to).id, 0};
+    return made;
 }
 
-// `id` with the shape of `want`, where it is known or made of such values; else unknown.
+// `id` with the shape of `want`, where it is known or made of such values; else unknown. With
+// depth: an elementwise value is made of its operands, padded, if one of them is known.
 static Wide widen(Padding *p, Builder *b, uint32_t id, const Type *want, uint32_t depth) {
-    Wide known = wide_of(p, b, id, want);
+    Wide known = wide_of(p, b, id, want), x[MAX_IN];
     Op op = (Op)graph_node(b->g, id)->op;
     uint32_t in[MAX_IN], n = graph_node(b->g, id)->nin;
     Added added[MAX_IN];
-    Type type = *node_type(b->g, id), to = *want;
+    Type type = *node_type(b->g, id), to = *want, grown[MAX_IN];
+    bool some = false, lacks = false;
+    double c;
     if (known.node || !depth || op_info[op].cls != ClassEW || !builder_sees(b, id))
         return known;
     for (uint32_t k = 0; k < n; k++) {
-        Wide x = widen_operand(p, b, node_in(b->g, id, k), &type, want, depth - 1);
-        if (!x.node)
+        uint32_t from = in[k] = node_in(b->g, id, k);
+        const Type t = *node_type(b->g, from);
+        Growth grows = growth(&t, &type, want, &grown[k]);
+        if (grows == GrowthUnclear)
             return unknown;
-        in[k] = x.node;
-        added[k] = (Added){x.added, x.node == node_in(b->g, id, k)};
+        x[k] = grows == GrowthNone ? (Wide){from, node_is_const(b->g, from, &c) ? c : NAN}
+               : t.batched         ? widen(p, b, from, &grown[k], depth - 1)
+                                   : (Wide){pad_to((Val){b, from}, &grown[k]).id, 0};
+        some |= grows == GrowthSome && t.batched && x[k].node;
+        lacks |= !x[k].node;
+    }
+    if (lacks && !some)
+        return unknown;
+    for (uint32_t k = 0; k < n; k++) {
+        if (!x[k].node)
+            x[k] = (Wide){pad_to((Val){b, in[k]}, &grown[k]).id, 0};
+        added[k] = (Added){x[k].added, x[k].node == in[k]};
+        in[k] = x[k].node;
     }
     to.dtype = type.dtype;
     Attr attr = *node_attr(b->g, id);
@@ -283,7 +294,7 @@ static uint32_t multiply(Padding *p, Rewriter *r, uint32_t id, const Parts *to) 
     return type_same_shape(type, &to->type[2]) ? made : narrow(p, &r->to, (Wide){made, 0}, type);
 }
 
-// A sum that keeps the axes that a value grows along is made of all of it, as it is stored.
+// A sum is made of all of a value, as it is stored, unless it adds what is not zero to what is.
 static uint32_t sum(Padding *p, Rewriter *r, uint32_t id) {
     uint32_t narrow_sum = node_copy(r, id), x = rewritten_in(r, id, 0).id,
              axes = node_axes(r->from, id);
@@ -293,10 +304,12 @@ static uint32_t sum(Padding *p, Rewriter *r, uint32_t id) {
         return narrow_sum;
     const Type *t = node_type(g, x), *all = node_type(g, w.node);
     for (uint32_t i = 0; i < t->rank; i++)
-        if (t->dim[i] != all->dim[i] && axes >> (1 + i) & 1)
+        if (t->dim[i] != all->dim[i] && axes >> (1 + i) & 1 && w.added != 0)
             return narrow_sum;
     Wide made = {Sum((Val){&r->to, w.node}, axes).id, w.added == 0 ? 0 : NAN};
-    return narrow(p, &r->to, made, node_type(r->from, id));
+    const Type *type = node_type(r->from, id);
+    return type_same_shape(node_type(g, made.node), type) ? made.node
+                                                          : narrow(p, &r->to, made, type);
 }
 
 // Is a value computed where it is read, so that only its padded form need be stored? Weights are

@@ -66,6 +66,7 @@ PassFn pass_unfold;           // convolutions by per-sample kernels become produ
 PassFn pass_one_hot;          // of sums over a maximum's gradient only the maxima are visited
 PassFn pass_mask;             // gradients test activations' outputs, not inputs
 PassFn pass_dtype;            // storage types of the chosen precision, casts between them
+PassFn pass_fold_strides;     // convolutions of few channels trade their stride for channels
 PassFn pass_pad_channels;     // few channels and odd rows of products get more, of zeros
 PassFn pass_split_sums;       // sums over the batch wait for fewer others
 PassFn pass_chunk;            // the step in parts: Parallel.chunks, .micro

@@ -33,6 +33,8 @@ static const Pass passes[] = {
     // needs no Grad, Pin, Stop; leaves storage types with casts between; breaks equality of types
     {"dtype", pass_dtype, 0},
     // needs the final precision and only shared convolution weights; keeps values but for rounding
+    {"fold_strides", pass_fold_strides, 0},
+    // needs the same; keeps values but for rounding
     {"pad_channels", pass_pad_channels, 0},
     // needs no Grad, Pin, Stop, and the global batch; keeps values but for rounding
     {"split_sums", pass_split_sums, 0},

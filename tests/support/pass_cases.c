@@ -1,0 +1,51 @@
+#include "pass_cases.h"
+
+#include "programs.h"
+#include "trial.h"
+
+#include <setjmp.h>
+#include <cmocka.h>
+#include <math.h>
+
+Module *pass_model(Arena *a, const char *text, const char *set, int64_t batch, const PassOptions *o,
+                   const char *until) {
+    const TrialOptions trial = {
+        .name = "model.gan", .text = str_c(text), .batch = batch, .set = set};
+    Module *m = arena_new(a, Module);
+    *m = *trial_module(a, &trial);
+    slots_place(m, o->real);
+    passes_run(a, m, &m->step, o, until);
+    return m;
+}
+
+void pass_assert_same(Arena *a, const Module *before, const Module *after) {
+    const Module *m[2] = {before, after};
+    Oracle o[2];
+    for (int i = 0; i < 2; i++) {
+        oracle_init(a, m[i], &o[i]);
+        oracle_step(a, &o[i]);
+        oracle_step(a, &o[i]);
+    }
+    for (uint32_t s = 0; s < before->slot.n; s++)
+        for (int64_t i = 0; i < oracle_count(&o[0], s); i++)
+            if (!(fabs(o[0].slot[s][i] - o[1].slot[s][i]) <= 1e-9 * (1 + fabs(o[0].slot[s][i]))))
+                fail_msg("slot %u, element %lld: %g is %g", s, (long long)i, o[0].slot[s][i],
+                         o[1].slot[s][i]);
+}
+
+uint32_t pass_programs(uint64_t seeds, PassProgram *make, PassFn *pass, const PassOptions *o,
+                       PassCount *count) {
+    uint32_t n = 0;
+    for (uint64_t seed = 0; seed < seeds; seed++) {
+        Arena a;
+        Module before, after;
+        assert_int_equal(arena_init(&a, 0), GAN_OK);
+        make(&a, seed, &before);
+        make(&a, seed, &after);
+        pass(&a, &after, &after.step, o);
+        pass_assert_same(&a, &before, &after);
+        n += count(&before.step, &after.step);
+        arena_release(&a);
+    }
+    return n;
+}

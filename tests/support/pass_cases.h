@@ -1,0 +1,21 @@
+// pass_cases.h - for tests: models and programs before and after a pass over their graphs.
+#ifndef GAN_PASS_CASES_H
+#define GAN_PASS_CASES_H
+
+#include "pass.h"
+
+// The model with these settings (TrialOptions.set), its step as it is after the pass `until`, NULL:
+// after all.
+Module *pass_model(Arena *a, const char *text, const char *set, int64_t batch, const PassOptions *o,
+                   const char *until);
+// Two steps leave every slot the same, but for rounding.
+void pass_assert_same(Arena *a, const Module *before, const Module *after);
+
+typedef void PassProgram(Arena *a, uint64_t seed, Module *out);
+typedef uint32_t PassCount(const Func *before, const Func *after);
+// Programs of these seeds have the same results after the pass. Returns the sum of what `count`
+// says of each.
+uint32_t pass_programs(uint64_t seeds, PassProgram *make, PassFn *pass, const PassOptions *o,
+                       PassCount *count);
+
+#endif
