@@ -668,6 +668,25 @@ static void weights_are_named_by_their_path(void **state) {
     assert_int_equal(m->net.at[0].params, 10);
 }
 
+// Two branches of an `if`, taken in two calls or at run time, have layers of their own, also where
+// one function makes them; what is made before them they share, and what follows them is one.
+static void layers_of_two_branches_are_two(void **state) {
+    (void)state;
+    const Module *m = small(HEAD "fn wide(x) = x |> dense(4) |> relu\n"
+                                 "net D(x: [4], second=false) -> [] { both = dense(4)\n"
+                                 "h = if second { x |> wide |> both } else { x |> wide |> both }\n"
+                                 "h = h |> dense(4)\n"
+                                 "if mean(h) > 0 { h |> dense(1) |> squeeze } else "
+                                 "{ h |> dense(1) |> squeeze } }\n"
+                                 "step { update D minimize mean(D(x)) + "
+                                 "mean(D(-x, second=true)) + mean(D(2*x)) using opt }");
+    static const char *const names[] = {"D.dense.0.w", "D.both.w",    "D.dense.1.w",
+                                        "D.dense.2.w", "D.dense.3.w", "D.dense.4.b"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_int_equal(slots_named(m, names[i]), 1);
+    assert_int_equal(m->net.at[0].params, 2 * sizeof names / sizeof *names);
+}
+
 // Layers of a list: by the names it is unpacked to, or by its own and their number.
 static void layers_of_a_list_are_named(void **state) {
     (void)state;
@@ -922,6 +941,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(a_replay_buffer_is_written_once, set_up),
         cmocka_unit_test_setup(a_copy_starts_from_its_nets_weights, set_up),
         cmocka_unit_test_setup(weights_are_named_by_their_path, set_up),
+        cmocka_unit_test_setup(layers_of_two_branches_are_two, set_up),
         cmocka_unit_test_setup(layers_of_a_list_are_named, set_up),
         cmocka_unit_test_setup(weights_are_listed_before_the_net_is_called, set_up),
         cmocka_unit_test_setup(a_once_is_shared_by_calls_with_equal_arguments, set_up),

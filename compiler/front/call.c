@@ -429,14 +429,18 @@ static Value make_object(Elab *e, const Closure *fn, Args args) {
     if (!bind_params(e, &callee, fn->ast->a, args, fn->ast->text))
         return POISON;
     Object *o = arena_new(e->perm, Object);
-    *o = (Object){.fn = fn, .args = callee.local, .maker = e->owner, .label = fn->ast->text};
+    *o = (Object){.fn = fn,
+                  .args = callee.local,
+                  .maker = e->owner,
+                  .place = text_place(e, e->at),
+                  .label = fn->ast->text};
     return (Value){.kind = KindObject, .object = o};
 }
 
 static Value apply_object(Elab *e, Object *o, Args args) {
     Owner *outer = e->owner;
     Owner *place = o->maker->net == NONE && e->net ? e->net : o->maker;
-    Owner own = {.outer = place, .object = o, .net = place->net};
+    Owner own = {.outer = place, .object = o, .net = place->net, .place = OwnBody};
     Owner *kept = arena_new(e->perm, Owner); // objects made inside remember it
     *kept = own;
     e->owner = kept;
@@ -447,12 +451,20 @@ static Value apply_object(Elab *e, Object *o, Args args) {
     return v;
 }
 
+static Value apply_function(Elab *e, const Closure *fn, Args args) {
+    Owner *own = e->owner;
+    uint64_t outer = own->place;
+    own->place = outer ? text_place(e, e->at) : OwnBody;
+    Value v = apply_body(e, fn, fn->env.local, fn->ast->a, args);
+    own->place = outer;
+    return v;
+}
+
 static Value dispatch(Elab *e, Value f, Args args) {
     switch (f.kind) {
     case KindFn:
-        if (value_takes_two_lists(f))
-            return make_object(e, f.fn, args);
-        return apply_body(e, f.fn, f.fn->env.local, f.fn->ast->a, args);
+        return value_takes_two_lists(f) ? make_object(e, f.fn, args)
+                                        : apply_function(e, f.fn, args);
     case KindObject:
         return apply_object(e, f.object, args);
     case KindBuiltin:

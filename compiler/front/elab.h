@@ -135,6 +135,7 @@ struct Elab {
     bool stop;        // a limit was exceeded: everything is poison from here
     Span at, user;    // the operation being evaluated; the same, innermost in a user's file
     Map slots;        // hash of the name to slot + 1
+    Map children;     // net.c: hash of a child's call, place and turn to its number + 1
     Map names;        // tree node to index + 1 in pinned_names (grads.c)
     VEC(Names) pinned_names;
     VEC(NetInfo) net_info;
@@ -280,6 +281,8 @@ bool given_weight(const Elab *e, uint32_t slot, Val *out); // by with_params; fa
 const Value *given_weights(const Elab *e);                 // to the net being called; NULL
 void net_sync(Elab *e, uint32_t net);                      // a copy has every slot its model has
 Str owner_path(Elab *e, Owner *o);
+enum { OwnBody = 1 };                        // Owner.place in its body itself
+uint64_t text_place(const Elab *e, Span at); // hash of a place of the text and the calls around it
 uint32_t slot_find(const Elab *e, Str name); // NONE
 uint32_t slot_add(Elab *e, Slot s);
 // Adds a slot, or finds it by its name; NONE: refused.

@@ -559,7 +559,11 @@ static void warn_idle_streams(Elab *e, const Ast *file) {
 }
 
 static void elab_init(Elab *e, Front *f, const ElabOptions *o, Building *top, Module *m) {
-    *e = (Elab){.f = f, .perm = f->perm, .o = o, .m = m, .root = {.has_path = true, .net = NONE}};
+    *e = (Elab){.f = f,
+                .perm = f->perm,
+                .o = o,
+                .m = m,
+                .root = {.has_path = true, .net = NONE, .place = OwnBody}};
     *m = (Module){.batch = o->batch};
     m->init.name = STR("init");
     m->step.name = STR("step");

@@ -1,31 +1,51 @@
 // net.c - nets, and the weights and state created while they run: owners, names, initial values.
 //
 // A slot is created where its declaration is first evaluated and found again by its path: net,
-// layers, name. Layers are numbered within the call that creates them, when something inside first
-// needs a name: a second call, which creates its layers again in the same order, finds the same
-// slots.
+// layers, name. Layers of one name are numbered as they first come to be, when something inside
+// first needs a name. A second call of what creates them finds them again by their places in the
+// text, and which time it is there in this call: so it may take another branch, whose layers are
+// its own.
 #include "elab.h"
 
 // --- names ---------------------------------------------------------------------------------------
 
-// How many children called `label` there were before this one.
-static uint32_t count_next(Elab *e, Owner *o, Str label) {
+uint64_t text_place(const Elab *e, Span at) {
+    uint64_t key[] = {e->owner->place, at.file, at.lo, at.hi};
+    return hash64(key, sizeof key, 0);
+}
+
+// How many children of this label and place there were before in this call.
+static uint32_t count_next(Elab *e, Owner *o, Str label, uint64_t place) {
     uint32_t n = 0;
     for (const Counter *c = o->counts; c; c = c->older)
-        if (str_eq(c->label, label)) {
+        if (c->place == place && str_eq(c->label, label)) {
             n = c->n;
             break;
         }
     Counter *c = arena_new(e->perm, Counter);
-    *c = (Counter){label, n + 1, o->counts};
+    *c = (Counter){label, place, n + 1, o->counts};
     o->counts = c;
+    return n;
+}
+
+// The number of the next child of this label and place, in any call of its owner the same.
+static uint32_t child_number(Elab *e, Owner *o, Str label, uint64_t place) {
+    Str path = owner_path(e, o);
+    uint64_t of[] = {hash64(path.ptr, path.len, 0), hash64(label.ptr, label.len, 0)},
+             one[] = {of[0], of[1], place, count_next(e, o, label, place)},
+             all = hash64(of, sizeof of, 0), key = hash64(one, sizeof one, 0);
+    uint32_t known = map_find(&e->children, key), n = map_find(&e->children, all);
+    if (known)
+        return known - 1;
+    map_put(e->perm, &e->children, key, n + 1);
+    map_put(e->perm, &e->children, all, n + 1);
     return n;
 }
 
 static Str object_component(Elab *e, Object *o) {
     if (o->component.len)
         return o->component;
-    uint32_t n = count_next(e, o->maker, o->label);
+    uint32_t n = child_number(e, o->maker, o->label, o->place);
     bool alone = o->named && n == 0;
     o->component = alone ? o->label : str_format(e->perm, "%.*s.%u", SARG(o->label), n);
     return o->component;
@@ -118,13 +138,6 @@ uint32_t slot_make(Elab *e, Env *env, const Ast *a, Slot s) {
     diag(e->f, DiagE0404, here(e), SARG(s.name), SARG(type_text(e->perm, &made->type)),
          SARG(type_text(e->perm, &s.type)));
     diag_note(e->f, made->span, "it was created here");
-    const Object *layer = e->owner->object;
-    bool same = made->span.file == here(e).file && made->span.lo == here(e).lo;
-    if (layer && !layer->named && !same)
-        diag_help(e->f,
-                  "layers without a name are numbered in each call, so what another branch makes "
-                  "first is the same one: name it, own = %.*s(...), and apply that, x |> own",
-                  SARG(layer->label));
     return NONE;
 }
 
@@ -157,8 +170,9 @@ uint32_t declare_slot(Elab *e, Env *env, const Ast *a) {
     }
     bool plain =
         e->tuning && !e->owner->object; // an optimizer of one list: evaluated anew for each weight
-    uint32_t again =
-        plain ? 0 : count_next(e, e->owner, str_format(e->perm, ".%.*s", SARG(a->text)));
+    uint32_t again = plain ? 0
+                           : child_number(e, e->owner, str_format(e->perm, ".%.*s", SARG(a->text)),
+                                          text_place(e, a->span));
     Str name = again ? str_format(e->perm, "%.*s.%u", SARG(a->text), again) : a->text;
     Slot s = {.kind = weight ? SlotParam : SlotState, .net = e->owner->net, .type = type};
     s.name = joined(e, owner_path(e, e->owner), name);

@@ -140,8 +140,9 @@ struct Closure {
 };
 
 typedef struct Counter Counter;
-struct Counter {
+struct Counter { // children of a label and a place of the text, numbered in this call
     Str label;
+    uint64_t place;
     uint32_t n;
     const Counter *older;
 };
@@ -156,12 +157,15 @@ struct Owner {
     bool has_path;
     uint32_t net;          // NONE outside nets
     const Counter *counts; // children numbered so far
+    uint64_t place;        // hash of the calls of functions that led from its body to here; 0: that
+                           // of a net has not begun
 };
 
 struct Object {
     const Closure *fn;
     const Binding *args; // the environment after the first list
     Owner *maker;        // the application it was made in
+    uint64_t place;      // hash of where in that it was made
     Str label;           // its word in names: the function's, or the name it was bound to
     bool named;          // bound to a name
     bool whole;          // all of a pretrained net: no level of its own in names
