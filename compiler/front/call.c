@@ -112,6 +112,12 @@ static bool bind_parameter(Elab *e, Env *callee, const Ast *p, const Arg *arg, S
         diag_note(e->f, p->span, "`%.*s` is declared here", SARG(p->text));
         return false;
     }
+    if (arg && !arg->name.len && p->a && is_option(p->a)) {
+        diag(e->f, DiagE0326, here(e), SARG(p->text), SARG(who), SARG(p->text),
+             SARG(value_text(e, arg->value)));
+        diag_note(e->f, p->span, "`%.*s` is declared here", SARG(p->text));
+        return false;
+    }
     Value v = value_now(e, arg ? arg->value : eval(e, callee, p->b));
     if (p->a && v.kind != KindPoison && !match_parameter(e, callee, p, &v, who))
         return false;

@@ -462,7 +462,7 @@ static bool example_inputs(Elab *e, Env env, const Ast *params, Value *out, uint
         const Ast *p = params->list.at[*n];
         Type t;
         int64_t classes;
-        if (!p->a || is_range(p->a) || !names_known(e, &env, p->a) ||
+        if (!p->a || is_range(p->a) || is_option(p->a) || !names_known(e, &env, p->a) ||
             !input_type(e, &env, p, &t, &classes))
             return false;
         t.batched = true;

@@ -1,9 +1,11 @@
-// param.c - what a parameter declares behind its colon: a shape, a class or a range of numbers.
+// param.c - what a parameter declares behind its colon: a shape, a class, a range of numbers, or
+// that it is given by name.
 //
 //   x: [c, ...size]       a tensor, or a number where the shape is []
 //   y: label(k)           one class a sample
 //   rate: number(0, 1)    one number; in this range where it is known at compile time
 //   n: whole(1)           a whole number known at compile time; wholes: also a list of them
+//   bias: option()        anything, by name: f(bias=1)
 //
 // In: the declaration and the argument. Out: the argument, or a diagnostic with what is expected.
 #include "elab.h"
@@ -19,6 +21,10 @@ static bool is_call_of(const Ast *kind, const char *name) {
 
 bool is_class(const Ast *kind) {
     return is_call_of(kind, "label");
+}
+
+bool is_option(const Ast *kind) {
+    return is_call_of(kind, "option");
 }
 
 bool want_classes(Elab *e, Env *env, const Ast *kind, int64_t *out) {
@@ -189,6 +195,8 @@ static bool match_range(Elab *e, Env *env, const Ast *p, Value v, Str who) {
 
 bool match_parameter(Elab *e, Env *env, const Ast *p, Value *v, Str who) {
     Val val;
+    if (is_option(p->a))
+        return true;
     if (is_range(p->a))
         return match_range(e, env, p, *v, who);
     if (!value_is_tensor(*v) && !value_is_plain(*v)) {
