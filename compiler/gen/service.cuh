@@ -12,7 +12,8 @@ struct gan_head {
 };
 
 // One warp. The breadcrumb goes to the host's memory too, which is pinned.
-extern "C" __global__ void gan_begin(const gan_head head, uint32_t *to, uint32_t *mark) {
+extern "C" __global__ void gan_begin(const __grid_constant__ gan_head head, uint32_t *to,
+                                     uint32_t *mark) {
     const uint32_t i = threadIdx.x;
     if (i < 14)
         to[i] = head.at[i];
