@@ -231,11 +231,11 @@ static size_t put_division(Emit *e, const Value *v, Str c) {
         return length;
     }
     uint32_t by = divisor(e, v, below);
-    text_fmt(e->t, by != NONE && e->inverses[by] && !v->once ? "%s_by(" : "%s(", e->d->divide);
+    text_fmt(e->t, by != NONE && e->inverses[by] ? "%s_by(" : "%s(", e->d->divide);
     put_column(e, v, above);
     text_put(e->t, STR(", "));
     put_column(e, v, bare ? below : str_sub(below, 1, below.len - 1));
-    if (by != NONE && e->inverses[by] && !v->once)
+    if (by != NONE && e->inverses[by])
         text_fmt(e->t, ", d%u.at[l]", by);
     text_char(e->t, ')');
     return length;
@@ -349,7 +349,7 @@ bool *emit_inverses(const Emit *e) {
     for (uint32_t i = 0; i < n->value.n; i++) {
         const Value *v = &n->value.at[i];
         Str c = v->kind == ValueEw ? str_c(op_info[v->op].value) : (Str){0};
-        if (!e->named[i] || v->once || v->dtype == DtF64 || !e->d->divide)
+        if (!e->named[i] || v->dtype == DtF64 || !e->d->divide)
             continue;
         for (size_t at = 0; (at += str_find(str_sub(c, at, c.len), '/')) + 2 < c.len; at += 2) {
             uint32_t by = divisor(e, v, factor_of(str_sub(c, at + 2, c.len)));
