@@ -60,6 +60,7 @@ typedef enum Role {
     RoleSite, // this and the following are always arguments: regions that differ in nothing else
     RoleReal, // share a kernel
     RoleTiles,
+    RoleTeam,
     RoleUnits,
     RolePieces,
     RoleExtent,                          // and one more for each loop after the first

@@ -48,6 +48,7 @@ void emit_end_number(Emit *e, uint32_t number) {
         [RoleScratch] = "bytes",
         [RoleSite] = "site of the draw",
         [RoleTiles] = "tiles",
+        [RoleTeam] = "units of a block, as a shift",
         [RoleUnits] = "units",
         [RolePieces] = "pieces of a unit",
     };

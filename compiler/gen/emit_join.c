@@ -105,7 +105,7 @@ static void put_joined(Emit *e, const Reduce *r, Str arg, size_t bytes, size_t *
     if (!more) {
         text_put(e->t, *sum ? STR(");\n") : STR(""));
         emit_line(e);
-        text_fmt(e->t, "team::join<%s>(", join_op(emit_adds(r)));
+        text_fmt(e->t, "team.join<%s>(", join_op(emit_adds(r)));
     }
     text_fmt(e->t, more ? ", %.*s" : "%.*s", SARG(arg));
     *sum = more ? *sum + bytes : bytes;
@@ -138,7 +138,7 @@ static void put_join(Emit *e) {
     for (uint32_t i = 0; i < n->reduce.n; i++) {
         if (n->reduce.at[i].kind == ReduceSquares) {
             emit_line(e);
-            text_fmt(e->t, "team::settle(&s%u);\n", i);
+            text_fmt(e->t, "team.settle(&s%u);\n", i);
         }
     }
     put_join_of(e, true);
@@ -167,7 +167,7 @@ static void put_single_results(Emit *e) {
 static void put_results(Emit *e) {
     uint32_t left = 0;
     emit_line(e);
-    text_put(e->t, STR("if (active && team::part() == 0)"));
+    text_put(e->t, STR("if (active && team.part() == 0)"));
     emit_open(e);
     for (uint32_t i = 0; i < e->n->reduce.n; i++) {
         const Reduce *r = &e->n->reduce.at[i];
@@ -200,7 +200,7 @@ void emit_join(Emit *e) {
 // Stores a piece's partial result.
 static void put_partial(Emit *e, Str units) {
     emit_line(e);
-    text_put(e->t, STR("if (active && team::part() == 0)"));
+    text_put(e->t, STR("if (active && team.part() == 0)"));
     emit_open(e);
     for (uint32_t i = 0; i < e->n->reduce.n; i++) {
         const Reduce *r = &e->n->reduce.at[i];
@@ -245,19 +245,21 @@ static void put_partials(Emit *e, Str units, Str pieces) {
     emit_line(e);
     text_put(e->t, STR("#pragma unroll 1\n"));
     emit_line(e);
-    text_fmt(e->t, "for (int at = active ? team::part() : %.*s; at <= last_piece; at += %u)",
-             SARG(pieces), team(e)->size * PartsInFlight);
+    Str size = team_size(e, 1);
+    text_fmt(e->t, "for (int at = active ? team.part() : %.*s; at <= last_piece; at += %.*s)",
+             SARG(pieces), SARG(team_size(e, PartsInFlight)));
     emit_open(e);
     for (uint32_t i = 0; i < n->reduce.n; i++) {
         emit_line(e);
-        text_fmt(e->t, "const auto t%u = gan_load_parts<%u>(q%u + u, %.*s, at, %u, last_piece);\n",
-                 i, PartsInFlight, i, SARG(units), team(e)->size);
+        text_fmt(e->t,
+                 "const auto t%u = gan_load_parts<%u>(q%u + u, %.*s, at, %.*s, last_piece);\n", i,
+                 PartsInFlight, i, SARG(units), SARG(size));
     }
     emit_line(e);
     text_put(e->t, STR("#pragma unroll\n"));
     emit_line(e);
-    text_fmt(e->t, "for (int k = 0, p = at; k < %u && p <= last_piece; k++, p += %u)",
-             PartsInFlight, team(e)->size);
+    text_fmt(e->t, "for (int k = 0, p = at; k < %u && p <= last_piece; k++, p += %.*s)",
+             PartsInFlight, SARG(size));
     emit_open(e);
     for (uint32_t i = 0; i < n->reduce.n; i++)
         put_partial_added(e, i);
@@ -277,7 +279,10 @@ void emit_pieces(Emit *e) {
     emit_line(e);
     text_put(e->t, STR("#pragma unroll 1\n"));
     emit_line(e);
-    text_put(e->t, STR("for (bool last = false;;)"));
+    if (team(e)->open)
+        text_fmt(e->t, "for (bool last = %.*s == 1;;)", SARG(pieces));
+    else
+        text_put(e->t, STR("for (bool last = false;;)"));
     emit_open(e);
     put_join(e);
     emit_line(e);

@@ -15,6 +15,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <math.h>
 
 static const char *unit_type(const Emit *e) {
     return team(e)->wide ? "uint64_t" : "uint32_t";
@@ -205,7 +206,10 @@ static void open_blocks(Emit *e) {
     if (!team_many(e))
         return;
     emit_line(e);
-    text_fmt(e->t, "const uint32_t blocks = (%.*s + %u) / %u", SARG(count), units - 1, units);
+    if (team(e)->open)
+        text_fmt(e->t, "const uint32_t blocks = (%.*s + units - 1) / units", SARG(count));
+    else
+        text_fmt(e->t, "const uint32_t blocks = (%.*s + %u) / %u", SARG(count), units - 1, units);
     if (team_is_cut(e))
         text_fmt(e->t, " * %.*s", SARG(pieces));
     text_put(e->t, STR(";\n"));
@@ -225,18 +229,28 @@ static void put_once(Emit *e) {
     emit_elements_close(e);
 }
 
+// The block's units and its piece of them; the inverse of one is none.
+static void put_piece(Emit *e, const char *block) {
+    Str pieces = emit_num(e, RolePieces, team(e)->pieces),
+        by = emit_num(e, RoleInversePieces, fast_divisor(team(e)->pieces));
+    emit_line(e);
+    text_put(e->t, STR("const uint32_t group = "));
+    if (team(e)->open)
+        text_fmt(e->t, "%.*s == 1 ? %s : ", SARG(pieces), block);
+    text_fmt(e->t, "gan_divide(%s, %.*s);\n", block, SARG(by));
+    emit_line(e);
+    text_fmt(e->t, "const uint32_t piece = %s - group * %.*s;\n", block, SARG(pieces));
+}
+
 // The thread's unit, its variables and values.
 static void put_unit(Emit *e) {
     const char *type = unit_type(e), *block = team_many(e) ? "b" : "blockIdx.x";
-    if (team_is_cut(e)) {
-        Str pieces = emit_num(e, RolePieces, team(e)->pieces);
-        put_quotient(e, "group", str_c(block), RoleInversePieces, team(e)->pieces);
-        emit_line(e);
-        text_fmt(e->t, "const uint32_t piece = %s - group * %.*s;\n", block, SARG(pieces));
-    }
+    if (team_is_cut(e))
+        put_piece(e, block);
     emit_line(e);
-    text_fmt(e->t, "const %s unit = %s%s * %u + team::unit();\n", type,
-             team(e)->wide ? "(uint64_t)" : "", team_is_cut(e) ? "group" : block, team(e)->units);
+    text_fmt(e->t, "const %s unit = %s%s * %.*s + team.unit();\n", type,
+             team(e)->wide ? "(uint64_t)" : "", team_is_cut(e) ? "group" : block,
+             SARG(team_units(e)));
     emit_line(e);
     text_fmt(e->t, "const bool active = unit < %.*s;\n", SARG(emit_num(e, RoleUnits, e->n->units)));
     if (e->n->prefix || team_leaves_parts(e) || e->n->indexed) {
@@ -293,16 +307,18 @@ static void put_named(Text *t, Str part) {
 // of step `at` once more, and the rest is left out.
 static void put_step(Emit *e, StepPart part, Str r, Str end) {
     const Team *t = team(e);
-    bool left = t->steps % (t->unroll * t->size), loads = part == StepLoads;
+    bool left = t->open || t->steps % (t->unroll * t->size), loads = part == StepLoads;
+    Str size = team_size(e, 1);
     emit_line(e);
-    text_fmt(e->t, "%sconst %s %.*s = at + k * %u", emit_if_named(e), e->index, SARG(r), t->size);
+    text_fmt(e->t, "%sconst %s %.*s = at + k * %.*s", emit_if_named(e), e->index, SARG(r),
+             SARG(size));
     if (left && loads)
-        text_fmt(e->t, " < %.*s ? at + k * %u : at", SARG(end), t->size);
+        text_fmt(e->t, " < %.*s ? at + k * %.*s : at", SARG(end), SARG(size));
     text_put(e->t, STR(";\n"));
     if (!left || loads)
         return;
     emit_line(e);
-    text_fmt(e->t, "if (at + k * %u >= %.*s)\n", t->size, SARG(end));
+    text_fmt(e->t, "if (at + k * %.*s >= %.*s)\n", SARG(size), SARG(end));
     emit_line(e);
     text_put(e->t, STR("    break;\n"));
 }
@@ -368,9 +384,9 @@ static void put_steps(Emit *e) {
     emit_line(e);
     text_fmt(e->t, "#pragma unroll %u\n", parts ? 1 : team(e)->unroll); // not by its own guess
     emit_line(e);
-    text_fmt(e->t, "for (%s %.*s = active ? %steam::part() : %.*s; %.*s < %.*s; %.*s += %u)", type,
+    text_fmt(e->t, "for (%s %.*s = active ? %steam.part() : %.*s; %.*s < %.*s; %.*s += %.*s)", type,
              SARG(at), begin, SARG(end), SARG(at), SARG(end), SARG(at),
-             team(e)->size * (parts ? team(e)->unroll : 1));
+             SARG(team_size(e, parts ? team(e)->unroll : 1)));
     emit_open(e);
     if (parts) {
         put_parts(e, r, end, !alone);
@@ -438,10 +454,10 @@ static void put_terms(Emit *e) {
              team(e)->size);
     emit_open(e);
     emit_line(e);
-    text_fmt(e->t, "const bool is_term = active && step + (%s)team::part() < %.*s;\n", e->index,
+    text_fmt(e->t, "const bool is_term = active && step + (%s)team.part() < %.*s;\n", e->index,
              SARG(end));
     emit_line(e);
-    text_fmt(e->t, "const %s r = is_term ? step + (%s)team::part() : 0;\n", e->index, e->index);
+    text_fmt(e->t, "const %s r = is_term ? step + (%s)team.part() : 0;\n", e->index, e->index);
     put_decode(e, "r", n->prefix, n->orders - 1);
     emit_level(e, LevelStep);
     if (team(e)->pack > 1)
@@ -458,7 +474,7 @@ static void put_table(Emit *e) {
     emit_line(e);
     text_put(e->t, STR("table::sync();\n"));
     emit_line(e);
-    text_fmt(e->t, "for (%s i%u = active ? from + (%s)team::part() : to; i%u < to; i%u += %u)",
+    text_fmt(e->t, "for (%s i%u = active ? from + (%s)team.part() : to; i%u < to; i%u += %u)",
              e->index, row, e->index, row, row, team(e)->size);
     emit_open(e);
     emit_line(e);
@@ -494,11 +510,23 @@ static void put_sums(Emit *e) {
         emit_join(e);
 }
 
-static void put_columns(Emit *e) {
+static void put_team(Emit *e) {
+    const Team *t = team(e);
     emit_line(e);
-    text_fmt(e->t, "using team = gan_team<%u, %u, %s>; // %u units a block, %u threads each\n",
-             team(e)->units, team(e)->size, nest_lies_across(e->n) ? "true" : "false",
-             team(e)->units, team(e)->size);
+    if (!t->open) {
+        text_fmt(e->t,
+                 "const gan_team<%u, %u, %s> team = {}; // %u units a block, %u threads each\n",
+                 t->units, t->size, nest_lies_across(e->n) ? "true" : "false", t->units, t->size);
+        return;
+    }
+    Str shift = emit_num(e, RoleTeam, (int64_t)log2(t->units));
+    text_fmt(e->t, "const gan_open_team team = {(int)%.*s};\n", SARG(shift));
+    emit_line(e);
+    text_put(e->t, STR("const int units = team.units(), size = team.size();\n"));
+}
+
+static void put_columns(Emit *e) {
+    put_team(e);
     emit_level(e, 0);
     open_blocks(e);
     put_unit(e);

@@ -14,7 +14,18 @@ static inline bool team_many(const Emit *e) { // may a launch have several regio
 }
 
 static inline bool team_is_cut(const Emit *e) {
-    return team(e)->pieces > 1;
+    return team(e)->pieces > 1 || team(e)->open;
+}
+
+// Units of a block and `times` the threads of a unit, as text.
+static inline Str team_units(const Emit *e) {
+    return team(e)->open ? STR("units") : str_format(e->t->arena, "%u", team(e)->units);
+}
+
+static inline Str team_size(const Emit *e, uint32_t times) {
+    if (!team(e)->open)
+        return str_format(e->t->arena, "%u", team(e)->size * times);
+    return times > 1 ? str_format(e->t->arena, "%u * size", times) : STR("size");
 }
 
 // Is this a split reduction, with partial results to reduce?

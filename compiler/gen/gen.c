@@ -80,13 +80,22 @@ Str kernel_name(Arena *a, const Graph *g, const Region *r, Str anonymous) {
     return text_str(&t);
 }
 
+// Structures whose texts are the same where the shape of teams is left open.
+typedef struct Family {
+    uint64_t text; // hash of the text of the first of them, in its own shape
+    bool several;  // do others have another text in theirs?
+} Family;
+
 typedef struct Gen {
     Arena *perm;
     Plan *p;
     const Dialect *d;
-    Map texts;       // hash of a text: its kernel + 1
-    Map structures;  // hash of a structure: the first region of it + 1
-    uint32_t *local; // [node] its number in the region at hand: in first, then the members
+    Map texts;          // hash of a text: its kernel + 1
+    Map structures;     // hash of a structure: the first region of it + 1
+    Map open;           // hash of a structure: its family + 1
+    Map families;       // hash of an open text: its family + 1
+    VEC(Family) family; // [0] is none
+    uint32_t *local;    // [node] its number in the region at hand: in first, then the members
 } Gen;
 
 // A hash of all that determines a kernel: operations, types and operands, without node numbers.
@@ -124,11 +133,57 @@ static uint32_t gen_kernel(Gen *z, const Region *r, const Nest *n, Str anonymous
     Kernel k = {.name = kernel_name(z->perm, &z->p->func->g, r, anonymous),
                 .finish = nest_partial(n)};
     k.threads = n->team.units * n->team.size;
+    k.open = n->team.open;
     k.words = r->in.n + r->out.n + (r->scratch ? 2 : 0) + r->number.n;
     k.source = str_copy(z->perm, kernel_text(&scratch, n, z->d, k.name, &again));
     vec_push(z->perm, &z->p->kernel, k);
     map_put(z->perm, &z->texts, h, z->p->kernel.n);
     return z->p->kernel.n - 1;
+}
+
+static uint64_t text_hash(const Gen *z, const Nest *n, Arena scratch) {
+    Numbers numbers = {0};
+    Str text = kernel_text(&scratch, n, z->d, STR("kernel"), &numbers);
+    return hash128(text.ptr, text.len).lo;
+}
+
+static bool reduces(const Graph *g, const Region *r) {
+    bool any = false;
+    for (uint32_t i = 0; i < r->out.n; i++)
+        any |= fuse_ends_loop(g, r->out.at[i]);
+    return any;
+}
+
+// Finds the family of a region's structure, if its teams can be open. A kernel of open shape is a
+// little longer than one of a known shape, and in place of two or more.
+static void find_family(Gen *z, const Region *r, Arena scratch) {
+    if (!reduces(&z->p->func->g, r))
+        return;
+    uint64_t structure = structure_of(z, r, scratch);
+    if (map_find(&z->open, structure))
+        return;
+    Nest n;
+    nest_lower(&scratch, z->p, r, &n);
+    z->d->shape(&n);
+    Nest open = n;
+    if (!nest_open_team(&open)) {
+        map_put(z->perm, &z->open, structure, 1);
+        return;
+    }
+    uint64_t own = text_hash(z, &n, scratch), hash = text_hash(z, &open, scratch);
+    uint32_t have = map_find(&z->families, hash);
+    if (!have) {
+        vec_push(z->perm, &z->family, ((Family){.text = own}));
+        have = z->family.n;
+        map_put(z->perm, &z->families, hash, have);
+    }
+    map_put(z->perm, &z->open, structure, have);
+    z->family.at[have - 1].several |= z->family.at[have - 1].text != own;
+}
+
+static bool has_family(const Gen *z, uint64_t structure) {
+    uint32_t family = map_find(&z->open, structure);
+    return family && z->family.at[family - 1].several;
 }
 
 // Kernel and sizes of a region. Regions of equal structure share them: a network's layers repeat,
@@ -146,6 +201,8 @@ static void gen_region(Gen *z, uint32_t index, Arena scratch) {
     map_put(z->perm, &z->structures, structure, index + 1);
     nest_lower(&scratch, z->p, r, &n);
     z->d->shape(&n);
+    if (has_family(z, structure))
+        nest_open_team(&n);
     Str anonymous = kernel_text(&scratch, &n, z->d, STR("kernel"), &numbers);
     set_region(z->perm, r, &n, &numbers);
     r->kernel = gen_kernel(z, r, &n, anonymous, scratch);
@@ -157,6 +214,10 @@ void gen_kernels(Arena *perm, Plan *p, const Dialect *d) {
     Gen z = {.perm = perm, .p = p, .d = d};
     z.local = arena_array(&scratch, uint32_t, p->func->g.node.n);
     p->prelude = gen_prelude(d);
+    vec_push(perm, &z.family, (Family){0});
+    for (uint32_t i = 0; i < p->region.n && d->merges; i++)
+        if (p->region.at[i].kind == RegionLoop)
+            find_family(&z, &p->region.at[i], scratch);
     for (uint32_t i = 0; i < p->region.n; i++)
         if (p->region.at[i].kind == RegionLoop)
             gen_region(&z, i, scratch);

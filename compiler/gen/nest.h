@@ -86,6 +86,8 @@ typedef struct Var {
     uint32_t level; // at which its value is known
 } Var;
 
+enum { OpenUnits = 16 }; // of a block whose shape is open (Team.open), at most: gan_open_team
+
 // How a thread block executes a nest. A unit is a pack (vector) of elements of the kept variables,
 // or one element where a reduced variable is innermost. A team of `size` threads accumulates the
 // reduced elements of one unit in steps, pack by pack. Thread t of a block is part t % size of unit
@@ -115,6 +117,8 @@ typedef struct Team {
     uint32_t blocks;       // of the grid
     uint32_t tickets;      // of units that share blocks, where they are cut in pieces
     bool wide;             // some index needs 64 bits
+    bool open;             // the text leaves units, size and pieces open, and whether steps fill
+                           // the unrolled loop: shapes of one block have one kernel
 } Team;
 
 struct Nest {
@@ -188,7 +192,9 @@ bool nest_is_likely(const Nest *n, uint32_t bounds);
 
 // --- team.c --------------------------------------------------------------------------------------
 
-void nest_shape_team(Nest *n);         // for blocks of threads
+void nest_shape_team(Nest *n); // for blocks of threads
+// Opens the shape of a reduction (Team.open), if it can be. Results stay the same, bit by bit.
+bool nest_open_team(Nest *n);
 int64_t nest_tile_room(const Nest *n); // the most rows of a tile
 // What the pieces of a team's units leave of a reduction in the scratch memory.
 size_t nest_partial_bytes(const Nest *n, const Reduce *r);

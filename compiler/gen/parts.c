@@ -45,6 +45,8 @@ static Nest nest_of(Arena *a, const Fusion *t, uint32_t kernel) {
     Nest n;
     nest_lower(a, t->p, &t->p->region.at[t->of[kernel].first], &n);
     t->d->shape(&n);
+    if (t->p->kernel.at[kernel].open)
+        nest_open_team(&n);
     return n;
 }
 
@@ -61,10 +63,11 @@ static uint32_t shared_of(const Nest *n) {
         return threads / WarpThreads * TILE_BYTES;
     if (n->team.size == 1)
         return 0;
-    bool lanes_first = WarpThreads % n->team.units == 0; // gan_team::LANES
+    uint32_t units = n->team.open ? OpenUnits : n->team.units;
+    bool lanes_first = WarpThreads % units == 0; // gan_team::LANES
     uint32_t each = threads / WarpThreads;
     if (nest_lies_across(n))
-        each = lanes_first ? each * n->team.units : threads;
+        each = lanes_first ? each * units : threads;
     if (n->team.across)
         each *= n->team.pack;
     return (uint32_t)n->reduce.n * each * SharedElement;

@@ -170,6 +170,25 @@ template <int WIDTH, typename T> GAN_FN T gan_shuffle(T x, int mask) {
     return v.x;
 }
 
+// What is reduced together lies in shared memory, the K-th of the values in an array of its own:
+// neighbouring threads access neighbouring elements.
+template <int K, int COUNT, typename T> GAN_FN T &gan_slot(int at) {
+    __shared__ T all[COUNT];
+    return all[at];
+}
+template <int COUNT, int K, typename T, typename... U>
+GAN_FN void gan_put_slot(int at, const T &mine, const U &...others) {
+    gan_slot<K, COUNT, T>(at) = mine;
+    if constexpr (sizeof...(others) > 0)
+        gan_put_slot<COUNT, K + 1>(at, others...);
+}
+template <int COUNT, int K, typename Op, typename T, typename... U>
+GAN_FN void gan_add_slot(int at, T &mine, U &...others) {
+    mine = Op::of(mine, gan_slot<K, COUNT, T>(at));
+    if constexpr (sizeof...(others) > 0)
+        gan_add_slot<COUNT, K + 1, Op>(at, others...);
+}
+
 // A thread block of UNITS units with SIZE threads each, a team. Consecutive threads belong to one
 // unit, or, where teams lie ACROSS, to consecutive units: either way their accesses coalesce.
 template <int UNITS, int SIZE, bool ACROSS> struct gan_team {
@@ -186,7 +205,7 @@ template <int UNITS, int SIZE, bool ACROSS> struct gan_team {
         if constexpr (SIZE > 1 && SIZE <= 32 && !ACROSS) {
             gan_shift(a, gan_shuffle<SIZE>(gan_mean(*a), 0));
         } else if constexpr (SIZE > 1) {
-            gan_pack<T, N> &mean = value_of<0, gan_pack<T, N>>(0);
+            gan_pack<T, N> &mean = gan_slot<0, COUNT, gan_pack<T, N>>(unit());
             __syncthreads(); // all reads of the accumulators before are done
             if (part() == 0)
                 mean = gan_mean(*a);
@@ -202,44 +221,82 @@ template <int UNITS, int SIZE, bool ACROSS> struct gan_team {
 #pragma unroll 1 // of dependent steps it would cost only compile time
         for (int mask = LANES / 2 * STRIDE; mask >= STRIDE; mask /= 2)
             ((mine = Op::of(mine, gan_shuffle<0>(mine, mask))), ...);
-        const int slot = part() / LANES;
-#pragma unroll 1
-        for (int n = SIZE / LANES, left; n > 1; n = left) {
-            left = (n + SLOTS_A_ROUND - 1) / SLOTS_A_ROUND;
-            __syncthreads(); // all reads of the round before are done
-            if (slot < n && part() % LANES == 0)
-                put<0>(slot, mine...);
-            __syncthreads();
-#pragma unroll 5 // loads are in flight together
-            for (int i = slot + left; i < n && slot < left; i += left)
-                get<0, Op>(i, mine...);
-        }
+        join_slots<SIZE / LANES, Op>(mine...);
     }
 
   private:
     // Lanes of a warp in one team, and from one of them to the next.
     static constexpr int LANES = !ACROSS ? (SIZE < 32 ? SIZE : 32) : 32 % UNITS ? 1 : 32 / UNITS;
     static constexpr int STRIDE = ACROSS ? UNITS : 1;
+    static constexpr int COUNT = SIZE / LANES * UNITS;
     static constexpr int SLOTS_A_ROUND = 16;
 
-    // The K-th of the values that are reduced together, in an array of its own: neighbouring
-    // threads access neighbouring elements.
-    template <int K, typename T> static GAN_MEMBER T &value_of(int slot) {
-        __shared__ T all[SIZE / LANES * UNITS];
-        return all[slot * UNITS + unit()];
+    // Reduces N slots in rounds, each of which leaves one of up to SLOTS_A_ROUND. How many there
+    // are is known here, so the loop has no rest; three loads are in flight together.
+    template <int N, typename Op, typename... T> static GAN_MEMBER void join_slots(T &...mine) {
+        if constexpr (N > 1) {
+            constexpr int LEFT = (N + SLOTS_A_ROUND - 1) / SLOTS_A_ROUND, ROUND = N / LEFT;
+            static_assert(ROUND * LEFT == N, "teams have powers of two slots");
+            const int slot = part() / LANES;
+            __syncthreads(); // all reads of the round before are done
+            if (slot < N && part() % LANES == 0)
+                gan_put_slot<COUNT, 0>(slot * UNITS + unit(), mine...);
+            __syncthreads();
+            if (slot < LEFT) {
+#pragma unroll(ROUND == SLOTS_A_ROUND ? 3 : ROUND - 1)
+                for (int i = 1; i < ROUND; i++)
+                    gan_add_slot<COUNT, 0, Op>((slot + i * LEFT) * UNITS + unit(), mine...);
+            }
+            join_slots<LEFT, Op>(mine...);
+        }
     }
-    template <int K, typename T, typename... U>
-    static GAN_MEMBER void put(int slot, const T &mine, const U &...others) {
-        value_of<K, T>(slot) = mine;
-        if constexpr (sizeof...(others) > 0)
-            put<K + 1>(slot, others...);
+};
+
+// The same of 512 threads whose teams lie across, where the text leaves open how many units there
+// are, 1 << shift, up to 16. A sum is the same, bit by bit, as that of a gan_team of this shape.
+struct gan_open_team {
+    int shift;
+
+    GAN_MEMBER int units() const {
+        return 1 << shift;
     }
-    template <int K, typename Op, typename T, typename... U>
-    static GAN_MEMBER void get(int slot, T &mine, U &...others) {
-        mine = Op::of(mine, value_of<K, T>(slot));
-        if constexpr (sizeof...(others) > 0)
-            get<K + 1, Op>(slot, others...);
+    GAN_MEMBER int size() const {
+        return THREADS >> shift;
     }
+    GAN_MEMBER uint32_t unit() const {
+        return threadIdx.x & (units() - 1);
+    }
+    GAN_MEMBER uint32_t part() const {
+        return threadIdx.x >> shift;
+    }
+
+    template <typename T, int N> GAN_MEMBER void settle(gan_moments<T, N> *a) const {
+        gan_pack<T, N> &mean = gan_slot<0, COUNT, gan_pack<T, N>>(unit());
+        __syncthreads(); // all reads of the accumulators before are done
+        if (part() == 0)
+            mean = gan_mean(*a);
+        __syncthreads();
+        gan_shift(a, mean);
+    }
+
+    template <typename Op, typename... T> GAN_MEMBER void join(T &...mine) const {
+#pragma unroll 1
+        for (int mask = WARP / 2; mask >> shift; mask /= 2)
+            ((mine = Op::of(mine, gan_shuffle<0>(mine, mask))), ...);
+        const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+        __syncthreads(); // all reads of the last time are done
+        if (lane < units())
+            gan_put_slot<COUNT, 0>((warp << shift) + lane, mine...);
+        __syncthreads();
+        if (warp == 0) {
+#pragma unroll 3
+            for (int i = 1; i < THREADS / WARP; i++)
+                gan_add_slot<COUNT, 0, Op>((i << shift) + unit(), mine...);
+        }
+    }
+
+  private:
+    static constexpr int WARP = 32, THREADS = 512, MOST = 16, COUNT = THREADS / WARP * MOST;
 };
 
 // True in the last of `blocks` blocks to arrive: there gan_load_cg sees what all of them wrote

@@ -199,6 +199,19 @@ static void cut_team(Nest *n) {
         n->scratch += nest_partial_bytes(n, &n->reduce.at[i]);
 }
 
+// Where the text leaves it open, a unit that is whole has room for pieces, too.
+bool nest_open_team(Nest *n) {
+    Team *t = &n->team;
+    bool power = !(t->units & (t->units - 1)) && t->units <= OpenUnits;
+    if (!n->reduce.n || !t->across || n->indexed || t->wide || !power ||
+        t->units * t->size != SplitBlock)
+        return false;
+    t->open = true;
+    t->tickets = (uint32_t)ceil_div(n->units, t->units);
+    n->scratch = n->scratch ? n->scratch : PackBytes;
+    return true;
+}
+
 // --- the shape -----------------------------------------------------------------------------------
 
 // Kept variables first, then the reduced ones, then indexed rows.

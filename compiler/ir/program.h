@@ -60,6 +60,7 @@ typedef struct Kernel {
                  // without c where no counter is read
     bool finish; // C: NAME_finish combines the partial results
     bool many;   // CUDA: its launches are of one region or several; NAME ends in _many
+    bool open;   // CUDA: of teams of several shapes
     uint32_t parts;   // CUDA: of several in one, whose number is a region's last word; else 0
     bool fallback;    // CUDA: launched only where the device has no library for its regions
     uint32_t threads; // CUDA: of a block

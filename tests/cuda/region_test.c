@@ -30,6 +30,23 @@ static void kernels_agree_with_the_evaluator(void **state) {
     shim_cases_run(&cases);
 }
 
+// The cases have four regions each.
+static void shapes_of_teams_share_a_kernel(void **state) {
+    (void)state;
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < cases.at.n; i++) {
+        const Plan *p = &cases.at.at[i]->plan;
+        if (strncmp(cases.at.at[i]->name, "teams of several shapes", 23) != 0)
+            continue;
+        assert_int_equal(p->region.n, 4);
+        assert_int_equal(p->kernel.n, 1);
+        assert_true(p->kernel.at[0].open);
+        assert_non_null(strstr(str_z(&arena, p->kernel.at[0].source), "gan_open_team"));
+        found++;
+    }
+    assert_int_equal(found, 2);
+}
+
 // Their cases are large enough for it to be faster (team.c).
 static void scatters_index_their_rows(void **state) {
     (void)state;
@@ -103,6 +120,7 @@ static void units_of_a_tile_share_their_loads(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_agree_with_the_evaluator),
+        cmocka_unit_test(shapes_of_teams_share_a_kernel),
         cmocka_unit_test(scatters_index_their_rows),
         cmocka_unit_test(loads_of_several_steps_come_first),
         cmocka_unit_test(what_is_divided_by_in_all_steps_is_inverted_once),

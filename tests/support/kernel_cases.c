@@ -241,6 +241,27 @@ static void reduction_cases(Cases *all) {
     finish(c);
 }
 
+// One computation in four shapes: a card's teams are of several units a block, whole or in pieces,
+// and steps fill the unrolled loop or not. All four have one kernel (Team.open).
+static void shape_cases(Cases *all) {
+    static const int64_t rows[] = {1000, 1024, 4000, 4097};
+    for (int stored = 0; stored < 2; stored++) {
+        Case *c = begin(all, 1, 2e-5, "teams of several shapes, %s", stored ? "stored" : "reduced");
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+            Val x = input(c, type_make(false, 2, (int64_t[]){rows[i], i == 3 ? 128 : 64}));
+            Val by = Add(Abs(input(c, type_make(false, 2, (int64_t[]){1, i == 3 ? 128 : 64}))),
+                         Num(x, 0.5));
+            Val y = stored ? Div(x, by) : Add(x, by);
+            if (stored)
+                result(c, y);
+            else
+                result(c, Squares(y, 2));
+            result(c, Sum(y, 2));
+        }
+        finish(c);
+    }
+}
+
 // A border of two elements, reflected.
 static Val mirror(Val x, uint32_t axis) {
     Type t = val_type(x);
@@ -611,6 +632,7 @@ void kernel_cases(Cases *out) {
     accumulator_cases(out);
     nan_cases(out);
     pair_cases(out);
+    shape_cases(out);
     transpose_cases(out);
     move_cases(out);
     row_cases(out);

@@ -7,7 +7,7 @@
 // a0 [B, 8, 16, 16] -> a1 [B, 8, 1, 1], a2 [B, 8, 1, 1]
 // regions 0
 extern "C" __global__ void __launch_bounds__(256)
-sum_squares_10699272252b7b67(const gan_args<7> w) {
+sum_squares_a07bf9f21141ca35(const gan_args<7> w) {
     const uint32_t n0 = (uint32_t)w.at[3]; // units
     const int n1 = (int)w.at[4]; // stride
     const int n2 = (int)w.at[5]; // steps of a unit
@@ -15,8 +15,8 @@ sum_squares_10699272252b7b67(const gan_args<7> w) {
     const float *a0 = (const float *)w.at[0];
     float *a1 = (float *)w.at[1];
     float *a2 = (float *)w.at[2];
-    using team = gan_team<4, 64, true>; // 4 units a block, 64 threads each
-    const uint32_t unit = blockIdx.x * 4 + team::unit();
+    const gan_team<4, 64, true> team = {}; // 4 units a block, 64 threads each
+    const uint32_t unit = blockIdx.x * 4 + team.unit();
     const bool active = unit < n0;
     const uint32_t u = active ? unit : 0;
     const int i1 = (int)(u % 2) * 4;
@@ -25,7 +25,7 @@ sum_squares_10699272252b7b67(const gan_args<7> w) {
     gan_pack<float, 4> s0 = {};
     gan_moments<float, 4> s1 = {};
     #pragma unroll 4
-    for (int i2 = active ? team::part() : n2; i2 < n2; i2 += 64) {
+    for (int i2 = active ? team.part() : n2; i2 < n2; i2 += 64) {
         const gan_pack<float, 4> p0 = gan_load<4>(&a0[i0*n3 + i2*n1 + i1]);
         #pragma unroll
         for (int l = 0; l < 4; l++) {
@@ -33,9 +33,9 @@ sum_squares_10699272252b7b67(const gan_args<7> w) {
             gan_add_square(&s1, l, p0.at[l]);
         }
     }
-    team::settle(&s1);
-    team::join<gan_sum>(s0, s1.sum, s1.squares, s1.n);
-    if (active && team::part() == 0) {
+    team.settle(&s1);
+    team.join<gan_sum>(s0, s1.sum, s1.squares, s1.n);
+    if (active && team.part() == 0) {
         gan_store(&a1[j0], s0);
         gan_store(&a2[j0], gan_squares(s1));
     }
@@ -45,7 +45,7 @@ sum_squares_10699272252b7b67(const gan_args<7> w) {
 // a0 [B, 8, 16, 16], a1 [B, 8, 1, 1], a2 [B, 8, 1, 1] -> a3 [B, 1, 1, 1]
 // regions 1
 extern "C" __global__ void __launch_bounds__(256)
-mul_sub_add_sqrt_9bb3c5ae78f62ca2(const gan_args<15> w) {
+mul_sub_add_sqrt_47d8245a23b4fa5f(const gan_args<15> w) {
     const uint32_t n0 = (uint32_t)w.at[6]; // units
     const uint32_t n1 = (uint32_t)w.at[7]; // pieces of a unit
     const uint64_t n2 = w.at[8]; // 1 / n1
@@ -61,10 +61,10 @@ mul_sub_add_sqrt_9bb3c5ae78f62ca2(const gan_args<15> w) {
     float *a3 = (float *)w.at[3];
     float *q0 = (float *)w.at[4];
     uint32_t *tickets = (uint32_t *)w.at[5];
-    using team = gan_team<8, 32, false>; // 8 units a block, 32 threads each
+    const gan_team<8, 32, false> team = {}; // 8 units a block, 32 threads each
     const uint32_t group = gan_divide(blockIdx.x, n2);
     const uint32_t piece = blockIdx.x - group * n1;
-    const uint32_t unit = group * 8 + team::unit();
+    const uint32_t unit = group * 8 + team.unit();
     const bool active = unit < n0;
     const uint32_t u = active ? unit : 0;
     const int i0 = (int)u;
@@ -72,7 +72,7 @@ mul_sub_add_sqrt_9bb3c5ae78f62ca2(const gan_args<15> w) {
     const int begin = piece * n4;
     const int end = begin + n4 < n3 ? begin + n4 : n3;
     #pragma unroll 1
-    for (int r = active ? begin + team::part() : end; r < end; r += 32) {
+    for (int r = active ? begin + team.part() : end; r < end; r += 32) {
         const int i2 = (r % 2) * 4;
         const int i1 = r / 2;
         const int j0 = i0*n5 + i2;
@@ -94,14 +94,14 @@ mul_sub_add_sqrt_9bb3c5ae78f62ca2(const gan_args<15> w) {
     // split reduction: the last block reduces the partial results of all
     #pragma unroll 1
     for (bool last = false;;) {
-        team::join<gan_sum>(s0);
+        team.join<gan_sum>(s0);
         if (last) {
-            if (active && team::part() == 0) {
+            if (active && team.part() == 0) {
                 a3[i0] = s0;
             }
             break;
         }
-        if (active && team::part() == 0) {
+        if (active && team.part() == 0) {
             q0[piece * n0 + u] = s0;
         }
         last = gan_is_last(tickets + group, n1);
@@ -110,7 +110,7 @@ mul_sub_add_sqrt_9bb3c5ae78f62ca2(const gan_args<15> w) {
         s0 = 0;
         const int last_piece = n1 - 1;
         #pragma unroll 1
-        for (int at = active ? team::part() : n1; at <= last_piece; at += 128) {
+        for (int at = active ? team.part() : n1; at <= last_piece; at += 128) {
             const auto t0 = gan_load_parts<4>(q0 + u, n0, at, 32, last_piece);
             #pragma unroll
             for (int k = 0, p = at; k < 4 && p <= last_piece; k++, p += 32) {
