@@ -3,7 +3,8 @@
 #include "emit_team.h"
 
 enum {
-    PartsInFlight = 4, // partial results whose loads a thread has in flight
+    PartsInFlight = 4, // partial results whose loads a thread has in flight, at most,
+    PartsHeld = 144,   // and bytes of them: with 192 a sum and squares of four units spill
     JoinedAtOnce = 64, // bytes of a thread's accumulators: a block has 48 KB of shared memory
 };
 
@@ -235,9 +236,18 @@ static void put_partial_added(Emit *e, uint32_t i) {
              i, join_op(emit_adds(r)), i, i);
 }
 
+static uint32_t parts_in_flight(const Emit *e) {
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < e->n->reduce.n; i++)
+        bytes += nest_part_bytes(e->n, &e->n->reduce.at[i]);
+    size_t parts = PartsHeld / bytes;
+    return parts > PartsInFlight ? PartsInFlight : parts > 1 ? (uint32_t)parts : 1;
+}
+
 // Accumulates the thread's share of the partial results, the loads of several in flight together.
 static void put_partials(Emit *e, Str units, Str pieces) {
     const Nest *n = e->n;
+    uint32_t parts = parts_in_flight(e);
     put_start(e, true);
     each_best(e, put_best_again);
     emit_line(e);
@@ -247,7 +257,7 @@ static void put_partials(Emit *e, Str units, Str pieces) {
     emit_line(e);
     Str size = team_size(e, 1);
     text_fmt(e->t, "for (int at = active ? team.part() : %.*s; at <= last_piece; at += %.*s)",
-             SARG(pieces), SARG(team_size(e, PartsInFlight)));
+             SARG(pieces), SARG(team_size(e, parts)));
     emit_open(e);
     for (uint32_t i = 0; i < n->reduce.n; i++) {
         emit_line(e);
@@ -258,8 +268,8 @@ static void put_partials(Emit *e, Str units, Str pieces) {
     emit_line(e);
     text_put(e->t, STR("#pragma unroll\n"));
     emit_line(e);
-    text_fmt(e->t, "for (int k = 0, p = at; k < %u && p <= last_piece; k++, p += %.*s)",
-             PartsInFlight, SARG(size));
+    text_fmt(e->t, "for (int k = 0, p = at; k < %u && p <= last_piece; k++, p += %.*s)", parts,
+             SARG(size));
     emit_open(e);
     for (uint32_t i = 0; i < n->reduce.n; i++)
         put_partial_added(e, i);

@@ -196,7 +196,8 @@ void nest_shape_team(Nest *n); // for blocks of threads
 // Opens the shape of a reduction (Team.open), if it can be. Results stay the same, bit by bit.
 bool nest_open_team(Nest *n);
 int64_t nest_tile_room(const Nest *n); // the most rows of a tile
-// What the pieces of a team's units leave of a reduction in the scratch memory.
+// Bytes that a piece leaves of a unit of a reduction; that the pieces of all units leave.
+size_t nest_part_bytes(const Nest *n, const Reduce *r);
 size_t nest_partial_bytes(const Nest *n, const Reduce *r);
 
 #endif

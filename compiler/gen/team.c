@@ -149,8 +149,7 @@ static void split_units(Nest *n) {
     t->pieces = ceil_div(t->steps, t->share);
 }
 
-// Bytes of a piece's partial result of one unit.
-static size_t partial_bytes(const Nest *n, const Reduce *r) {
+size_t nest_part_bytes(const Nest *n, const Reduce *r) {
     bool wide = r->dtype == DtF64 || (r->kind == ReduceArgMax && n->team.wide);
     size_t one = wide ? 8 : 4;
     one *= r->kind == ReduceSquares ? 2 : reduce_words(r); // gan_part
@@ -158,7 +157,7 @@ static size_t partial_bytes(const Nest *n, const Reduce *r) {
 }
 
 size_t nest_partial_bytes(const Nest *n, const Reduce *r) {
-    size_t bytes = (size_t)(n->units * n->team.pieces) * partial_bytes(n, r);
+    size_t bytes = (size_t)(n->units * n->team.pieces) * nest_part_bytes(n, r);
     return round_up(bytes, PackBytes);
 }
 
