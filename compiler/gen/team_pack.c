@@ -17,7 +17,8 @@ enum {
     BytesInFlight = 64, // of a thread
     LeastInFlight = 32, // of a thread whose text has loads ahead
     MostUnrolled = 4,   // steps
-    LongBody = 256,     // values: beyond, packs only make the text longer
+    LongBody = 256,     // values: beyond, packs only make the text longer,
+    LongUnit = 64,      // of a unit without steps
     MostTile = 8,       // units of a tile
     LeastTile = 2,
     TileShared = 64,   // bytes of a thread
@@ -166,7 +167,8 @@ static bool one_at_a_time(const Nest *n) {
     for (uint32_t i = 0; i < n->value.n; i++)
         if (n->value.at[i].kind == ValueDraw)
             return true;
-    return n->value.n > LongBody;
+    bool steps = n->reduce.n || team_extent(n, true) > 1;
+    return n->value.n > (steps ? LongBody : LongUnit);
 }
 
 // Whether a last pack that is not full reaches no further than the padding behind its values
