@@ -32,6 +32,7 @@ struct Dialect {
     const char *test;                    // the type of a comparison's result
     const char *divide;                  // a function that divides two floats; NULL: `/` does
     const char *signature, *finish;      // function heads; %.*s is the name
+    const char *draws;                   // before that of one that reads the counters
     const char *simd;                    // before a loop whose iterations are independent
     const char *few;                     // before it where it has 2, 3, 4 or 8 iterations, %d
     const char *in_order;                // in a loop that must not be vectorised

@@ -16,6 +16,7 @@ const Dialect dialect_c = {
     .index = "int64_t",
     .test = "int", // of bool compilers make no vectors
     .signature = "void %.*s(void *const *p, const gan_counters *c, int64_t lo, int64_t hi) {\n",
+    .draws = "GAN_DRAWS ",
     .finish = "GAN_SELDOM void %.*s_finish(void *const *p) {\n",
     .simd = "GAN_SIMD",
     .few = "GAN_FEW(%d)",

@@ -538,6 +538,8 @@ static void put_function(Emit *e, const char *head, void (*body)(Emit *e), bool 
     put_args(e, finish);
     body(e);
     e->t = out;
+    if (e->counters && !finish)
+        text_put(out, str_c(e->d->draws));
     text_fmt(out, head, SARG(e->name));
     put_numbers(e, r->in.n + r->out.n + 1);
     text_put(out, text_str(&inside));

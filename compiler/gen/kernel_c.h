@@ -78,6 +78,15 @@ static inline double gan_max_lanes(double *x, int n) {
 GAN_BEST_LANE(gan_best_lanef, float, int32_t)
 GAN_BEST_LANE(gan_best_lane, double, int64_t)
 
+// A kernel that draws. GCC takes vectors of half the width on Intel's processors, because the first
+// with AVX-512 lost clock rate to whole ones; from Ice Lake on (AVX512VBMI2; AMD's have SSE4A)
+// those draw a normal number in 0.71 of the time.
+#if defined(__GNUC__) && !defined(__clang__) && defined(__AVX512VBMI2__) && !defined(__SSE4A__)
+#define GAN_DRAWS __attribute__((target("prefer-vector-width=512")))
+#else
+#define GAN_DRAWS
+#endif
+
 // Code that runs once after all units, over few numbers, is compiled without vectorization, which
 // was a fifth of the compiler's time. Its only long loop is the same in all kernels: the partial
 // results of n accumulators, q[parts][n], reduced from first to last.
