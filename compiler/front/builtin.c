@@ -1,7 +1,7 @@
 // builtin.c - the core's functions: the table, their arguments, and those that need no tensor
 // arithmetic. Rows of lang/ops.def follow those of lang/builtins.def, so every elementwise
 // operation can be called by its text name.
-#include "elab.h"
+#include "builtin.h"
 
 #include <math.h>
 #include <string.h>

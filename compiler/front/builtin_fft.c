@@ -3,7 +3,7 @@
 //
 // In: values as the text gave them; complex ones have their two parts along axis 0. Out: a tensor,
 // or a diagnostic in the user's words.
-#include "elab.h"
+#include "builtin.h"
 
 // Of a shared value [p, ..., n] its lines [lines, p, n], as the operation takes them; of samples
 // what they are.

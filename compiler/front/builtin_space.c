@@ -3,7 +3,7 @@
 //
 // In: values as the text gave them; an option is one number for all axes, or a list of one for
 // each. Out: a tensor, or a diagnostic in the user's words.
-#include "elab.h"
+#include "builtin.h"
 
 static Val part_of(Val x, uint32_t axis, int64_t from, int64_t count) {
     Type t = val_type(x);

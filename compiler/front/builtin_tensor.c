@@ -1,7 +1,7 @@
 // builtin_tensor.c - the core's tensor functions: draws, shapes, joining, products.
 //
 // In: values as the text gave them. Out: a tensor, or a diagnostic in the user's words.
-#include "elab.h"
+#include "builtin.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 // In: a callable value and its arguments, evaluated left to right. Out: the value of its body; for
 // the first list of a function of two lists, an object. Recursion depth is limited. A shape
 // mismatch reports both sides.
-#include "elab.h"
+#include "builtin.h"
 
 #include <math.h>
 #include <string.h>
@@ -126,7 +126,7 @@ static bool bind_parameter(Elab *e, Env *callee, const Ast *p, const Arg *arg, S
     return v.kind != KindPoison;
 }
 
-bool bind_params(Elab *e, Env *callee, const Ast *params, Args args, Str who) {
+static bool bind_params(Elab *e, Env *callee, const Ast *params, Args args, Str who) {
     const Arg **taken = arena_array(e->perm, const Arg *, params->list.n);
     if (!place_arguments(e, params, args, who, taken))
         return false;

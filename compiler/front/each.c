@@ -5,7 +5,7 @@
 // per-sample value that the body reads is gathered into a table before the loop, and each iteration
 // reads its row; the value of each iteration becomes a row of another table, from which the samples
 // read after the loop. So everything inside is shared, and all ranks compute the same.
-#include "elab.h"
+#include "builtin.h"
 
 // The number of each sample, from 0.
 static Val sample_numbers(Builder *b) {

@@ -196,7 +196,6 @@ Value call_value(Elab *e, Value f, Args args);
 Value call_with(Elab *e, Value f, const Value *at, uint32_t n); // positional
 Value call_bare(Elab *e, Value f, Value x); // f(x); an f of two lists is made with its defaults
 bool value_takes_two_lists(Value f);
-bool bind_params(Elab *e, Env *callee, const Ast *params, Args args, Str who);
 // Name empty: a result.
 bool match_shape(Elab *e, Env *env, const Ast *shape, Val v, Str who, Str name);
 void note_origin(Elab *e, Val v); // a note: where this value was made
@@ -320,35 +319,5 @@ void eval_stage(Elab *e, Env *env, const Ast *a);
 void check_choice(Elab *e, Env *env, Str name, Value v, Span at);
 void declare(Elab *e, Str name, Span span, Value v); // a top-level name, once (elaborate.c)
 void check_settings(Elab *e, const Ast *file);       // unknown keys
-
-// --- builtin.c, builtin_tensor.c, builtin_space.c, reduce.c --------------------------------------
-
-void warn_idle_patterns(Elab *e); // patterns of weights' names that none of them matched
-typedef Value (*BuiltinFn)(Elab *e, const Value *in, uint32_t n);
-typedef struct Builtin {
-    const char *name, *params;
-    BuiltinFn fn;
-    Op op;
-} Builtin;
-uint32_t builtin_count(void);
-const Builtin *builtin_get(uint32_t i);
-bool builtin_find(Str name, uint32_t *out);
-Value builtin_call(Elab *e, uint32_t i, Args args);
-bool predefined_find(Elab *e, Str name, Value *out);
-const char *predefined_word(uint32_t i);                     // NULL past the last
-Value apply_op(Elab *e, Op op, const Value *in, uint32_t n); // elementwise, on numbers or tensors
-bool want_bounds(Elab *e, const Value *in, const char *who, int64_t *from, int64_t *to); // of range
-bool want_axes(Elab *e, Value v, const Type *t, uint32_t *mask); // absent: all
-bool op_fits(Elab *e, Op op, const Val *in, uint32_t n, const Attr *attr, const Type *want);
-
-Val with_axis(Val x, uint32_t at);  // an axis of extent 1 in front of axis `at`
-bool room_for_axis(Elab *e, Val x); // for one more; reported
-// An anchor's value, in a graph that had `nodes` nodes before it. One that was there already is
-// work the published step does twice: it is counted (bench's gflop_model).
-Value anchored(Elab *e, uint32_t nodes, Val v);
-
-#define BUILTIN(name, params, doc) Value builtin_##name(Elab *e, const Value *in, uint32_t n);
-#include "builtins.def"
-#undef BUILTIN
 
 #endif

@@ -4,7 +4,7 @@
 // In: an AstFile and the library. Out: slots and one graph per function, with Grad nodes that
 // pass/grad.c expands; or diagnostics. Top-level expressions of step, epoch and kimg are built in a
 // separate graph and copied to where they are used.
-#include "elab.h"
+#include "builtin.h"
 
 // --- top-level names -----------------------------------------------------------------------------
 

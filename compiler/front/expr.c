@@ -3,7 +3,7 @@
 //
 // In: a syntax tree and its environment. Out: a value; poison after a mistake. Only blocks of a
 // compile-time `if` bind names in the given environment.
-#include "elab.h"
+#include "builtin.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
 //
 // In: elaboration, which evaluates a name once or many times (loops, calls). Out: the first few
 // different values of each. Nothing is recorded unless facts_want was called.
-#include "elab.h"
+#include "builtin.h"
 
 enum { MAX_WORTHS = 3, MAX_VISITS = 64, MAX_WORTH = 160 };
 

@@ -1,6 +1,6 @@
 // reduce.c - elementwise operations on any mix of numbers and tensors, and reductions over named
 // axes.
-#include "elab.h"
+#include "builtin.h"
 
 #include <string.h>
 

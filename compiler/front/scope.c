@@ -3,7 +3,7 @@
 // A binding never changes: binding a name again prepends a newer one. So a closure keeps the
 // bindings it captured, a loop's rebinding is visible to what follows, and restoring an earlier
 // environment costs nothing.
-#include "elab.h"
+#include "builtin.h"
 
 const Binding *scope_bind(Elab *e, const Binding *outer, Str name, Value v) {
     Binding *b = arena_new(e->perm, Binding);

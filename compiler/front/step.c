@@ -3,7 +3,7 @@
 // A slot's first read in a scope is a Read node with a version of its own; `:=` and `update`
 // replace the current value, and slots_commit writes what changed. Draws and pins are numbered in
 // program order, so that a replay (branch.c) finds those it made before.
-#include "elab.h"
+#include "builtin.h"
 
 struct OnceEntry { // a `once` block's value in this segment
     Str owner;

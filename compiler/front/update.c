@@ -3,7 +3,7 @@
 //
 // In: a loss, an optimizer. Out: Grad nodes, an entry in Func.update, new values of the weights and
 // of the optimizer's state. A weight the loss does not depend on is unchanged, and so is its state.
-#include "elab.h"
+#include "builtin.h"
 
 #include <math.h>
 
