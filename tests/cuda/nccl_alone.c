@@ -25,8 +25,9 @@ static GanStatus replay(Cuda *c, Nccl *n, CUdeviceptr at) {
     float x[N], sum[N];
     CUgraph graph = NULL;
     CUgraphExec exec = NULL;
-    TRY(capture(c, n, at, at + sizeof x, &graph));
-    GanStatus st = cuda_check(c, c->cu->GraphInstantiate(&exec, graph, 0), "making a graph");
+    GanStatus st = capture(c, n, at, at + sizeof x, &graph);
+    if (st == GAN_OK)
+        st = cuda_check(c, c->cu->GraphInstantiate(&exec, graph, 0), "making a graph");
     for (int k = 0; st == GAN_OK && k < TIMES; k++) {
         for (int i = 0; i < N; i++)
             x[i] = (float)(i * TIMES + k);
@@ -43,7 +44,8 @@ static GanStatus replay(Cuda *c, Nccl *n, CUdeviceptr at) {
 out:
     if (exec)
         c->cu->GraphExecDestroy(exec);
-    c->cu->GraphDestroy(graph);
+    if (graph)
+        c->cu->GraphDestroy(graph);
     return st;
 }
 
