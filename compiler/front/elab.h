@@ -281,8 +281,6 @@ bool given_weight(const Elab *e, uint32_t slot, Val *out); // by with_params; fa
 const Value *given_weights(const Elab *e);                 // to the net being called; NULL
 void net_sync(Elab *e, uint32_t net);                      // a copy has every slot its model has
 Str owner_path(Elab *e, Owner *o);
-enum { OwnBody = 1 };                        // Owner.place in its body itself
-uint64_t text_place(const Elab *e, Span at); // hash of a place of the text and the calls around it
 uint32_t slot_find(const Elab *e, Str name); // NONE
 uint32_t slot_add(Elab *e, Slot s);
 // Adds a slot, or finds it by its name; NONE: refused.

@@ -160,6 +160,8 @@ struct Owner {
     uint64_t place;        // hash of the calls of functions that led from its body to here; 0: that
                            // of a net has not begun
 };
+enum { OwnBody = 1 };                        // Owner.place in its body itself
+uint64_t text_place(const Elab *e, Span at); // hash of a place of the text and the calls around it
 
 struct Object {
     const Closure *fn;

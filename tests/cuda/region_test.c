@@ -93,7 +93,7 @@ static void loads_of_several_steps_come_first(void **state) {
 }
 
 static void see_inverse_once(const char *name, const char *text) {
-    const char *step = strstr(text, "team::part()"); // the loop over steps begins there
+    const char *step = strstr(text, "team.part()"); // the loop over steps begins there
     if (strstr(step, "gan_sqrtf(") || strstr(step, "gan_inverse_of("))
         fail_msg("%s: a step computes what is the same in all: %s", name, text);
 }
@@ -105,7 +105,7 @@ static void what_is_divided_by_in_all_steps_is_inverted_once(void **state) {
 
 // A step's loads are those of all units of a tile.
 static void see_shared_loads(const char *name, const char *text) {
-    const char *step = strstr(text, "team::part()"), *tile = strstr(step, "for (int l = 0; l < "),
+    const char *step = strstr(text, "team.part()"), *tile = strstr(step, "for (int l = 0; l < "),
                *end = strstr(tile, "\n        }\n");
     assert_non_null(end);
     for (const char *load = tile; (load = strstr(load + 1, " = a")) != NULL && load < end;)
