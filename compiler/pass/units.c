@@ -175,7 +175,8 @@ static uint32_t view_bounds(const Graph *g, uint32_t id) {
 }
 
 // A value is stored behind a long chain of views, and before the chain has more bounds than an
-// access can: every view makes the index of its readers longer.
+// access can: every view makes the index of its readers longer. What a text stores is loaded:
+// chains begin there anew, in the runs of a region that runs twice, too (remat.c).
 static void store_long_chains(Fuse *z) {
     enum { LongChain = 16, ManyBounds = MAX_BOUNDS - 2 * MAX_RANK }; // a pad adds two an axis
     typedef struct Chain {
@@ -187,7 +188,8 @@ static void store_long_chains(Fuse *z) {
         OpClass cls = node_class(g, id);
         bool view = fuse_is_view(g, id),
              looks = cls == ClassMOVE || cls == ClassEW || fuse_is_short(g, id);
-        if (!z->live[id] || !looks || z->fixed[id])
+        bool stated = z->stated && z->stated[id];
+        if (!z->live[id] || !looks || z->fixed[id] || stated)
             continue;
         Chain *c = &chain[id];
         for (uint32_t k = 0; k < g->node.at[id].nin; k++) {
