@@ -35,16 +35,11 @@ static const char images[] = "model images\n"
                              "    using sgd(0.1)\n"
                              "}\n";
 
-static bool is_conv(const Graph *g, uint32_t id) {
-    Op op = (Op)graph_node(g, id)->op;
-    return op == OpConv || op == OpConvDx || op == OpConvDw;
-}
-
 static uint32_t strided(const Func *f) {
     uint32_t n = 0;
     for (uint32_t id = 1; id < f->g.node.n; id++) {
         bool any = false;
-        ConvGeom c = is_conv(&f->g, id) ? conv_geom(node_attr(&f->g, id)) : (ConvGeom){0};
+        ConvGeom c = pass_is_conv(&f->g, id) ? conv_geom(node_attr(&f->g, id)) : (ConvGeom){0};
         for (uint32_t i = 0; i < c.n; i++)
             any |= c.stride[i] > 1;
         n += any;

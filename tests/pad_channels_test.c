@@ -30,16 +30,11 @@ static const char images[] = "model images\n"
                              "    using sgd(0.1)\n"
                              "}\n";
 
-static bool is_conv(const Graph *g, uint32_t id) {
-    Op op = (Op)graph_node(g, id)->op;
-    return op == OpConv || op == OpConvDx || op == OpConvDw;
-}
-
 // Channels of all ungrouped convolutions are packs; returns how many there are.
 static uint32_t assert_packed(const Func *f, int64_t pack) {
     uint32_t n = 0;
     for (uint32_t id = 1; id < f->g.node.n; id++) {
-        if (!is_conv(&f->g, id) || conv_geom(node_attr(&f->g, id)).groups > 1)
+        if (!pass_is_conv(&f->g, id) || conv_geom(node_attr(&f->g, id)).groups > 1)
             continue;
         uint32_t weight = graph_node(&f->g, id)->op == OpConvDw ? id : node_in(&f->g, id, 1);
         const Type *w = node_type(&f->g, weight);
@@ -139,7 +134,7 @@ static uint32_t padded(const char *layer, int64_t batch, const PassOptions *o) {
             .ptr;
     const Module *m = pass_model(&a, text, NULL, batch, o, NULL);
     for (uint32_t id = 1; id < m->step.g.node.n; id++)
-        n += is_conv(&m->step.g, id) && graph_node(&m->step.g, id)->op == OpConv &&
+        n += pass_is_conv(&m->step.g, id) && graph_node(&m->step.g, id)->op == OpConv &&
              node_type(&m->step.g, node_in(&m->step.g, id, 0))->dim[0] == 8;
     arena_release(&a);
     return n;

@@ -144,6 +144,7 @@ typedef struct DnnProblem { // a convolution, one of whose sides is the result
     DnnTensor t[3];   // x, w, y
     uint32_t weights; // the node of w, for packing
 } DnnProblem;
+int64_t dnn_threads(void); // of a loop of our own
 typedef dnnl_status_t DnnMethod(Dnn *d, DnnCall *call, const DnnProblem *p, bool *done);
 DnnMethod dnn_thin;     // few channels in the result: neighbouring pixels become channels
 DnnMethod dnn_grouped;  // narrow groups: loops of our own

@@ -12,10 +12,6 @@
 #include "integers.h"
 
 #include <string.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 enum {
     WINDOW_FLOATS = 1 << 16, // of a tile, where it can be cut: a quarter of a near cache
     LEAST_TILE = 4,          // positions along an axis that is cut
@@ -204,21 +200,13 @@ static bool pays(Way library, const Grouped *j) {
 
 // --- the steps -----------------------------------------------------------------------------------
 
-static int64_t threads_now(void) {
-#ifdef _OPENMP
-    return omp_get_max_threads();
-#else
-    return 1;
-#endif
-}
-
 static void add_steps(Dnn *d, DnnCall *call, Grouped *j) {
     const GroupedRun *run = run_of();
     bool weights = j->kind == DnnConvWeights;
     const GroupedAxis *a = j->axis;
     int64_t line = weights ? a[0].tile * a[1].tile * a[2].tile : a[2].tile;
     j->room = window_floats(j) + line * GROUPED_LANES;
-    dnn_stage(d, 1, (size_t)(j->room * threads_now()) * sizeof(float));
+    dnn_stage(d, 1, (size_t)(j->room * dnn_threads()) * sizeof(float));
     dnn_add_host(call, weights ? run->weights_gradient : run->pack_weights, j);
     dnn_add_host(call, weights ? run->add_parts : run->convolve, j);
 }

@@ -10,18 +10,6 @@
 
 enum { LEAST_CHANNELS = 16 };
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
-static int64_t threads_now(void) {
-#ifdef _OPENMP
-    return omp_get_max_threads();
-#else
-    return 1;
-#endif
-}
-
 static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
@@ -110,7 +98,7 @@ static void steps_of(const int64_t extent[DNN_AXES], const int64_t every[DNN_AXE
 // As many rows at once as near memory has room for, fewer where threads would idle.
 static void divide(TileProduct *j) {
     j->parts = ceil_div(j->made, TILE_MADE);
-    int64_t share = ceil_div(j->image.rows * j->parts, threads_now());
+    int64_t share = ceil_div(j->image.rows * j->parts, dnn_threads());
     j->rows = least(TILE_ROWS, ceil_div(share, TILE_WIDE) * TILE_WIDE);
 }
 
@@ -130,7 +118,7 @@ static dnnl_status_t add_product(Dnn *d, DnnCall *call, TileProduct *j, uint32_t
     j->packed = packed.at;
     j->offset = packed.offset;
     divide(j);
-    dnn_stage(d, 1, run->room * (size_t)threads_now());
+    dnn_stage(d, 1, run->room * (size_t)dnn_threads());
     if (fresh)
         dnn_add_host(call, run->pack, j);
     dnn_add_host(call, run->multiply, j);
@@ -225,7 +213,7 @@ static dnnl_status_t add_gradient(Dnn *d, DnnCall *call, const DnnProblem *p) {
     dnn_stage(d, 0,
               (size_t)(j->at_once * o) * sizeof(uint16_t) +
                   (size_t)(j->at_once / TILE_WIDE) * sizeof(TileRows));
-    dnn_stage(d, 1, run->room * (size_t)threads_now());
+    dnn_stage(d, 1, run->room * (size_t)dnn_threads());
     if (j->image.rows > TILE_TERMS)
         dnn_stage(d, 2, (size_t)(j->image.columns * o) * sizeof(float));
     dnn_add_host(call, run->gradient, j);

@@ -12,6 +12,10 @@
 
 #include <string.h>
 
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
 // Products whose copies of a value may be of one layout.
 typedef enum Kind { KindConv, KindConvDx, KindConvDw, KindDot, Kinds } Kind;
 
@@ -524,4 +528,12 @@ out:
     mem_free_aligned(memory);
     dnn_close(d);
     return st;
+}
+
+int64_t dnn_threads(void) {
+#ifdef _OPENMP
+    return omp_get_max_threads();
+#else
+    return 1;
+#endif
 }

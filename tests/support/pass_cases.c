@@ -49,3 +49,8 @@ uint32_t pass_programs(uint64_t seeds, PassProgram *make, PassFn *pass, const Pa
     }
     return n;
 }
+
+bool pass_is_conv(const Graph *g, uint32_t id) {
+    Op op = (Op)graph_node(g, id)->op;
+    return op == OpConv || op == OpConvDx || op == OpConvDw;
+}

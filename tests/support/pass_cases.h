@@ -11,6 +11,8 @@ Module *pass_model(Arena *a, const char *text, const char *set, int64_t batch, c
 // Two steps leave every slot the same, but for rounding.
 void pass_assert_same(Arena *a, const Module *before, const Module *after);
 
+bool pass_is_conv(const Graph *g, uint32_t id); // or one of its gradients
+
 typedef void PassProgram(Arena *a, uint64_t seed, Module *out);
 typedef uint32_t PassCount(const Func *before, const Func *after);
 // Programs of these seeds have the same results after the pass. Returns the sum of what `count`
