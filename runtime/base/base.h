@@ -286,7 +286,8 @@ void process_open_standard(void);
 void process_watch_end(void);
 // SIGTERM, SIGUSR1, SIGHUP (unless it was ignored: nohup) and SIGINT only request a stop; a second
 // SIGINT, seconds after the first, is fatal; on a terminal the first prints that. Writes to a
-// closed pipe are lost.
+// closed pipe are lost. They are taken on a thread of their own: call it before any other thread
+// starts.
 void process_watch_stop(void);
 bool process_stop_asked(void); // one of them came
 // A mapped file that is truncated while it is read, or whose disk fails, ends the program with the

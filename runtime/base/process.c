@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -17,20 +18,38 @@
 
 #include <unistd.h>
 
-// The child reads nothing and writes both of its outputs into `out`, or nowhere (-1). Returns the
-// system's error number.
-static int spawn(const char *const *argv, int out, const posix_spawnattr_t *how, pid_t *pid) {
+// Signals that this process leaves to one thread (watch_on_a_thread) are blocked in all others, and
+// a child begins with the mask of the thread that starts it: it gets an empty one.
+static int child_signals(posix_spawnattr_t *how, short flags) {
+    sigset_t none;
+    sigemptyset(&none);
+    int error = posix_spawnattr_setsigmask(how, &none);
+    return error ? error : posix_spawnattr_setflags(how, flags | POSIX_SPAWN_SETSIGMASK);
+}
+
+// The child reads nothing and writes both of its outputs into `out`, or nowhere (-1). Its process
+// group is a new one with POSIX_SPAWN_SETPGROUP in `flags`. Returns the system's error number.
+static int spawn(const char *const *argv, int out, short flags, pid_t *pid) {
     posix_spawn_file_actions_t actions;
+    posix_spawnattr_t how;
     int error = posix_spawn_file_actions_init(&actions);
     if (error)
         return error;
-    error = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    error = posix_spawnattr_init(&how);
+    if (error) {
+        posix_spawn_file_actions_destroy(&actions);
+        return error;
+    }
+    error = child_signals(&how, flags);
+    if (!error)
+        error = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     for (int fd = 1; fd <= 2 && !error; fd++)
         error = out < 0 ? posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_WRONLY, 0)
                         : posix_spawn_file_actions_adddup2(&actions, out, fd);
     // posix_spawnp promises not to change the words of argv; its type predates const.
     if (!error)
-        error = posix_spawnp(pid, argv[0], &actions, how, (char *const *)argv, environ);
+        error = posix_spawnp(pid, argv[0], &actions, &how, (char *const *)argv, environ);
+    posix_spawnattr_destroy(&how);
     posix_spawn_file_actions_destroy(&actions);
     return error;
 }
@@ -59,7 +78,7 @@ GanStatus process_run(Arena *a, const char *const *argv, Str *output, int *exit_
     if (pipe2(ends, O_CLOEXEC) != 0)
         return fail(GAN_ERR_DEVICE, "cannot run %s: %s", argv[0], strerror(errno));
     pid_t pid;
-    int error = spawn(argv, ends[1], NULL, &pid);
+    int error = spawn(argv, ends[1], 0, &pid);
     close(ends[1]);
     if (error) {
         close(ends[0]);
@@ -77,14 +96,7 @@ GanStatus process_run(Arena *a, const char *const *argv, Str *output, int *exit_
 }
 
 GanStatus process_start(const char *const *argv, int *pid) {
-    posix_spawnattr_t how;
-    int error = posix_spawnattr_init(&how);
-    if (!error) {
-        posix_spawnattr_setpgroup(&how, 0);
-        posix_spawnattr_setflags(&how, POSIX_SPAWN_SETPGROUP);
-        error = spawn(argv, -1, &how, pid);
-        posix_spawnattr_destroy(&how);
-    }
+    int error = spawn(argv, -1, POSIX_SPAWN_SETPGROUP, pid);
     return error ? fail(GAN_ERR_DEVICE, "cannot run %s: %s", argv[0], strerror(error)) : GAN_OK;
 }
 
@@ -210,6 +222,39 @@ void process_watch_end(void) {
     handle(SIGXFSZ, SIG_IGN);
 }
 
+static void stop_signals(sigset_t *set) {
+    static const int stops[] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
+    sigemptyset(set);
+    for (size_t i = 0; i < sizeof stops / sizeof *stops; i++)
+        sigaddset(set, stops[i]);
+}
+
+static void *take_signals(void *unused) {
+    (void)unused;
+    sigset_t stops;
+    stop_signals(&stops);
+    pthread_sigmask(SIG_UNBLOCK, &stops, NULL);
+    for (;;)
+        pause();
+    return NULL;
+}
+
+// A handler's frame, 11 KB with AVX-512 and AMX, is written below the stack pointer of the thread
+// that it interrupts. Matrix products of oneDNN before 3.11.2 use that register for an address on
+// the heap (uxlfoundation/oneDNN issue 4845): a run that was asked to stop crashed as it saved. So
+// handlers run on a thread that does nothing else; later threads inherit the mask. Without such a
+// thread signals arrive anywhere, as before.
+static void watch_on_a_thread(void) {
+    sigset_t stops;
+    stop_signals(&stops);
+    pthread_sigmask(SIG_BLOCK, &stops, NULL);
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, take_signals, NULL) == 0)
+        pthread_detach(thread);
+    else
+        pthread_sigmask(SIG_UNBLOCK, &stops, NULL);
+}
+
 void process_watch_stop(void) {
     at_terminal = isatty(2);
     handle(SIGTERM, note_stop);
@@ -218,6 +263,7 @@ void process_watch_stop(void) {
     if (!is_ignored(SIGHUP)) // else: nohup
         handle(SIGHUP, note_stop);
     handle(SIGPIPE, SIG_IGN);
+    watch_on_a_thread();
 }
 
 bool process_stop_asked(void) {

@@ -120,7 +120,7 @@ refused 1 "two/.lock is in use by process $first" ganrun train tiny.gan $data --
 kill -0 $first || fail "the first run ended"
 kill $first
 code=0; wait $first || code=$?
-[ "$code" = 75 ] || fail "the first run ended with $code"
+[ "$code" = 75 ] || { cat first.err >&2; fail "the first run ended with $code"; }
 expect 0 sample two -o a.png
 
 # Killed by a signal while writing: the exit status is the signal's, and no partial file remains.
@@ -144,7 +144,9 @@ code=0; wait $first || code=$?
 [ "$code" = 3 ] || fail "it ended with $code"
 says '^ganrun: .*/cut.pack was cut short while it was read'
 expect 0 sample cut -o a.png
-rm -r cut                           # A file system that has no locks, as some of clusters: a run is begun and gone on with all the same.
+rm -r cut
+
+# A file system that has no locks, as some of clusters: a run is begun and gone on with all the same.
 cat >nolocks.c <<'C'
 #include <errno.h>
 int flock(int fd, int how) { (void)fd, (void)how; errno = ENOSYS; return -1; }

@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -863,6 +864,31 @@ static void a_child_process_returns_its_output_and_exit_code(void **state) {
     assert_status(process_run(&p->arena, lots, &said, &code), GAN_ERR_MEMORY, "run");
 }
 
+// The handler of a stop runs on no thread that computes (process.c says why), here and in threads
+// that begin later; a child is no such thread.
+static void a_stop_is_asked_of_no_computing_thread(void **state) {
+    Fixture *p = *state;
+    const char *const ends[] = {"sh", "-c", "kill -TERM $$; echo deaf", NULL};
+    pid_t child = fork();
+    if (child == 0) {
+        sigset_t blocked;
+        int code;
+        Str said;
+        process_watch_stop();
+        bool ok = pthread_sigmask(SIG_BLOCK, NULL, &blocked) == 0 &&
+                  sigismember(&blocked, SIGTERM) && sigismember(&blocked, SIGINT) &&
+                  sigismember(&blocked, SIGUSR1) && sigismember(&blocked, SIGHUP) &&
+                  !process_stop_asked() && kill(getpid(), SIGTERM) == 0;
+        for (double until = time_now() + 60; ok && !process_stop_asked();)
+            ok = time_now() < until;
+        ok = ok && process_run(&p->arena, ends, &said, &code) == GAN_OK && code == 128 + SIGTERM;
+        _exit(!ok);
+    }
+    int how = 1;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_int_equal(how, 0);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, fixture_open, fixture_close)
 
 int main(int argc, char **argv) {
@@ -904,6 +930,7 @@ int main(int argc, char **argv) {
         CASE(the_clock_runs_and_the_process_started_in_the_past),
         CASE(a_limit_on_cpu_time_is_found),
         CASE(a_child_process_returns_its_output_and_exit_code),
+        CASE(a_stop_is_asked_of_no_computing_thread),
     };
     if (CASES_LISTED(tests))
         return 0;

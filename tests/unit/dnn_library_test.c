@@ -1,16 +1,22 @@
 // dnn_library_test.c - the library's own convolutions, where we rely on them, against the direct
 // sums in f64: random small shapes, where its versions have had bugs (dnn_api.c), of every
 // direction, one to three axes, f32 and bf16; and long lines. Elements are eighths, so f32 sums are
-// exact.
+// exact. And its products while signals arrive.
+#define _GNU_SOURCE
+#include "device.h"
 #include "dnn.h"
 #include "prelude.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <cmocka.h>
 #include "cases.h"
 
@@ -321,8 +327,54 @@ static void convolutions_are_right_in_bf16(void **unused) {
         check(&ways[k], DtBF16);
 }
 
+enum { PRODUCT_ROWS = 256, PRODUCT_COLUMNS = 512, PRODUCT_TERMS = 147, INTERRUPTED = 400 };
+
+static void *interrupt(void *unused) {
+    (void)unused;
+    for (;;) {
+        kill(getpid(), SIGUSR1);
+        usleep(200);
+    }
+    return NULL;
+}
+
+static bool products_are_equal(void) {
+    enum { N = PRODUCT_ROWS * PRODUCT_COLUMNS };
+    const float *a = value[SideX].x, *b = value[SideW].x;
+    float *first = mem_alloc(N * sizeof *first), *again = mem_alloc(N * sizeof *again);
+    bool ok = first && again &&
+              dnn_product(a, b, PRODUCT_ROWS, PRODUCT_COLUMNS, PRODUCT_TERMS, first) == GAN_OK;
+    pthread_t thread;
+    ok = ok && pthread_create(&thread, NULL, interrupt, NULL) == 0;
+    for (int i = 0; ok && i < INTERRUPTED; i++)
+        ok = dnn_product(a, b, PRODUCT_ROWS, PRODUCT_COLUMNS, PRODUCT_TERMS, again) == GAN_OK &&
+             memcmp(first, again, N * sizeof *first) == 0;
+    mem_free(first);
+    mem_free(again);
+    return ok && process_stop_asked();
+}
+
+// A handler's frame on the thread of a product destroys the heap (process.c).
+static void products_survive_signals(void **unused) {
+    (void)unused;
+    _Static_assert(PRODUCT_COLUMNS * PRODUCT_TERMS <= ELEMENTS, "a factor has room");
+    pid_t child = fork();
+    if (child == 0) {
+        process_watch_stop();
+        for (int i = 0; i < ELEMENTS; i++) {
+            value[SideX].x[i] = (float)(below(17) - 8) / 8;
+            value[SideW].x[i] = (float)(below(17) - 8) / 8;
+        }
+        _exit(!products_are_equal());
+    }
+    int how = 1;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_int_equal(how, 0);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_survive_signals), // before this process has threads
         cmocka_unit_test(forward_is_right),
         cmocka_unit_test(long_lines_are_right),
         cmocka_unit_test(input_gradients_are_right),
