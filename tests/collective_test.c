@@ -13,8 +13,6 @@
 #include <cmocka.h>
 #include "arena_cases.h"
 
-static Arena empty;
-
 // --- compiling -----------------------------------------------------------------------------------
 
 static void compile_with(Arena *a, const char *text, int64_t batch, const CompileOptions *o,
@@ -649,5 +647,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(long_work_does_not_fill_a_short_wait),
         cmocka_unit_test(groups_within_a_rank_need_no_collective),
     };
-    return ARENA_CASES(tests, &empty, (size_t)1 << 32);
+    return ARENA_CASES(tests, (size_t)1 << 32);
 }

@@ -16,8 +16,6 @@
 
 #define MODELS ROOT_DIR "/models"
 
-static Arena empty;
-
 typedef struct Cost {
     const char *model;
     uint32_t conv, dx, dw, dot; // dot 0: not counted (dense layers, power iterations)
@@ -109,5 +107,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(steps_have_the_convolutions_counted_by_hand),
         cmocka_unit_test(a_gradient_penalty_costs_what_targets_allow),
     };
-    return ARENA_CASES(tests, &empty, 0);
+    return ARENA_CASES(tests, 0);
 }

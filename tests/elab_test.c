@@ -13,15 +13,6 @@
 #include <cmocka.h>
 #include "arena_cases.h"
 
-static Arena arena; // emptied before each test
-static Arena empty;
-
-static int set_up(void **state) {
-    (void)state;
-    arena = empty;
-    return 0;
-}
-
 static const char *show(Str s) {
     return str_z(&arena, s);
 }
@@ -951,5 +942,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(hints_name_only_what_exists, set_up),
         cmocka_unit_test_setup(golden_cases, set_up),
     };
-    return ARENA_CASES(tests, &empty, 0);
+    return ARENA_CASES(tests, 0);
 }

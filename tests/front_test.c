@@ -12,15 +12,6 @@
 #include <cmocka.h>
 #include "arena_cases.h"
 
-static Arena arena; // emptied before each test
-static Arena empty;
-
-static int set_up(void **state) {
-    (void)state;
-    arena = empty;
-    return 0;
-}
-
 static const char *show(Str s) {
     return str_z(&arena, s);
 }
@@ -719,5 +710,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(yaml_scalars_are_raw, set_up),
         cmocka_unit_test_setup(yaml_errors_have_their_position, set_up),
     };
-    return ARENA_CASES(tests, &empty, 0);
+    return ARENA_CASES(tests, 0);
 }

@@ -14,8 +14,6 @@
 #include <cmocka.h>
 #include "arena_cases.h"
 
-static Arena empty;
-
 // --- a net being written -------------------------------------------------------------------------
 
 typedef struct OnnxNet {
@@ -476,5 +474,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_is_read_is_not_overwritten),
         cmocka_unit_test(both_files_are_written_or_none),
     };
-    return ARENA_CASES(tests, &empty, (size_t)1 << 32);
+    return ARENA_CASES(tests, (size_t)1 << 32);
 }

@@ -16,7 +16,6 @@
 #include <cmocka.h>
 #include "arena_cases.h"
 
-static Arena empty;
 enum { Batch = 2 };
 
 // --- a line --------------------------------------------------------------------------------------
@@ -384,5 +383,5 @@ static void both_files_are_written_or_none(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(nodes_are_translated),
                                        cmocka_unit_test(both_files_are_written_or_none)};
-    return ARENA_CASES(tests, &empty, (size_t)1 << 32);
+    return ARENA_CASES(tests, (size_t)1 << 32);
 }

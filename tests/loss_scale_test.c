@@ -13,8 +13,6 @@
 
 #define MODELS ROOT_DIR "/models"
 
-static Arena empty;
-
 static const struct {
     const char *model, *set;
 } models[] = {
@@ -432,5 +430,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(the_loss_scale_pass_is_idempotent),
         cmocka_unit_test(exclusive_blocks_of_one_update_share_a_scale),
     };
-    return ARENA_CASES(tests, &empty, 0);
+    return ARENA_CASES(tests, 0);
 }

@@ -10,8 +10,6 @@
 
 enum { Launches = 12, MostBuffers = 24, Cases = 500 };
 
-static Arena empty;
-
 // --- walked through ------------------------------------------------------------------------------
 
 static bool lives_at(const Buffer *b, uint32_t launch) {
@@ -175,5 +173,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(packing_comes_close_to_the_bound),
         cmocka_unit_test(memory_is_reused_after_the_tail),
     };
-    return ARENA_CASES(tests, &empty, 0);
+    return ARENA_CASES(tests, 0);
 }

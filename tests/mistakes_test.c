@@ -7,15 +7,6 @@
 #include <cmocka.h>
 #include "arena_cases.h"
 
-static Arena arena; // emptied before each test
-static Arena empty;
-
-static int set_up(void **state) {
-    (void)state;
-    arena = empty;
-    return 0;
-}
-
 // "5:E0111 8:E0301": the line and the code of each.
 static Str mistakes(Front *f, const char *model) {
     Module m;
@@ -126,5 +117,5 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(independent_mistakes_are_all_reported, set_up),
     };
-    return ARENA_CASES(tests, &empty, 0);
+    return ARENA_CASES(tests, 0);
 }

@@ -15,8 +15,6 @@
 
 #define MODELS ROOT_DIR "/models"
 
-static Arena empty;
-
 // --- twins ---------------------------------------------------------------------------------------
 
 static void check_twin(Arena a, Str gan, const char *set) {
@@ -286,5 +284,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(models_in_documents_compile),
         cmocka_unit_test(the_readme_shows_a_model_as_it_is),
     };
-    return ARENA_CASES(tests, &empty, 0);
+    return ARENA_CASES(tests, 0);
 }

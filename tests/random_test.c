@@ -24,8 +24,6 @@
 #define CARD_CASES 3
 #endif
 
-static Arena empty;
-
 typedef struct Campaign {
     uint64_t first, n;
     CheckOptions options;
@@ -188,6 +186,6 @@ int main(int argc, char **argv) {
     bool hand = argc > 2 && (strcmp(argv[1], "run") == 0 || strcmp(argv[1], "print") == 0 ||
                              strcmp(argv[1], "replay") == 0);
     if (!hand)
-        return ARENA_CASES(tests, &empty, (size_t)1 << 30);
+        return ARENA_CASES(tests, (size_t)1 << 30);
     return arena_init(&empty, (size_t)1 << 32) == GAN_OK ? command_line(argc, argv) : 1;
 }

@@ -18,7 +18,6 @@
 
 enum { Batch = 4 };
 
-static Arena arena;
 static Graph graph;
 static Builder at; // adds to it
 
@@ -413,11 +412,11 @@ static void computed_values_do_not_cancel(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_rule_keeps_the_value_and_is_applied),
-        cmocka_unit_test(every_fold_keeps_the_value_and_is_applied),
-        cmocka_unit_test(random_operations_keep_their_value),
-        cmocka_unit_test(simplified_nodes_stay_as_they_are),
-        cmocka_unit_test(computed_values_do_not_cancel),
+        cmocka_unit_test_setup(every_rule_keeps_the_value_and_is_applied, set_up),
+        cmocka_unit_test_setup(every_fold_keeps_the_value_and_is_applied, set_up),
+        cmocka_unit_test_setup(random_operations_keep_their_value, set_up),
+        cmocka_unit_test_setup(simplified_nodes_stay_as_they_are, set_up),
+        cmocka_unit_test_setup(computed_values_do_not_cancel, set_up),
     };
-    return ARENA_CASES(tests, &arena, (size_t)1 << 30);
+    return ARENA_CASES(tests, (size_t)1 << 30);
 }

@@ -14,8 +14,6 @@
 #include <cmocka.h>
 #include "arena_cases.h"
 
-static Arena empty;
-
 enum { Most = 10, Drawn = 8, Draws = 300, Large = 1000000, Small = 1024 };
 
 // --- steps made by hand --------------------------------------------------------------------------
@@ -535,5 +533,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(work_overlaps_collectives),
         cmocka_unit_test(a_step_with_collectives_is_as_short_as_the_programs),
     };
-    return ARENA_CASES(tests, &empty, (size_t)1 << 30);
+    return ARENA_CASES(tests, (size_t)1 << 30);
 }

@@ -13,8 +13,6 @@
 
 #define MODELS ROOT_DIR "/models"
 
-static Arena empty;
-
 static Str read_model(Arena *a, const char *name) {
     Str text;
     assert_int_equal(file_read(a, path_join(a, STR(MODELS), str_c(name)), &text), GAN_OK);
@@ -356,5 +354,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(losses_over_the_batch_do_not_depend_on_ranks),
 #endif
     };
-    return ARENA_CASES(tests, &empty, (size_t)1 << 33);
+    return ARENA_CASES(tests, (size_t)1 << 33);
 }

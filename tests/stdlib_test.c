@@ -12,8 +12,6 @@
 #include <cmocka.h>
 #include "arena_cases.h"
 
-static Arena empty;
-
 typedef struct Row {
     const char *expr;
     double want; // the loss at the first step, or (optimizers) the last weights times 1, 2, 3
@@ -609,5 +607,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(orthogonal_weights_are_orthogonal),
         cmocka_unit_test(an_initial_value_may_read_earlier_weights),
     };
-    return ARENA_CASES(tests, &empty, 0);
+    return ARENA_CASES(tests, 0);
 }

@@ -11,8 +11,6 @@
 #include <cmocka.h>
 #include "arena_cases.h"
 
-static Arena empty;
-
 enum { Wide = 512, Batch = 64 };
 static const char text[] = "model m\ndata x : float(512)\n"
                            "net D(x: [512]) -> [512] = x |> dense(512) |> dense(512)\n"
@@ -139,5 +137,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_dependent_sum_completes_with_the_other),
         cmocka_unit_test(a_calls_time_is_latency_plus_transfer),
     };
-    return ARENA_CASES(tests, &empty, (size_t)1 << 32);
+    return ARENA_CASES(tests, (size_t)1 << 32);
 }

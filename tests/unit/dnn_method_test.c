@@ -13,8 +13,6 @@
 #include <cmocka.h>
 #include "arena_cases.h"
 
-static Arena empty;
-
 static Dnn *open_library(void) {
     Dnn *d;
     assert_int_equal(dnn_open(&d), GAN_OK);
@@ -223,5 +221,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(methods_with_a_matrix_unit_follow_from_the_shape),
         cmocka_unit_test(no_model_is_left_to_a_reference_implementation),
     };
-    return ARENA_CASES(tests, &empty, 0);
+    return ARENA_CASES(tests, 0);
 }

@@ -11,12 +11,11 @@
 
 enum { Batch = 4 };
 
-static Arena arena; // one for the program; every test makes its own graph
 static Graph graph;
 static Builder at; // adds to it
 
 static int graph_open(void **state) {
-    (void)state;
+    set_up(state);
     graph_init(&graph, &arena, Batch);
     at = (Builder){.g = &graph};
     return 0;
@@ -385,5 +384,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(gradients_of_structural_ops_have_their_operands_types, graph_open),
         cmocka_unit_test_setup(a_product_sums_what_only_one_operand_has, graph_open),
     };
-    return ARENA_CASES(tests, &arena, (size_t)1 << 30);
+    return ARENA_CASES(tests, (size_t)1 << 30);
 }
