@@ -519,6 +519,17 @@ static void calls_of_a_net_come_one_after_the_other(void **state) {
     assert_true(scheduled(&c).peak < 1.01 * least.peak);
 }
 
+// What the program computes first may be needed last, where nothing else tells two regions apart.
+static void ties_go_to_the_last_where_that_spares_memory(void **state) {
+    (void)state;
+    static const Row row[] = {ROW(Call, 100, 0), ROW(Call, 100, 0),  ROW(Call, 100, 0),
+                              ROW(Call, 100, 0), ROW(Call, 1, 3, 4), ROW(Call, 1, 1, 2, 5)};
+    Case c;
+    case_of(&c, row, sizeof row / sizeof *row);
+    Cost least = best(&c);
+    assert_true(scheduled(&c).peak < 1.01 * least.peak);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_peak_is_no_higher_than_the_programs),
@@ -530,6 +541,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(samples_are_prepared_when_they_are_needed),
         cmocka_unit_test(weight_gradients_spare_memory_where_they_cost_no_time),
         cmocka_unit_test(calls_of_a_net_come_one_after_the_other),
+        cmocka_unit_test(ties_go_to_the_last_where_that_spares_memory),
         cmocka_unit_test(work_overlaps_collectives),
         cmocka_unit_test(a_step_with_collectives_is_as_short_as_the_programs),
     };

@@ -1,10 +1,11 @@
 // schedule.c - orders a function's regions and decides which of them share a launch.
 //
 // In: regions in an order that is valid in every block. Out: Plan.launch, merge, section, tail.
-// Each block is list-scheduled on its own, under region_orders. Three orders are tried: the
+// Each block is list-scheduled on its own, under region_orders. Five orders are tried: the
 // program's; greedy: of the ready regions, the one that frees the most bytes net of those it
-// allocates (the program's order on a tie); and depth-first: of those that became ready last, the
-// one that is first by greed. The lowest peak wins. Greedy runs an optimizer as soon as its
+// allocates; depth-first: of those that became ready last, the one that is first by greed; and
+// these two with ties going to the program's last region instead of its first, because neither is
+// better for all steps. The lowest peak wins. Greedy runs an optimizer as soon as its
 // gradient is ready, and so interleaves chains by layer. But where a step calls nets several times
 // (cycles, identities, several scales), it goes forward through all of them abreast, as each
 // allocates; depth-first goes back through one before it begins the next. In each a small loop that
@@ -30,17 +31,19 @@
 
 enum {
     SmallBytes = 1 << 16, // what a waiting region may hold back; what a merged one may move
-    Spare = 20,           // memory is spared by such a part of it, for less than that part of what
+    Spare = 20,           // memory is spared by such a part of it; for less than that part of what
     Longer = 1000,        // calls take and this part of the block's time
 };
 
-// What decides among regions that may run: the program, bytes freed, depth. Blocks with
-// collectives: what the next call needs; that, and a wait for it before longer work; weight
-// gradients before that; depth instead of it.
+// What decides among regions that may run: the program, bytes freed, depth; Last: ties go to the
+// program's last. Blocks with collectives: what the next call needs; that, and a wait for it before
+// longer work; weight gradients before that; depth instead of it.
 typedef enum Way {
     WayText,
     WayGreedy,
     WayDepth,
+    WayGreedyLast,
+    WayDepthLast,
     WayCalls,
     WayPatient,
     WayWeights,
@@ -98,7 +101,20 @@ static void find_orders(Sched *s) {
 
 // --- one block -----------------------------------------------------------------------------------
 
-// Sets the block's counters: what each region waits for, who still reads each value.
+static void add_reader(Value *v, uint32_t reader) {
+    v->readers++;
+    v->reader_sum += reader;
+}
+
+static void drop_reader(Sched *s, Value *v, uint32_t reader) {
+    v->readers--;
+    v->reader_sum -= reader;
+    if (v->readers == 1 && v->bytes)
+        s->frees[v->reader_sum] += v->bytes;
+}
+
+// Sets the block's counters: what each region waits for, who still reads each value, what a region
+// frees.
 static void block_reset(Sched *s, const RegionVec *regions) {
     const Plan *p = s->p;
     memset(s->here, 0, p->region.n + s->tail.n);
@@ -109,7 +125,7 @@ static void block_reset(Sched *s, const RegionVec *regions) {
         for (uint32_t k = 0; !sched_is_tail(s, region) && k < p->region.at[region].out.n; k++) {
             uint32_t id = p->region.at[region].out.at[k];
             bool freed = !plan_in_slot(p, id) && !s->outlives[id];
-            s->value[id] = (Value){0, freed ? plan_bytes(p, id) : 0};
+            s->value[id] = (Value){.bytes = freed ? plan_bytes(p, id) : 0};
         }
     }
     for (uint32_t i = 0; i < regions->n; i++) {
@@ -117,26 +133,24 @@ static void block_reset(Sched *s, const RegionVec *regions) {
         for (uint32_t k = 0; k < s->next[region].n; k++)
             s->waits[s->next[region].at[k]]++;
         for (uint32_t k = 0; !sched_is_tail(s, region) && k < p->region.at[region].in.n; k++)
-            s->value[p->region.at[region].in.at[k]].readers++;
+            add_reader(&s->value[p->region.at[region].in.at[k]], region);
+    }
+    for (uint32_t i = 0; i < regions->n; i++) {
+        uint32_t region = regions->at[i];
+        bool tail = sched_is_tail(s, region);
+        s->frees[region] = tail ? sched_tail_of(s, region)->bytes : 0;
+        for (uint32_t k = 0; !tail && k < p->region.at[region].in.n; k++) {
+            const Value *v = &s->value[p->region.at[region].in.at[k]];
+            s->frees[region] += v->readers == 1 ? v->bytes : 0;
+        }
     }
 }
 
-static size_t freed_by(const Sched *s, uint32_t region) {
-    if (sched_is_tail(s, region))
-        return sched_tail_of(s, region)->bytes;
-    const Region *r = &s->p->region.at[region];
-    size_t sum = 0;
-    for (uint32_t i = 0; i < r->in.n; i++) {
-        const Value *v = &s->value[r->in.at[i]];
-        sum += v->readers == 1 ? v->bytes : 0;
-    }
-    return sum;
-}
-
-static bool frees_more(const Sched *s, uint32_t a, uint32_t b) {
-    int64_t gain_a = (int64_t)freed_by(s, a) - (int64_t)s->made[a];
-    int64_t gain_b = (int64_t)freed_by(s, b) - (int64_t)s->made[b];
-    return gain_a != gain_b ? gain_a > gain_b : a < b;
+static bool frees_more(const Sched *s, Way way, uint32_t a, uint32_t b) {
+    int64_t gain_a = (int64_t)s->frees[a] - (int64_t)s->made[a];
+    int64_t gain_b = (int64_t)s->frees[b] - (int64_t)s->made[b];
+    bool last = way == WayGreedyLast || way == WayDepthLast;
+    return gain_a != gain_b ? gain_a > gain_b : last ? a > b : a < b;
 }
 
 // 0: a call starts; 1: something to do; 2: what a wait would wait for has not come; 3: nor may it
@@ -162,7 +176,7 @@ static bool sooner(const Sched *s, Way way, uint32_t a, uint32_t b) {
         return s->since[a] > s->since[b];
     if (!depth && s->clock.leads[a] != s->clock.leads[b])
         return s->clock.leads[a] < s->clock.leads[b];
-    return s->low[a] != s->low[b] ? !s->low[a] : frees_more(s, a, b);
+    return s->low[a] != s->low[b] ? !s->low[a] : frees_more(s, way, a, b);
 }
 
 static bool has_clock(Way way) {
@@ -181,9 +195,9 @@ static bool better(const Sched *s, Way way, uint32_t a, uint32_t b) {
         return s->low[s->few_launches && s->low_now ? a : b];
     if (joins(s, a) != joins(s, b))
         return joins(s, a);
-    if (way == WayDepth && s->since[a] != s->since[b])
+    if ((way == WayDepth || way == WayDepthLast) && s->since[a] != s->since[b])
         return s->since[a] > s->since[b];
-    return way == WayText ? a < b : frees_more(s, a, b);
+    return way == WayText ? a < b : frees_more(s, way, a, b);
 }
 
 // Instead of work that is not for the next call, the wait for that call's, if it is over sooner
@@ -238,9 +252,9 @@ static size_t block_order(Sched *s, const RegionVec *regions, Way way, RegionVec
         s->open = !s->shares[region] ? NONE : joins(s, region) ? s->open : out->n - 1;
         live += s->made[region];
         peak = live > peak ? live : peak;
-        live -= freed_by(s, region);
+        live -= s->frees[region];
         for (uint32_t i = 0; !sched_is_tail(s, region) && i < s->p->region.at[region].in.n; i++)
-            s->value[s->p->region.at[region].in.at[i]].readers--;
+            drop_reader(s, &s->value[s->p->region.at[region].in.at[i]], region);
         for (uint32_t i = 0; i < s->next[region].n; i++) {
             uint32_t after = s->next[region].at[i];
             if (!--s->waits[after] && s->here[after])
@@ -373,10 +387,10 @@ void sched_order_block(Sched *s, const RegionVec *regions, const PassOptions *o,
     }
     *out = (RegionVec){0};
     size_t least = block_order(s, regions, WayText, out);
-    for (Way way = WayGreedy; way <= WayDepth && !o->no_fuse; way++) {
+    for (Way way = WayGreedy; way <= WayDepthLast && !o->no_fuse; way++) {
         RegionVec order = {0};
         size_t peak = block_order(s, regions, way, &order);
-        if (peak < least - (way == WayDepth ? least / Spare : 0)) {
+        if (peak < least - (way == WayGreedy ? 0 : least / Spare)) {
             least = peak;
             *out = order;
         }
@@ -393,6 +407,7 @@ void schedule(Arena *perm, const PassOptions *o, Plan *p) {
     s.shares = arena_array(&scratch, uint8_t, regions);
     s.since = arena_array(&scratch, uint32_t, regions);
     s.made = arena_array(&scratch, size_t, regions);
+    s.frees = arena_array(&scratch, size_t, regions);
     s.low = arena_array(&scratch, uint8_t, regions);
     s.here = arena_array(&scratch, uint8_t, regions);
     s.outlives = plan_outliving(&scratch, o, p);

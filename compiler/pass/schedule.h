@@ -8,9 +8,10 @@
 static const double FastCore = 2. / 3;     // time of a fast core, as a part of the estimate
 static const double StragglerDelay = 1e-3; // seconds by which a straggler may be late
 
-typedef struct Value { // a value stored by the current block
-    uint32_t readers;  // regions of the block that have not read it yet
-    size_t bytes;      // freed by the last of them; 0: in slot memory, or outlives the block
+typedef struct Value {   // a value stored by the current block
+    uint32_t readers;    // regions of the block that have not read it yet
+    uint64_t reader_sum; // of their numbers: which the last is, without a list of all
+    size_t bytes;        // freed by the last of them; 0: in slot memory, or outlives the block
 } Value;
 
 // The simulated clock of a block with collectives, in seconds.
@@ -50,6 +51,7 @@ typedef struct Sched {
     uint32_t *behind;     // [region] 1 + the last launch with a predecessor of it
     uint32_t *since;      // [region] how many ran before it became ready
     size_t *made;         // [region] bytes it stores in work memory
+    size_t *frees;        // [region] bytes it would free now, as the last that reads them
     uint8_t *shares;      // [region] may share a launch with others
     uint32_t open;       // how many ran before the launch that others may join; NONE: there is none
     uint8_t *low;        // [region] lowest priority: scheduled when nothing else is ready
