@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <threads.h>
 
 enum { DepthMost = 64 };
 
@@ -180,10 +181,27 @@ static GanStatus keep_tree(Reader *r, const cJSON *tree, const Json **out) {
     return st;
 }
 
+// cJSON fails without a reason. A text taken for a damaged one because memory was short would make
+// a run go on from an older checkpoint.
+static _Thread_local bool was_refused; // an allocation of this thread's parse
+
+static void *allocate(size_t n) {
+    void *at = mem_alloc(n);
+    was_refused |= !at;
+    return at;
+}
+
+static void set_hooks(void) {
+    cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = allocate, .free_fn = mem_free});
+}
+
 GanStatus json_parse(Arena *a, Str text, Str path, const Json **out) {
+    static once_flag hooked = ONCE_FLAG_INIT;
     Reader r = {.arena = a, .text = text, .path = path};
     *out = NULL;
     TRY(check_text(&r));
+    call_once(&hooked, set_hooks);
+    was_refused = false;
     const char *end = text.ptr;
     cJSON *tree = text.len ? cJSON_ParseWithLengthOpts(text.ptr, text.len, &end, 0) : NULL;
     size_t at = text.len ? (size_t)(end - text.ptr) : 0;
@@ -194,6 +212,8 @@ GanStatus json_parse(Arena *a, Str text, Str path, const Json **out) {
     GanStatus st;
     if (tree && at == text.len)
         st = keep_tree(&r, tree, out);
+    else if (was_refused)
+        st = fail(GAN_ERR_MEMORY, "%.*s: no memory for this document", SARG(path));
     else if (tree)
         st = refuse(&r, at, "more text after the document's end");
     else if (cut)

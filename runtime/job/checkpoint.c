@@ -373,6 +373,24 @@ bool stored_alike(Dtype a, Dtype b) {
     return (a == DtF64) == (b == DtF64);
 }
 
+// A run that trains removes old checkpoints as it saves: what was listed a moment ago may be gone.
+// *since: there are newer ones; then *steps is what is there now.
+static GanStatus saved_since(Arena *a, Str dir, CheckpointSteps *steps, bool *since) {
+    CheckpointSteps now;
+    TRY(checkpoint_steps(a, dir, &now));
+    *since = now.n && (!steps->n || now.at[now.n - 1] > steps->at[steps->n - 1]);
+    if (*since)
+        *steps = now;
+    return GAN_OK;
+}
+
+static bool is_asked_for(const Checkpoint *want, uint32_t step) {
+    const Job *job = want->job;
+    if (want->step != NONE)
+        return step == want->step;
+    return !job || job->now + 1 >= job->stage.n || step <= job_now(job)->last;
+}
+
 // Of another run than `want`'s.
 static GanStatus check_origin(const Checkpoint *c, const Checkpoint *want) {
     if (want->model.len && !str_eq(c->model, want->model))
@@ -405,7 +423,8 @@ GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
     TRY(checkpoint_steps(perm, dir, &steps));
     for (uint32_t i = steps.n; i-- > 0;) {
         uint32_t step = steps.at[i];
-        if (want->step != NONE && step != want->step)
+        bool since;
+        if (!is_asked_for(want, step))
             continue;
         there = true;
         Str content, about = run_file(perm, dir, STR("ckpt"), step, "json"),
@@ -418,6 +437,12 @@ GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
         if (st == GAN_OK || !is_damage(st, about, tensors)) {
             *found = st == GAN_OK;
             return st;
+        }
+        TRY(saved_since(perm, dir, &steps, &since));
+        if (since) {
+            i = steps.n;
+            there = false;
+            continue;
         }
         say(console, "the checkpoint of step %u is damaged (%s)%s", step, gan_error(),
             i && want->step == NONE ? "; using the one before" : "");
@@ -446,6 +471,9 @@ GanStatus checkpoint_newest(Arena *perm, Str dir, uint32_t *out) {
             st = check_content(perm, tensors, content);
         if (st == GAN_OK || !is_damage(st, about, tensors))
             return st;
+        bool since;
+        TRY(saved_since(perm, dir, &steps, &since));
+        i = since ? steps.n : i;
     }
     *out = NONE;
     return GAN_OK;

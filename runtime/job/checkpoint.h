@@ -20,7 +20,8 @@ typedef struct Checkpoint {
     Str data;                        // identity of the data (feed_identity); "" in older files
     uint32_t keep;                   // to save: newest checkpoints to keep, 0: CHECKPOINTS_KEPT
     uint32_t best;                   // to save: step to keep besides, 0: none
-    const Job *job;                  // to save: the last steps of its stages are kept; or NULL
+    const Job *job; // to save: the last steps of its stages are kept; to load: later stages are
+                    // passed over; or NULL
 } Checkpoint;
 // Writes the slots that outlive a step, exactly, then the json; then removes all checkpoints but
 // the newest `keep`, `best` and the ends of earlier stages. Weights that are not finite are refused
@@ -37,7 +38,8 @@ bool stored_alike(Dtype a, Dtype b); // does a checkpoint of precision `a` load 
 // Loads the newest whole checkpoint; damaged ones are skipped, with a line each to the console.
 // *found false: there is no checkpoint. GAN_ERR_INPUT: it is of another model, or all are damaged.
 // One that exists and cannot be read does not count as damaged: the error is returned. A want->step
-// other than NONE selects that checkpoint alone.
+// other than NONE selects that checkpoint alone. Another process may be training: what it removes
+// meanwhile gives way to what it has saved.
 GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
                           const Console *console, Checkpoint *out, bool *found);
 // The step of the newest whole one; NONE: there is none.

@@ -65,11 +65,11 @@ static GanStatus open_run(Arena *perm, const Host *h, const Options *o, bool fed
                     SARG(out->dir));
     TRY(run_read(perm, out->dir, &out->job));
     TRY(set_job(perm, o, &out->job));
-    uint32_t step = (uint32_t)option_number(o, OptStep, NONE); // NONE: the newest
+    uint32_t step = (uint32_t)option_number(o, OptStep, NONE), of = step; // NONE: the newest
     TRY(set_model(perm, h, o, out));
     if (step == NONE && out->job.stage.n > 1)
-        TRY(checkpoint_newest(perm, out->dir, &step));
-    TRY(job_stage(&out->job, perm, step == NONE ? 0 : step, false));
+        TRY(checkpoint_newest(perm, out->dir, &of));
+    TRY(job_stage(&out->job, perm, of == NONE ? 0 : of, false));
     if (out->job.stage.n > 1)
         weights_forget(&out->job);
     SessionOptions so = job_session(&out->job, &h->device, NULL);
@@ -104,7 +104,8 @@ static GanStatus not_there(Arena scratch, Str dir, uint32_t step) {
 }
 
 GanStatus trained_load(Arena *perm, const Host *h, Trained *t, uint32_t step) {
-    Checkpoint at, want = {.step = step, .seed = job_seed(&t->job), .real = t->job.real};
+    Checkpoint at,
+        want = {.step = step, .seed = job_seed(&t->job), .real = t->job.real, .job = &t->job};
     bool found;
     if (!t->other)
         want.model = t->job.now_hash;

@@ -160,6 +160,39 @@ if LD_PRELOAD=$work/nolocks.so "$ganrun" --version >out 2>&1; then # a sanitizer
     exists unlocked/ckpt/00000004.json
 fi
 
+# Read while it trains: of the checkpoints that were listed the process that saves has removed some, and put newer ones there.
+cat >saves.c <<'C'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+int open(const char *path, int flags, ...) {
+    va_list rest;
+    va_start(rest, flags);
+    int mode = flags & O_CREAT ? va_arg(rest, int) : 0;
+    va_end(rest);
+    if (strstr(path, getenv("AT")) && system("mv late/* run/ckpt && rm run/ckpt/00000002.*"))
+        abort();
+    return ((int (*)(const char *, int, ...))dlsym(RTLD_NEXT, "open"))(path, flags, mode);
+}
+C
+cc -shared -fPIC -o saves.so saves.c
+if LD_PRELOAD=$work/saves.so AT=none "$ganrun" --version >out 2>&1; then
+    for at in 2.json 2.safetensors; do
+        copy
+        mkdir late
+        mv run/ckpt/00000006.* late
+        rm run/ckpt/00000004.*
+        LD_PRELOAD=$work/saves.so AT=$at "$ganrun" sample run -o a.png >out 2>err || fail "a checkpoint that is removed meanwhile"
+        ! grep -q damaged err || fail 'a checkpoint that was removed counts as damaged'
+        "$ganrun" sample run -o b.png 2>err
+        same a.png b.png
+        rm -r late
+    done
+fi
+
 # A full disk and a read-only disk. Needs permission to mount a tmpfs; otherwise a file size limit replaces it.
 if mkdir small && mount -t tmpfs -o size=800k tmpfs small 2>/dev/null; then
     trap 'umount small 2>/dev/null || :; rm -rf "$work"' EXIT
