@@ -40,6 +40,20 @@ static void on_warning(png_structp png, png_const_charp message) {
     (void)message; // what libpng can mend is none of the user's business
 }
 
+// libpng says the same of short memory as of a broken picture, which --skip-bad would leave out.
+static png_voidp allocate(png_structp png, png_alloc_size_t n) {
+    PngJob *job = png_get_mem_ptr(png);
+    void *at = mem_alloc(n);
+    if (!at)
+        job->st = GAN_ERR_MEMORY;
+    return at;
+}
+
+static void release(png_structp png, png_voidp at) {
+    (void)png;
+    mem_free(at);
+}
+
 static void stop(PngJob *job, GanStatus st, const char *why) {
     job->st = st;
     png_error(job->png, why);
@@ -106,7 +120,8 @@ static bool decode_rows(PngJob *job) {
 GanStatus image_png_decode(const uint8_t *data, size_t n, Image *out) {
     PngJob job = {.data = data, .n = n};
     *out = (Image){0};
-    job.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &job, on_error, on_warning);
+    job.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &job, on_error, on_warning, &job,
+                                       allocate, release);
     if (job.png)
         job.info = png_create_info_struct(job.png);
     bool ok = job.info && decode_rows(&job);
@@ -158,7 +173,8 @@ static bool encode_rows(PngJob *job) {
 GanStatus image_write_png(Str path, const Image *m) {
     assert(m->channels >= 1 && m->channels <= 4 && (m->bits == 8 || m->bits == 16));
     PngJob job = {.from = m};
-    job.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &job, on_error, on_warning);
+    job.png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, &job, on_error, on_warning, &job,
+                                        allocate, release);
     if (job.png)
         job.info = png_create_info_struct(job.png);
     bool ready = job.info != NULL, ok = ready && encode_rows(&job);

@@ -321,6 +321,32 @@ static void damaged_webp_gives_one_reason(void **state) {
     assert_refused(image_decode(huge, sizeof huge - 1, &m), "the limit is");
 }
 
+// The n-th allocation of a PNG fails, libpng's among them: that is never a broken picture.
+static void refused_memory_is_no_broken_png(void **state) {
+    Fixture *p = *state;
+    Str file, path = under(p, "a.png");
+    Image m;
+    assert_ok(file_read(&p->arena, STR(SEEDS "image/rgb8.png"), &file));
+    GanStatus st = GAN_ERR_MEMORY;
+    int n = 1;
+    for (; st != GAN_OK; n++) {
+        mem_fail_at(n);
+        st = image_decode((const uint8_t *)file.ptr, file.len, &m);
+        mem_fail_at(0);
+        assert_true(st == GAN_OK || st == GAN_ERR_MEMORY);
+    }
+    assert_true(n > 8);
+    st = GAN_ERR_MEMORY;
+    for (n = 1; st != GAN_OK; n++) {
+        mem_fail_at(n);
+        st = image_write_png(path, &m);
+        mem_fail_at(0);
+        assert_true(st == GAN_OK || st == GAN_ERR_MEMORY);
+    }
+    assert_true(n > 12);
+    image_release(&m);
+}
+
 static void damaged_images_give_one_reason(void **state) {
     static const struct {
         const char *file, *reason;
@@ -458,6 +484,7 @@ int main(int argc, char **argv) {
         T(webp_is_read_in_every_form),
         T(damaged_webp_gives_one_reason),
         T(damaged_images_give_one_reason),
+        T(refused_memory_is_no_broken_png),
         T(every_truncation_and_flip_of_a_png_is_survived),
         T(a_fit_keeps_constant_images_and_pads_with_the_background),
         T(alpha_is_blended_over_the_background),
