@@ -443,6 +443,42 @@ static void an_update_of_many_scalars_is_no_part(void **state) {
     arena_release(&a);
 }
 
+// Before CUDA 12.1 a kernel has at most 4 KB of parameters; what it gets more comes from memory.
+static void many_operands_come_from_memory(void **state) {
+    (void)state;
+    enum { Terms = 256 }; // an address each, and the numbers of its borders
+    Arena a;
+    Plan p;
+    Module m = {.name = STR("frames"), .batch = 1};
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    Func *f = &m.step;
+    graph_init(&f->g, &a, 1);
+    Builder at = {.g = &f->g};
+    f->blocks = 1;
+    vec_push(&a, &f->tape, ((Ctl){.kind = CtlBlock}));
+    Val sum = {0};
+    for (uint32_t i = 0; i < Terms; i++) {
+        Type type = type_make(false, 2, (int64_t[]){100 + i, 7 + i});
+        vec_push(&a, &m.slot, ((Slot){.kind = SlotState, .net = NONE, .type = type}));
+        Val x = Read(&at, i, 0, type);
+        x = Pad(x, (int64_t[]){1 + i, 2 + i}, (int64_t[]){1, 1}, (int64_t[]){800, 900});
+        sum = i ? Add(sum, x) : x;
+    }
+    vec_push(&a, &f->result, ((Named){STR("sum"), sum.id, 0}));
+    slots_place(&m, DtF32);
+    plan_make(&a, &m, f, &(PassOptions){.real = DtF32, .few_launches = true}, &p);
+    gen_kernels(&a, &p, &dialect_cuda);
+    uint32_t most = 0;
+    for (uint32_t k = 0; k < p.kernel.n; k++) {
+        const Kernel *kernel = &p.kernel.at[k];
+        size_t words = kernel->many ? 1 : kernel->words;
+        assert_true((words + 1) * sizeof(uint64_t) <= 4096);
+        most = kernel->words > most ? kernel->words : most;
+    }
+    assert_true(most > 512);
+    arena_release(&a);
+}
+
 // What a step makes of weights alone need not be made layer by layer.
 static void weights_are_cast_to_bf16_in_one_launch(void **state) {
     (void)state;
@@ -819,6 +855,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(small_values_of_a_card_have_their_own_places),
         cmocka_unit_test(an_update_of_a_net_is_one_launch),
         cmocka_unit_test(an_update_of_many_scalars_is_no_part),
+        cmocka_unit_test(many_operands_come_from_memory),
         cmocka_unit_test(functions_share_their_kernels),
         cmocka_unit_test(weights_are_cast_to_bf16_in_one_launch),
         cmocka_unit_test(planning_twice_gives_the_same_text),

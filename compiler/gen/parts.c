@@ -20,7 +20,9 @@ enum {
     MostParts = 16,        // so that no text takes much longer to compile than the others
     MostWords = 32,        // of a part: with the 63 to 72 of an update of many scalars, a block of
                            // all parts had 172 to 233 registers a thread, not 56 to 73
-    SharedElement = 16,    // bytes of an accumulator, at most
+    MostParameters =
+        511,            // words of a kernel's parameters: 4 KB before CUDA 12.1, counters included
+    SharedElement = 16, // bytes of an accumulator, at most
     WarpThreads = 32,
 };
 
@@ -142,7 +144,7 @@ static Part part_of(Fusion *t, Arena *a, uint32_t kernel, Str name, KernelForm f
 }
 
 // Regions that are launched alone use this form too: their words come from memory then, but the
-// kernel is compiled once.
+// kernel is compiled once. So do those of more words than a launch can pass.
 static void write_many(Fusion *t, uint32_t kernel) {
     Kernel *k = &t->p->kernel.at[kernel];
     Arena scratch = *t->scratch;
@@ -215,7 +217,7 @@ void gen_fuse_launches(Arena *perm, Plan *p, const Dialect *d) {
     for (uint32_t k = 0; k < p->kernel.n; k++)
         if (t.of[k].group == k && t.of[k].parts > 1)
             write_group(&t, k);
-        else if (t.of[k].group == k && t.of[k].repeats)
+        else if (t.of[k].group == k && (t.of[k].repeats || p->kernel.at[k].words > MostParameters))
             write_many(&t, k);
     renumber_kernels(&t);
     arena_release(&scratch);
