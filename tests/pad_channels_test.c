@@ -19,16 +19,7 @@ static const char images[] = "model images\n"
                              "net D(x: [3, 8, 8]) -> [] {\n"
                              "  h = x |> conv(6, k=3, pad=1) |> leaky_relu(0.2)\n"
                              "  h |> conv(1, k=8) |> squeeze\n"
-                             "}\n"
-                             "step {\n"
-                             "  z = normal(5)\n"
-                             "  mix = 0.3*x + 0.7*G(z)\n"
-                             "  slope = grad(D(mix), mix)\n"
-                             "  update D minimize mean(D(x)^2) + mean((norm(slope) - 1)^2)\n"
-                             "    using sgd(0.1)\n"
-                             "  update G minimize mean((D(G(z)) - 1)^2) + mean(abs(G(z) - x))\n"
-                             "    using sgd(0.1)\n"
-                             "}\n";
+                             "}\n" PASS_STEP;
 
 // Channels of all ungrouped convolutions are packs; returns how many there are.
 static uint32_t assert_packed(const Func *f, int64_t pack) {

@@ -14,14 +14,6 @@
 #include "plan.h"
 #include "settings.h"
 
-#define MODELS ROOT_DIR "/models"
-
-static Str read_model(Arena *a, const char *name) {
-    Str text;
-    assert_int_equal(file_read(a, path_join(a, STR(MODELS), str_c(name)), &text), GAN_OK);
-    return text;
-}
-
 static const struct {
     const char *model, *set;
 } models[] = {
@@ -92,7 +84,7 @@ static void same_bits(RanksOptions *o) {
             continue;
         o->name = models[i].model;
         o->set = models[i].set;
-        o->text = read_model(&a, o->name);
+        o->text = ranks_model_text(&a, o->name);
         o->min_memory = false;
         ranks_run(&a, o, &held);
         o->min_memory = true;
@@ -184,7 +176,7 @@ static size_t plan_within(size_t i, uint32_t ranks, bool tail, size_t limit, siz
                         .dialect = &dialect_c,
                         .memory = limit,
                         .parallel = {.ranks = ranks, .tail = tail}};
-    r.text = read_model(&a, r.name);
+    r.text = ranks_model_text(&a, r.name);
     assert_true(ranks_module(&a, &r, false, &c.module, &said));
     if (!o.memory)
         o.memory = ranks_min_memory(&a, &c.module, &o);
@@ -229,7 +221,7 @@ static GanStatus compile_within(Arena *a, size_t i, int64_t batch, size_t limit,
     ElabOptions set = {0};
     settings_read(a, models[i].set, &set);
     CompileOptions o = {.path = str_c(models[i].model),
-                        .text = read_model(a, models[i].model),
+                        .text = ranks_model_text(a, models[i].model),
                         .batch = batch,
                         .setting = set.setting,
                         .settings = set.settings,

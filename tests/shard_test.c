@@ -11,14 +11,6 @@
 #include <cmocka.h>
 #include "arena_cases.h"
 
-#define MODELS ROOT_DIR "/models"
-
-static Str read_model(Arena *a, const char *name) {
-    Str text;
-    assert_int_equal(file_read(a, path_join(a, STR(MODELS), str_c(name)), &text), GAN_OK);
-    return text;
-}
-
 // --- models --------------------------------------------------------------------------------------
 
 static const struct {
@@ -76,7 +68,7 @@ static void models_do_not_depend_on_ranks(void **state) {
                           .real = DtF64,
                           .steps = STEPS};
         RanksRun one, more;
-        o.text = read_model(&a, o.name);
+        o.text = ranks_model_text(&a, o.name);
         ranks_run(&a, &o, &one);
         for (uint32_t ranks = FEWEST; ranks <= 3; ranks++) {
             o.parallel.ranks = ranks;
@@ -104,7 +96,7 @@ static void check_chunks(const DeviceApi *api, Dtype real, double tolerance, uin
                           .compiler = STR(TEST_DIR "/support/quick_cc"),
                           .cache = STR(BUILD_DIR "/tests/cache")};
         RanksRun plain, one, more;
-        o.text = read_model(&a, o.name);
+        o.text = ranks_model_text(&a, o.name);
         ranks_run(&a, &o, &plain);
         o.parallel.chunks = 4;
         ranks_run(&a, &o, &one);
@@ -167,7 +159,7 @@ static void ranks_with_unequal_shares_have_equal_weights(void **state) {
                       .real = DtF32,
                       .steps = 4,
                       .as_trained = true};
-    o.text = read_model(&a, o.name);
+    o.text = ranks_model_text(&a, o.name);
     ranks_run(&a, &o, &run);
     ranks_free(&run);
 }
@@ -183,7 +175,7 @@ static void accumulation_is_the_same_step(void **state) {
                           .real = DtF64,
                           .steps = 2};
         RanksRun plain, parts;
-        o.text = read_model(&a, o.name);
+        o.text = ranks_model_text(&a, o.name);
         ranks_run(&a, &o, &plain);
         o.parallel.micro = 3;
         for (o.parallel.ranks = 1; o.parallel.ranks <= 2; o.parallel.ranks++) {

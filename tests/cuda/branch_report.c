@@ -4,20 +4,9 @@
 // card (cards.h). Each block counts once.
 //
 //   build/tests/branch_report f32|bf16|f16 MODEL.gan[:BATCH]...
-#include "cards.h"
-#include "cuda_dnn.h"
+#include "call_report.h"
 #include "cuda_plan.h"
 #include "host_run.h"
-#include "library.h"
-#include "report.h"
-
-#include <stdio.h>
-
-typedef struct Report {
-    CudnnApi api;
-    Cudnn *dnn; // of the described card
-    Arena a;
-} Report;
 
 typedef struct Chains { // the longest of each block, added up
     uint32_t tasks, calls;
@@ -198,34 +187,10 @@ static GanStatus report(Report *r, Str model, Dtype real) {
     return GAN_OK;
 }
 
-static GanStatus report_all(Report *r, Dtype real, char **model, int n) {
-    static const char *const no_card[] = {BUILD_DIR "/tests/libno_card.so", NULL};
-    GanStatus st = GAN_OK;
-    void *driver = library_open(no_card), *library = cudnn_load(&r->api);
-    if (!driver || !library)
-        return fail(GAN_ERR_DEVICE, "this machine has no cuDNN 9");
-    TRY(arena_init(&r->a, 0));
-    TRY_OUT(cudnn_open_for(&r->api, str_c(cards[0].properties), false, &r->dnn));
-    printf("| %s | launches | calls | chain of values | of memory | workspace shared | in turn | "
-           "edges | crossing |\n| --- | --: | --: | --: | --: | --: | --: | --: | --: |\n",
-           cards[0].name);
-    for (int i = 0; i < n; i++)
-        TRY_OUT(report(r, str_c(model[i]), real));
-out:
-    cudnn_close(r->dnn);
-    arena_release(&r->a);
-    return st;
-}
-
 int main(int argc, char **argv) {
-    Report r = {0};
-    Dtype real = report_real(argc, argv);
-    if (real == DtCount) {
-        fprintf(stderr, "usage: branch_report f32|bf16|f16 MODEL.gan[:BATCH]...\n");
-        return 2;
-    }
-    GanStatus st = report_all(&r, real, argv + 2, argc - 2);
-    if (st != GAN_OK)
-        fprintf(stderr, "branch_report: %s\n", gan_error());
-    return st == GAN_OK ? 0 : 1;
+    return report_main(
+        argc, argv,
+        "| launches | calls | chain of values | of memory | workspace shared | in turn | "
+        "edges | crossing |\n| --- | --: | --: | --: | --: | --: | --: | --: | --: |\n",
+        report);
 }

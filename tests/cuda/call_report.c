@@ -1,16 +1,9 @@
 // call_report.c - reports the launches of a step on a card: our kernels, cuDNN calls, their
 // epilogues, and the workspace their first engines ask for, beside the workspace the plan
-// reserves. A table for docs/performance.md. No card needed: cuDNN's heuristics run on the
-// description of a card (cards.h), and engines are compiled with a driver that loads nothing
-// (no_card.c).
+// reserves. A table for docs/performance.md. No card needed (call_report.h).
 //
 //   build/tests/call_report f32|bf16|f16 MODEL.gan[:BATCH]...
-#include "cards.h"
-#include "cuda_dnn.h"
-#include "library.h"
-#include "report.h"
-
-#include <stdio.h>
+#include "call_report.h"
 
 typedef struct Count {
     uint32_t launches, calls, own; // our kernels without anchors; cuDNN calls; our anchor kernels
@@ -22,12 +15,6 @@ typedef struct Count {
     uint32_t over;  // calls whose first engine requires more workspace than the plan reserves
     double spared;  // bytes of memory traffic saved by epilogues
 } Count;
-
-typedef struct Report {
-    CudnnApi api;
-    Cudnn *dnn;
-    Arena a;
-} Report;
 
 static const Memory nowhere = {(char *)(uintptr_t)4096,
                                (char *)(uintptr_t)4096}; // never dereferenced
@@ -128,36 +115,12 @@ static GanStatus report(Report *r, Str model, Dtype real) {
     return GAN_OK;
 }
 
-static GanStatus report_all(Report *r, Dtype real, char **model, int n) {
-    static const char *const no_card[] = {BUILD_DIR "/tests/libno_card.so", NULL};
-    GanStatus st = GAN_OK;
-    void *driver = library_open(no_card), *library = cudnn_load(&r->api);
-    if (!driver || !library)
-        return fail(GAN_ERR_DEVICE, "this machine has no cuDNN 9");
-    TRY(arena_init(&r->a, 0));
-    TRY_OUT(cudnn_open_for(&r->api, str_c(cards[0].properties), false, &r->dnn));
-    printf(
-        "| %s | launches | calls | left to us | epilogues ready, compiled, left | MB spared | "
-        "calls with room for weights | MB | the greediest call, MB, of the plan's room | over |\n"
-        "| --- | --: | --: | --: | --: | --: | --: | --: | --: | --: |\n",
-        cards[0].name);
-    for (int i = 0; i < n; i++)
-        TRY_OUT(report(r, str_c(model[i]), real));
-out:
-    cudnn_close(r->dnn);
-    arena_release(&r->a);
-    return st;
-}
-
 int main(int argc, char **argv) {
-    Report r = {0};
-    Dtype real = report_real(argc, argv);
-    if (real == DtCount) {
-        fprintf(stderr, "usage: call_report f32|bf16|f16 MODEL.gan[:BATCH]...\n");
-        return 2;
-    }
-    GanStatus st = report_all(&r, real, argv + 2, argc - 2);
-    if (st != GAN_OK)
-        fprintf(stderr, "call_report: %s\n", gan_error());
-    return st == GAN_OK ? 0 : 1;
+    return report_main(
+        argc, argv,
+        "| launches | calls | left to us | epilogues ready, compiled, left | MB spared | "
+        "calls with room for weights | MB | the greediest call, MB, of the plan's "
+        "room | over |\n"
+        "| --- | --: | --: | --: | --: | --: | --: | --: | --: | --: |\n",
+        report);
 }

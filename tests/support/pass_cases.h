@@ -20,4 +20,14 @@ typedef uint32_t PassCount(const Func *before, const Func *after);
 uint32_t pass_programs(uint64_t seeds, PassProgram *make, PassFn *pass, const PassOptions *o,
                        PassCount *count);
 
+// A step of nets G(z: [5]) and D of images x, with a gradient penalty: gradients of second order.
+#define PASS_STEP                                                                                  \
+    "step {\n"                                                                                     \
+    "  z = normal(5)\n"                                                                            \
+    "  mix = 0.3*x + 0.7*G(z)\n"                                                                   \
+    "  slope = grad(D(mix), mix)\n"                                                                \
+    "  update D minimize mean(D(x)^2) + mean((norm(slope) - 1)^2) using sgd(0.1)\n"                \
+    "  update G minimize mean((D(G(z)) - 1)^2) + mean(abs(G(z) - x)) using sgd(0.1)\n"             \
+    "}\n"
+
 #endif

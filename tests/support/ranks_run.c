@@ -31,6 +31,13 @@ typedef struct RankState { // one rank
 
 // --- compiling -----------------------------------------------------------------------------------
 
+Str ranks_model_text(Arena *perm, const char *name) {
+    Str text;
+    assert_int_equal(file_read(perm, path_join(perm, STR(ROOT_DIR "/models"), str_c(name)), &text),
+                     GAN_OK);
+    return text;
+}
+
 bool ranks_module(Arena *a, const RanksOptions *o, bool literal, Module *out, Str *said) {
     Front f;
     ElabOptions e = {.batch = o->batch, .literal = literal};

@@ -48,6 +48,7 @@ typedef struct RanksRun {
     Arena arena[8];        // [rank] owned
 } RanksRun;
 
+Str ranks_model_text(Arena *perm, const char *name); // of models/NAME
 // Text to a module. False: it is invalid, with diagnostics in *said.
 bool ranks_module(Arena *a, const RanksOptions *o, bool literal, Module *out, Str *said);
 // The lowest memory limit with which compilation tries: the bytes of this rank's slots.
