@@ -152,16 +152,15 @@ static GanStatus save_tensors(Arena *a, Str path, Exec *e, const Checkpoint *c) 
     return st;
 }
 
-static GanStatus content_of(Arena *a, Str path, size_t *bytes, Str *hash) {
+static GanStatus content_of(Arena *a, Str path, Str *hash) {
     FileMap map;
     TRY(file_map(path, &map));
-    *bytes = map.n;
     *hash = hash_hex(a, hash128(map.ptr, map.n));
     file_unmap(&map);
     return GAN_OK;
 }
 
-static GanStatus save_json(Arena *a, Str dir, const Checkpoint *c, size_t bytes, Str hash) {
+static GanStatus save_json(Arena *a, Str dir, const Checkpoint *c, Str hash) {
     Text t = {.arena = a};
     JsonOut j = {.text = &t};
     json_open(&j, '{');
@@ -176,7 +175,6 @@ static GanStatus save_json(Arena *a, Str dir, const Checkpoint *c, size_t bytes,
     json_close(&j, ']');
     json_name(&j, "epoch"), json_put_int(&j, (int64_t)c->epoch);
     json_name(&j, "data"), json_put_str(&j, c->data);
-    json_name(&j, "bytes"), json_put_int(&j, (int64_t)bytes);
     json_name(&j, "content"), json_put_str(&j, hash);
     json_close(&j, '}');
     text_char(&t, '\n');
@@ -250,10 +248,9 @@ static GanStatus drop_orphans(Arena *a, Str dir) {
 GanStatus checkpoint_save(Arena scratch, Str dir, Exec *e, const Checkpoint *c) {
     Arena *a = &scratch;
     Str path = run_file(a, dir, STR("ckpt"), c->step, "safetensors"), hash;
-    size_t bytes;
     TRY(save_tensors(a, path, e, c));
-    TRY(content_of(a, path, &bytes, &hash));
-    TRY(save_json(a, dir, c, bytes, hash));
+    TRY(content_of(a, path, &hash));
+    TRY(save_json(a, dir, c, hash));
     TRY(drop_old(a, dir, c));
     return drop_orphans(a, dir);
 }
@@ -351,9 +348,8 @@ static GanStatus load_slots(const SafeFile *f, Exec *e, const Checkpoint *want) 
 }
 
 static GanStatus check_content(Arena *a, Str path, Str content) {
-    size_t bytes;
     Str hash;
-    TRY(content_of(a, path, &bytes, &hash));
+    TRY(content_of(a, path, &hash));
     return str_eq(hash, content)
                ? GAN_OK
                : fail(GAN_ERR_INPUT, "%.*s: its content does not match its hash", SARG(path));
