@@ -41,7 +41,8 @@ static GanStatus refused(Arena *perm, const Plan *const *plan, uint32_t plans) {
 static GanStatus compile(void *user, const Plan *const *plan, uint32_t plans, const int *arch,
                          uint32_t archs, Arena *perm, CubinVec *out) {
     const Ahead *a = user;
-    GanStatus st = cuda_compile_ahead(a->nvrtc, plan, plans, arch, archs, a->cache, perm, out);
+    const CudaPlans all = {plan, plans, arch, archs, a->cache};
+    GanStatus st = cuda_compile_ahead(a->nvrtc, &all, perm, out);
     return st == GAN_ERR_BUG ? refused(perm, plan, plans) : st;
 }
 

@@ -319,20 +319,26 @@ static size_t reach(Remat *z, const struct Steps *steps, Arena trial, const Pass
     return p.work_bytes;
 }
 
-typedef struct Least {
-    Remat z;
-    size_t bytes; // that its plan takes
-} Least;
+typedef struct Search {
+    Arena *a;    // of what is found
+    Arena trial; // scratch: plans that are tried
+    const PassOptions *o;
+    Plan *base;   // what recomputes nothing
+    Func *f;      // that of the plan at hand
+    Remat least;  // the smallest so far,
+    size_t bytes; // and what its plan takes; at first `base`
+} Search;
 
-// Tries to reach `most` from the plan `base`; updates `least` where the result is smaller. True:
-// live bytes reached the target, so a lower one may make up for what packing lost.
-static bool aim(Arena *a, Arena trial, const PassOptions *o, Plan *base, const struct Steps *steps,
-                size_t most, Func *f, Least *least) {
-    Remat z = {.a = a};
-    remat_init(&z, o, base);
-    size_t bytes = reach(&z, steps, trial, o, most, f);
-    if (bytes < least->bytes)
-        *least = (Least){z, bytes};
+// Tries to reach `most`. True: live bytes reached the target, so a lower one may make up for what
+// packing lost.
+static bool aim(Search *s, const struct Steps *steps, size_t most) {
+    Remat z = {.a = s->a};
+    remat_init(&z, s->o, s->base);
+    size_t bytes = reach(&z, steps, s->trial, s->o, most, s->f);
+    if (bytes < s->bytes) {
+        s->least = z;
+        s->bytes = bytes;
+    }
     return z.target <= (int64_t)most;
 }
 
@@ -344,20 +350,19 @@ void remat(Arena *perm, const PassOptions *o, Func *f, Plan *p) {
         return;
     Func held = *f;
     Plan base = *p;
-    Arena scratch, trial;
+    Arena scratch;
+    Search s = {.a = &scratch, .o = o, .base = &base, .f = f, .bytes = p->work_bytes};
     arena_need(&scratch);
-    arena_need(&trial);
-    Least least = {.bytes = p->work_bytes};
+    arena_need(&s.trial);
     base.func = &held; // *f is that of the plan made
-    for (size_t i = 0; i < sizeof Steps / sizeof *Steps && least.bytes > o->work_most; i++)
-        if (aim(&scratch, trial, o, &base, &Steps[i], o->work_most, f, &least) &&
-            least.bytes > o->work_most)
-            aim(&scratch, trial, o, &base, &Steps[i], 1, f, &least);
-    if (least.bytes < base.work_bytes) {
-        runs_plan(perm, o, &base, &least.z.lives, &least.z.runs, f, p);
-        count(&least.z, made);
+    for (size_t i = 0; i < sizeof Steps / sizeof *Steps && s.bytes > o->work_most; i++)
+        if (aim(&s, &Steps[i], o->work_most) && s.bytes > o->work_most)
+            aim(&s, &Steps[i], 1);
+    if (s.bytes < base.work_bytes) {
+        runs_plan(perm, o, &base, &s.least.lives, &s.least.runs, f, p);
+        count(&s.least, made);
         p->remade = made;
     }
-    arena_release(&trial);
+    arena_release(&s.trial);
     arena_release(&scratch);
 }

@@ -194,10 +194,15 @@ GanStatus pack_labels(Arena *perm, Str path, Pack *pack);
 // --- sound_write.c: sounds as a file -------------------------------------------------------------
 
 enum { SOUND_CHANNELS = 2, SOUND_RATE_MOST = 1000000 };
-// Concatenates n sounds of f32 [channels, frames] with a quarter of a second of silence between;
-// `rate` in Hz; lo..hi becomes -1..1, values outside are clipped.
-GanStatus sound_write(Str path, const float *x, size_t n, uint32_t channels, size_t frames,
-                      double lo, double hi, uint32_t rate);
+typedef struct Sounds {
+    const float *x; // [n, channels, length], borrowed
+    size_t n, length;
+    uint32_t channels, rate; // rate: in Hz
+    double lo, hi;           // full scale
+} Sounds;
+// Concatenates them, with a quarter of a second of silence between; values beyond full scale are
+// clipped.
+GanStatus sound_write(Str path, const Sounds *s);
 
 // --- order.c: the order of samples ---------------------------------------------------------------
 

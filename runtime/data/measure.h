@@ -101,12 +101,6 @@ GanStatus feature_frechet(const float *a, size_t na, const float *b, size_t nb, 
 // --- measure_sounds.c ----------------------------------------------------------------------------
 
 enum { MEL_BANDS = 64 };
-typedef struct Sounds {
-    const float *x; // [n, channels, length], borrowed
-    size_t n, length;
-    uint32_t channels, rate; // rate: in Hz
-    double lo, hi;           // full scale
-} Sounds;
 size_t sounds_windows(const Sounds *s); // of each sound
 bool sounds_measured(const Sounds *s);  // whether they are long enough for what follows
 // out [n, windows, MEL_BANDS].

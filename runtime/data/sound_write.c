@@ -48,23 +48,23 @@ static GanStatus put_sound(FileOut *f, const float *x, uint32_t channels, size_t
     return GAN_OK;
 }
 
-GanStatus sound_write(Str path, const float *x, size_t n, uint32_t channels, size_t frames,
-                      double lo, double hi, uint32_t rate) {
-    const Range range = {(lo + hi) / 2, (hi - lo) / 2};
-    size_t gap = rate / 4, all = n * frames + (n ? n - 1 : 0) * gap;
+GanStatus sound_write(Str path, const Sounds *s) {
+    const Range range = {(s->lo + s->hi) / 2, (s->hi - s->lo) / 2};
+    uint32_t channels = s->channels;
+    size_t gap = s->rate / 4, all = s->n * s->length + (s->n ? s->n - 1 : 0) * gap;
     uint8_t header[HeaderBytes];
     FileOut *f = NULL;
     if (all * channels * 2 > UINT32_MAX - HeaderBytes)
         return fail(GAN_ERR_USAGE, "%.*s: a WAV file holds 4 GiB; %zu sounds are more", SARG(path),
-                    n);
-    make_header(header, channels, rate, all * channels * 2);
+                    s->n);
+    make_header(header, channels, s->rate, all * channels * 2);
     TRY(file_out_open(path, &f));
     GanStatus st = file_out_put(f, header, sizeof header);
-    for (size_t i = 0; st == GAN_OK && i < n; i++) {
+    for (size_t i = 0; st == GAN_OK && i < s->n; i++) {
         if (i)
             st = put_sound(f, NULL, channels, gap, range);
         if (st == GAN_OK)
-            st = put_sound(f, x + i * channels * frames, channels, frames, range);
+            st = put_sound(f, s->x + i * channels * s->length, channels, s->length, range);
     }
     if (st == GAN_OK)
         return file_out_commit(f);

@@ -32,7 +32,7 @@ static GanStatus write_folder(const SynthJob *j) {
         int n = snprintf(path, sizeof path, "%.*s/%08u.wav", SARG(j->path), (unsigned)i);
         TRY_OUT(draw_tone(j, i, x));
         st = n > 0 && (size_t)n < sizeof path
-                 ? sound_write((Str){path, (size_t)n}, x, 1, 1, j->size, -1, 1, Rate)
+                 ? sound_write((Str){path, (size_t)n}, &(Sounds){x, 1, j->size, 1, Rate, -1, 1})
                  : fail(GAN_ERR_USAGE, "%.*s: too long a path", SARG(j->path));
     }
 out:

@@ -170,11 +170,12 @@ static GanStatus load(const XformPlan *p, const uint8_t *record, float *out) {
     return fail(GAN_ERR_BUG, "unknown type of samples");
 }
 
-static void crop(uint32_t c, uint32_t h, uint32_t w, const float *in, const XformStage *s,
-                 uint64_t y0, uint64_t x0, float *out) {
+// `corner` points into the first of c planes [h, w].
+static void crop(const float *corner, uint32_t c, uint32_t h, uint32_t w, const XformStage *to,
+                 float *out) {
     for (uint32_t k = 0; k < c; k++)
-        for (uint32_t y = 0; y < s->h; y++, out += s->w)
-            memcpy(out, in + (k * (size_t)h + y0 + y) * w + x0, s->w * sizeof *out);
+        for (uint32_t y = 0; y < to->h; y++, out += to->w)
+            memcpy(out, corner + (k * (size_t)h + y) * w, to->w * sizeof *out);
 }
 
 static void mirror(size_t rows, uint32_t w, float *x) {
@@ -204,10 +205,13 @@ GanStatus xform_run(const XformPlan *p, const uint8_t *record, const Order *o, u
                                  s->h, s->w));
             }
         } else if (s->op == DataCrop && moved) {
-            uint64_t dy = order_draw(o, epoch, sample, s->site) % (h - s->h + 1);
-            uint64_t dx = order_draw(o, epoch, sample, s->site + 1) % (w - s->w + 1);
-            crop(p->c, h, w, now, s, o->in_order ? (h - s->h) / 2 : dy,
-                 o->in_order ? (w - s->w) / 2 : dx, other);
+            uint64_t y = order_draw(o, epoch, sample, s->site) % (h - s->h + 1);
+            uint64_t x = order_draw(o, epoch, sample, s->site + 1) % (w - s->w + 1);
+            if (o->in_order) { // the middle
+                y = (h - s->h) / 2;
+                x = (w - s->w) / 2;
+            }
+            crop(now + y * w + x, p->c, h, w, s, other);
         } else if (s->op == DataFlip) {
             if (!o->in_order && order_draw(o, epoch, sample, s->site) >> 63)
                 mirror((size_t)p->c * h, w, now);

@@ -293,18 +293,20 @@ static int oldest_ptx(const Nvrtc *n, const int *arch, uint32_t archs) {
     return nvrtc_ptx_arch(n, &job);
 }
 
-GanStatus cuda_compile_ahead(const Nvrtc *n, const Plan *const *plan, uint32_t plans,
-                             const int *arch, uint32_t archs, Str dir, Arena *a, CubinVec *out) {
-    Target *t = arena_array(a, Target, archs + 2);
-    KernelRefs kernel = kernels_of(a, plan, plans, false);
-    for (uint32_t i = 0; i < archs + 2; i++)
-        t[i] = (Target){i < archs ? arch[i] : oldest_ptx(n, arch, archs), .ptx = i >= archs,
-                        .kernel = kernel, .prelude = plan[0]->prelude, .dir = dir};
-    t[archs + 1].kernel = kernels_of(a, plan, plans, true);
-    TRY(targets_make(n, a, t, archs + 2));
-    for (uint32_t i = 0; i < archs + 2; i++)
-        for (uint32_t k = 0; k < t[i].image.n; k++)
-            vec_push(a, out, ((Cubin){t[i].arch, t[i].ptx, t[i].image.at[k]}));
+GanStatus cuda_compile_ahead(const Nvrtc *n, const CudaPlans *k, Arena *a, CubinVec *out) {
+    uint32_t targets = k->archs + 2; // PTX of all kernels, then of the fallbacks
+    Target *t = arena_array(a, Target, targets);
+    KernelRefs kernel = kernels_of(a, k->plan, k->plans, false);
+    for (uint32_t i = 0; i < targets; i++) {
+        bool ptx = i >= k->archs;
+        t[i] = (Target){ptx ? oldest_ptx(n, k->arch, k->archs) : k->arch[i], .ptx = ptx,
+                        .kernel = kernel, .prelude = k->plan[0]->prelude, .dir = k->dir};
+    }
+    t[targets - 1].kernel = kernels_of(a, k->plan, k->plans, true);
+    TRY(targets_make(n, a, t, targets));
+    for (uint32_t i = 0; i < targets; i++)
+        for (uint32_t image = 0; image < t[i].image.n; image++)
+            vec_push(a, out, ((Cubin){t[i].arch, t[i].ptx, t[i].image.at[image]}));
     return GAN_OK;
 }
 

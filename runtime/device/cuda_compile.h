@@ -25,12 +25,18 @@ typedef struct CudaImages {
 // *out is in `a`, or the plan's. GAN_ERR_BUG when a kernel is refused.
 GanStatus cuda_compile(const Nvrtc *n, const CudaKernels *k, Arena *a, CudaImages *out);
 
-// All kernels of several plans for each architecture, and once as PTX for all of these and later
-// ones, the fallbacks as that alone: appends the images that have them to *out, in `a`. Each
-// architecture must be one NVRTC makes code for. Images that the cache has may contain other
-// kernels too.
-GanStatus cuda_compile_ahead(const Nvrtc *n, const Plan *const *plan, uint32_t plans,
-                             const int *arch, uint32_t archs, Str dir, Arena *a, CubinVec *out);
+typedef struct CudaPlans { // what is to be compiled for cards that may not be here
+    const Plan *const *plan;
+    uint32_t plans;
+    const int *arch; // those that NVRTC makes code for
+    uint32_t archs;
+    Str dir; // as in CudaKernels
+} CudaPlans;
+
+// All kernels for each architecture, and once as PTX for all of these and later ones, the fallbacks
+// as that alone: appends the images that have them to *out, in `a`. Images that the cache has may
+// contain other kernels too.
+GanStatus cuda_compile_ahead(const Nvrtc *n, const CudaPlans *k, Arena *a, CubinVec *out);
 
 // Batches of so many kernels on so many cores: enough for all cores, unless the kernels are few.
 uint32_t cuda_batches(uint32_t kernels, uint32_t cores);

@@ -77,9 +77,9 @@ void features_close(FeatureNet *net);                    // accepts an empty one
 bool features_fit(const FeatureNet *net, const Type *t); // it accepts samples of this type
 // GAN_ERR_INPUT with both shapes.
 GanStatus features_refuse(const FeatureNet *net, Arena scratch, const Type *t);
-// Features out [n, d] of samples x [n, ...] of type t, in the range lo..hi.
-GanStatus features_make(FeatureNet *net, const float *x, size_t n, const Type *t, double lo,
-                        double hi, Arena scratch, float *out);
+// Features out [n, d] of samples x [n, ...]; `look` has their type and range.
+GanStatus features_make(FeatureNet *net, const Sampler *look, const float *x, size_t n,
+                        Arena scratch, float *out);
 
 // --- eval_sets.c: samples and their reference ----------------------------------------------------
 

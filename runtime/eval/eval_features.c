@@ -101,9 +101,10 @@ GanStatus features_refuse(const FeatureNet *net, Arena scratch, const Type *t) {
                 SARG(type_text(&scratch, &takes)), SARG(type_text(&scratch, &has)), size);
 }
 
-// A sample of n numbers, in lo..hi, as the net reads it; one channel stands for three.
-static void convert(const FeatureNet *net, const float *x, size_t n, double lo, double hi,
-                    float *out) {
+// A sample as the net reads it; one channel stands for three.
+static void convert(const FeatureNet *net, const Sampler *look, const float *x, float *out) {
+    size_t n = sampler_elements(look);
+    double lo = look->lo, hi = look->hi;
     size_t taken = (size_t)type_sample(&net->type);
     bool as_it_comes = net->lo == 0 && net->hi == 0;
     double of = net->images ? 255 : 1;
@@ -115,16 +116,16 @@ static void convert(const FeatureNet *net, const float *x, size_t n, double lo, 
     }
 }
 
-GanStatus features_make(FeatureNet *net, const float *x, size_t n, const Type *t, double lo,
-                        double hi, Arena scratch, float *out) {
+GanStatus features_make(FeatureNet *net, const Sampler *look, const float *x, size_t n,
+                        Arena scratch, float *out) {
     Exec *e = net->session.exec;
-    size_t one = (size_t)type_sample(t), taken = (size_t)type_sample(&net->type);
+    size_t one = sampler_elements(look), taken = (size_t)type_sample(&net->type);
     float *in = arena_array(&scratch, float, FeatureBatch *taken);
     double *row = arena_array(&scratch, double, FeatureBatch *(size_t)net->d);
     for (size_t at = 0; at < n; at += FeatureBatch) {
         size_t part = n - at < FeatureBatch ? n - at : FeatureBatch;
         for (size_t i = 0; i < FeatureBatch; i++) // a batch is filled with its last sample
-            convert(net, x + (at + (i < part ? i : part - 1)) * one, one, lo, hi, in + i * taken);
+            convert(net, look, x + (at + (i < part ? i : part - 1)) * one, in + i * taken);
         TRY(exec_slot_put_f32(e, net->slot, in, FeatureBatch * taken));
         TRY(exec_entry(e, 0, &(Counters){0}, NULL));
         TRY(exec_value_get(e, &net->session.compiled.entry[0], net->node, row,

@@ -183,8 +183,7 @@ static GanStatus take_plain(const SetSource *v, From from, size_t first, size_t 
         return feed_samples(v->feed, from.slot, first, n, out, &got);
     Sampler s = sampler_of(module_of(v), from.entry);
     s.node = s.raw;
-    return sampler_draw(&s, v->session->exec, &v->session->compiled.entry[from.entry], v->feed,
-                        v->seed, first, n, scratch, out);
+    return sampler_draw(&s, v->session, v->feed, (Draws){v->seed, first, n}, scratch, out);
 }
 
 static GanStatus take(const SetSource *v, const Sets *s, From from, size_t first, size_t n,
@@ -194,7 +193,7 @@ static GanStatus take(const SetSource *v, const Sets *s, From from, size_t first
     Sampler look = sampler_of(module_of(v), s->entry);
     float *x = arena_array(&scratch, float, n *sampler_elements(&look));
     TRY(take_plain(v, from, first, n, scratch, x));
-    return features_make(v->net, x, n, &look.type, look.lo, look.hi, scratch, out);
+    return features_make(v->net, &look, x, n, scratch, out);
 }
 
 static GanStatus ask_to_stop(const SetSource *v) {

@@ -41,21 +41,21 @@ static size_t samples_a_class(const Inputs *in, const Module *m, uint32_t slot) 
     return count;
 }
 
-void input_values(const Inputs *in, const Module *m, uint32_t slot, uint64_t seed, size_t first,
-                  size_t n, Arena scratch, float *out) {
+void input_values(const Inputs *in, const Module *m, uint32_t slot, Draws of, Arena scratch,
+                  float *out) {
     const Slot *s = &m->slot.at[slot];
     const Site *site = &m->site.at[s->site];
     if (site->dist == DistCategorical) {
         size_t each = samples_a_class(in, m, slot);
-        for (size_t i = 0; i < n; i++)
-            out[i] = (float)((first + i) / each % (size_t)site->classes);
+        for (size_t i = 0; i < of.n; i++)
+            out[i] = (float)((of.first + i) / each % (size_t)site->classes);
         return;
     }
     Graph g;
-    graph_init(&g, &scratch, (int64_t)n);
+    graph_init(&g, &scratch, (int64_t)of.n);
     Builder b = {.g = &g};
     Val v = Rand(&b, site->dist, s->site, 0, site->type);
-    Counters c = {.seed = seed, .sample0 = (int64_t)first};
+    Counters c = {.seed = of.seed, .sample0 = (int64_t)of.first};
     eval_node(&g, v.id, NULL, out, false, &c, scratch);
 }
 
@@ -203,7 +203,7 @@ GanStatus inputs_put(const Inputs *in, Exec *e, uint32_t entry, uint64_t seed, s
         for (size_t k = 0; g && k < batch; k++)
             memcpy(x + k * one, g->value + (first + k) % g->n * one, one * sizeof *x);
         if (!g)
-            input_values(in, m, i, seed, first, batch, a, x);
+            input_values(in, m, i, (Draws){seed, first, batch}, a, x);
         TRY(exec_slot_put_f32(e, i, x, batch * one));
     }
     return GAN_OK;

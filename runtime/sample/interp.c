@@ -55,7 +55,7 @@ static GanStatus find_draws(Interp *p) {
         b->room = arena_array(p->perm, double, (b->batched ? (size_t)m->batch : 1) * b->one);
         b->end = arena_array(p->perm, float, (b->batched ? p->rows : 1) * b->one);
         between = between || b->dist != DistCategorical;
-        input_values(NULL, m, i, p->seed, 0, p->rows, *p->perm, b->end);
+        input_values(NULL, m, i, (Draws){p->seed, 0, p->rows}, *p->perm, b->end);
     }
     return between ? GAN_OK
                    : fail(GAN_ERR_INPUT,

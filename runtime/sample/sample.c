@@ -76,8 +76,7 @@ static GanStatus open_sampling(Sampling *s, const Options *o) {
 }
 
 static GanStatus draw(Sampling *s, size_t first, size_t n, float *out) {
-    const Plan *plan = &s->run.session.compiled.entry[s->sampler.entry];
-    return sampler_draw(&s->sampler, s->run.session.exec, plan, s->run.feed, s->seed, first, n,
+    return sampler_draw(&s->sampler, &s->run.session, s->run.feed, (Draws){s->seed, first, n},
                         *s->perm, out);
 }
 

@@ -195,20 +195,22 @@ size_t sampler_elements(const Sampler *s) {
     return (size_t)type_sample(&s->type);
 }
 
-GanStatus sampler_draw(const Sampler *s, Exec *e, const Plan *plan, Feed *feed, uint64_t seed,
-                       size_t first, size_t n, Arena scratch, float *out) {
+GanStatus sampler_draw(const Sampler *s, const Session *session, Feed *feed, Draws of,
+                       Arena scratch, float *out) {
+    Exec *e = session->exec;
     const Module *m = exec_module(e);
     size_t batch = (size_t)m->batch, one = sampler_elements(s);
     int64_t mine = m->share.first; // of a rank: added to what a step counts from
     double *x = arena_array(&scratch, double, batch *one);
-    for (size_t at = 0; at < n; at += batch) {
-        Counters c = {.seed = seed, .sample0 = (int64_t)(first + at) - mine};
-        TRY(inputs_put(s->inputs, e, s->entry, seed, first + at, scratch));
+    for (size_t at = 0; at < of.n; at += batch) {
+        size_t first = of.first + at;
+        Counters c = {.seed = of.seed, .sample0 = (int64_t)first - mine};
+        TRY(inputs_put(s->inputs, e, s->entry, of.seed, first, scratch));
         if (feed)
-            TRY(feed_entry(feed, e, s->entry, (first + at) / batch));
+            TRY(feed_entry(feed, e, s->entry, first / batch));
         TRY(exec_entry(e, s->entry, &c, NULL));
-        TRY(exec_value_get(e, plan, s->node, x, batch * one));
-        size_t part = n - at < batch ? n - at : batch;
+        TRY(exec_value_get(e, &session->compiled.entry[s->entry], s->node, x, batch * one));
+        size_t part = of.n - at < batch ? of.n - at : batch;
         for (size_t i = 0; i < part * one; i++)
             out[at * one + i] = (float)x[i];
     }
@@ -256,20 +258,29 @@ static double half_width(const float *x, size_t n) {
     return isfinite(want) ? 10 * unit : 1;
 }
 
-// n clouds [d, p], each a plot; points are one cloud.
-static GanStatus plot_grid(const float *x, size_t n, uint32_t d, size_t p, uint32_t columns,
-                           double lo, double hi, uint32_t side, Str path) {
+typedef struct Clouds { // each a plot of a grid
+    const float *x;     // [n, d, p] coordinates; borrowed
+    size_t n, p;
+    uint32_t d;       // 2 or 3
+    uint32_t columns; // of the grid; 0: as suits
+    double lo, hi;    // of the axes
+    uint32_t side;    // of a plot, in pixels
+} Clouds;
+
+static GanStatus plot_grid(const Clouds *c, Str path) {
+    uint32_t side = c->side;
     size_t plot = 3 * (size_t)side * side, bytes;
-    float *out = mem_mul(n * sizeof(float), plot, &bytes) ? mem_alloc(bytes) : NULL;
+    float *out = mem_mul(c->n * sizeof(float), plot, &bytes) ? mem_alloc(bytes) : NULL;
     if (!out)
-        return fail(GAN_ERR_MEMORY, "no memory for %zu plots", n);
-    for (size_t i = 0; i < n; i++)
-        plot_points(x + i * d * p, p, d, lo, hi, side, out + i * plot);
-    GanStatus st = write_grid(out, n, (const uint32_t[]){3, side, side}, columns, 0, 1, path);
+        return fail(GAN_ERR_MEMORY, "no memory for %zu plots", c->n);
+    for (size_t i = 0; i < c->n; i++)
+        plot_points(c->x + i * c->d * c->p, c->p, c->d, c->lo, c->hi, side, out + i * plot);
+    GanStatus st = write_grid(out, c->n, (const uint32_t[]){3, side, side}, c->columns, 0, 1, path);
     mem_free(out);
     return st;
 }
 
+// All samples in one plot.
 static GanStatus plot_all(const Sampler *s, const float *x, size_t n, Str path) {
     uint32_t d = (uint32_t)s->type.dim[0];
     float *axes = mem_alloc(n * d * sizeof *axes); // [d, n]
@@ -279,11 +290,21 @@ static GanStatus plot_all(const Sampler *s, const float *x, size_t n, Str path) 
         for (uint32_t k = 0; k < d; k++)
             axes[k * n + i] = x[i * d + k];
     double half = half_width(x, n * d);
-    bool scaled = s->real_slot != NONE;
-    GanStatus st =
-        plot_grid(axes, 1, d, n, 0, scaled ? s->lo : -half, scaled ? s->hi : half, PointSide, path);
+    Clouds one = {axes, 1, n, d, .lo = -half, .hi = half, .side = PointSide};
+    if (s->real_slot != NONE) {
+        one.lo = s->lo;
+        one.hi = s->hi;
+    }
+    GanStatus st = plot_grid(&one, path);
     mem_free(axes);
     return st;
+}
+
+static GanStatus cloud_grid(const Sampler *s, const float *x, size_t n, Str path) {
+    const int64_t *dim = s->type.dim;
+    return plot_grid(
+        &(Clouds){x, n, (size_t)dim[1], (uint32_t)dim[0], s->columns, s->lo, s->hi, CloudSide},
+        path);
 }
 
 // n curves [1, p] as clouds [2, p], whose first row goes from lo to hi.
@@ -297,7 +318,7 @@ static GanStatus curve_grid(const Sampler *s, const float *x, size_t n, Str path
             out[2 * i * p + k] = (float)(s->lo + (s->hi - s->lo) * (double)k / (double)(p - 1));
             out[(2 * i + 1) * p + k] = x[i * p + k];
         }
-    GanStatus st = plot_grid(out, n, 2, p, s->columns, s->lo, s->hi, CloudSide, path);
+    GanStatus st = plot_grid(&(Clouds){out, n, p, 2, s->columns, s->lo, s->hi, CloudSide}, path);
     mem_free(out);
     return st;
 }
@@ -328,18 +349,16 @@ bool sampler_sounds(const Sampler *s) {
 }
 
 GanStatus sampler_wav(const Sampler *s, const float *x, size_t n, uint32_t rate, Str path) {
-    return sound_write(path, x, n, (uint32_t)s->type.dim[0], (size_t)s->type.dim[1], s->lo, s->hi,
-                       rate);
+    const int64_t *dim = s->type.dim;
+    return sound_write(path, &(Sounds){x, n, (size_t)dim[1], (uint32_t)dim[0], rate, s->lo, s->hi});
 }
 
 GanStatus sampler_grid(const Sampler *s, const float *x, size_t n, Str path) {
-
     switch (s->show) {
     case ShowImage:
         return write_grid(x, n, s->chw, s->columns, s->lo, s->hi, path);
     case ShowCloud:
-        return plot_grid(x, n, (uint32_t)s->type.dim[0], (size_t)s->type.dim[1], s->columns, s->lo,
-                         s->hi, CloudSide, path);
+        return cloud_grid(s, x, n, path);
     case ShowVolume:
         return volume_grid(s, x, n, path);
     case ShowCurve:

@@ -18,10 +18,15 @@ typedef struct Inputs {
 Str input_name(const Module *m, uint32_t slot); // in the model's text
 // Whether a slot is an input of an entry.
 bool input_of(const Module *m, uint32_t entry, uint32_t slot);
+// Samples first .. first + n - 1: their noise follows from seed and number alone.
+typedef struct Draws {
+    uint64_t seed;
+    size_t first, n;
+} Draws;
 // The default values (noise, classes in turn) of an input slot that `in` (NULL: no --input) does
-// not set, for samples first .. first + n - 1: out [n, ...], of a shared input [...].
-void input_values(const Inputs *in, const Module *m, uint32_t slot, uint64_t seed, size_t first,
-                  size_t n, Arena scratch, float *out);
+// not set: out [n, ...], of a shared input [...].
+void input_values(const Inputs *in, const Module *m, uint32_t slot, Draws of, Arena scratch,
+                  float *out);
 // All --input NAME=NUMBERS, NAME=CLASS or NAME=FILE.npy. `classes`: the class names of the data,
 // for an input of as many classes; may be empty.
 GanStatus inputs_read(Arena *perm, const Module *m, uint32_t entry, const Strs *classes,
@@ -64,10 +69,10 @@ GanStatus sampler_named(const Module *m, Str name, uint32_t *out); // GAN_ERR_US
 // when there is none.
 GanStatus sampler_find(const Module *m, Str name, Sampler *out);
 size_t sampler_elements(const Sampler *s); // of one sample
-// Samples first, first + 1, ... from noise that follows from seed and number alone; out [n, ...].
-// `plan` is the entry's, feed NULL when it reads no data, `first` a multiple of the batch.
-GanStatus sampler_draw(const Sampler *s, Exec *e, const Plan *plan, Feed *feed, uint64_t seed,
-                       size_t first, size_t n, Arena scratch, float *out);
+// Draws samples: out [n, ...]. The first is a multiple of the batch; feed NULL: the entry reads no
+// data.
+GanStatus sampler_draw(const Sampler *s, const Session *session, Feed *feed, Draws of,
+                       Arena scratch, float *out);
 GanStatus sampler_grid(const Sampler *s, const float *x, size_t n, Str path); // up to 8 columns
 size_t sampler_fill(const Sampler *s); // a good number of samples for a grid
 bool sampler_sounds(const Sampler *s); // samples may be sounds: [1 or 2, n]

@@ -94,8 +94,7 @@ static GanStatus write_sound(const Train *t, const Grid *g) {
 }
 
 static GanStatus draw_grid(Train *t, Grid *g) {
-    const Plan *plan = &t->session.compiled.entry[g->sampler.entry];
-    TRY(sampler_draw(&g->sampler, t->session.exec, plan, t->feed, t->job->seed, 0, g->n, *t->perm,
+    TRY(sampler_draw(&g->sampler, &t->session, t->feed, (Draws){t->job->seed, 0, g->n}, *t->perm,
                      g->x));
     TRY(sampler_grid(&g->sampler, g->x, g->n,
                      run_file(t->perm, t->dir, g->folder, t->step, "png")));

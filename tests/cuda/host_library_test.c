@@ -276,7 +276,7 @@ static void an_image_does_not_depend_on_other_kernels(void **state) {
     Str alone = one_image(&k, k.nvrtc);
     const Plan *twice[] = {k.kernels.plan, k.kernels.plan};
     const int arch[] = {80, 90, 75};
-    assert_fine(cuda_compile_ahead(k.nvrtc, twice, 2, arch, 3, (Str){0}, &k.a, &beside));
+    assert_fine(cuda_compile_ahead(k.nvrtc, &(CudaPlans){twice, 2, arch, 3, {0}}, &k.a, &beside));
     assert_int_equal(beside.n, 4);
     assert_true(beside.at[3].ptx && beside.at[3].arch == 75);
     assert_true(str_eq(beside.at[1].code, alone));
@@ -348,7 +348,8 @@ static void kernels_are_in_their_modules(void **state) {
         again += have - 1;
     }
     assert_true(again < p.kernel.n / 8);
-    assert_fine(cuda_compile_ahead(k.nvrtc, plan, 1, &(int){90}, 1, (Str){0}, &k.a, &p.cubin));
+    assert_fine(
+        cuda_compile_ahead(k.nvrtc, &(CudaPlans){plan, 1, &(int){90}, 1, {0}}, &k.a, &p.cubin));
     const Cubin *fallback = &p.cubin.at[p.cubin.n - 1];
     assert_true(fallback->ptx);
     assert_int_equal(fallback->arch, 80); // for all cards, as what the others were made of

@@ -147,7 +147,8 @@ static void an_audio_event_has_its_sample_rate(void **state) {
     Str file, wav;
     size_t at = 0;
     assert_ok(dir_make(under(p, "samples")));
-    assert_ok(sound_write(under(p, "samples/00000003.wav"), &x[0][0], 1, 2, 5, -1, 1, 16000));
+    assert_ok(
+        sound_write(under(p, "samples/00000003.wav"), &(Sounds){&x[0][0], 1, 5, 2, 16000, -1, 1}));
     assert_ok(events_open(&p->arena, str_c(p->root), 0, &e));
     write_text(p, "log.jsonl", "{\"step\": 3, \"saved\": true}\n");
     assert_ok(events_save(&e, p->arena));

@@ -606,7 +606,7 @@ static void a_written_wav_file_reads_back(void **state) {
     for (uint32_t i = 0; i < 4 * Frames; i++)
         (&x[0][0][0])[i] = (float)(i % 701) / 350 - 1;
     x[1][1][7] = 3;
-    assert_ok(sound_write(under(p, "a.wav"), &x[0][0][0], 2, 2, Frames, -1, 1, 4000));
+    assert_ok(sound_write(under(p, "a.wav"), &(Sounds){&x[0][0][0], 2, Frames, 2, 4000, -1, 1}));
     assert_ok(file_read(&p->arena, under(p, "a.wav"), &bytes));
     assert_int_equal(bytes.len, 44 + 4 * (2 * Frames + 1000));
     if (sound_read((const uint8_t *)bytes.ptr, bytes.len, &is, 2 * Frames + 1000, &back[0][0],
@@ -619,7 +619,8 @@ static void a_written_wav_file_reads_back(void **state) {
         }
     assert_true(back[0][Frames] == 0 && back[1][Frames + 999] == 0); // silence between
     file_fail_at(3);
-    assert_true(sound_write(under(p, "b.wav"), &x[0][0][0], 2, 2, Frames, -1, 1, 4000) != GAN_OK);
+    assert_true(sound_write(under(p, "b.wav"), &(Sounds){&x[0][0][0], 2, Frames, 2, 4000, -1, 1}) !=
+                GAN_OK);
     file_fail_at(0);
     assert_false(file_exists(under(p, "b.wav")));
 }
