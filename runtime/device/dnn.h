@@ -44,7 +44,8 @@ DnnLayoutRef dnn_layout_ref(const DnnLayout *l);
 dnnl_status_t dnn_layout(const DnnShape *s, DnnLayout *out);
 dnnl_status_t dnn_layout_copy(DnnLayoutRef from, DnnLayout *out);
 void dnn_layout_free(DnnLayout *l);
-dnnl_status_t dnn_conv_desc(dnnl_engine_t e, DnnConvKind kind, const DnnConv *c, DnnDesc *out);
+dnnl_status_t dnn_conv_desc(dnnl_engine_t e, DnnConvKind kind, const DnnConv *asked, DnnDesc *out);
+const char *dnn_desc_name(DnnDesc desc); // of the implementation, desc's; "": refused
 dnnl_status_t dnn_matmul_desc(dnnl_engine_t e, const DnnShape *a, const DnnShape *b,
                               const DnnShape *to, bool add,
                               DnnDesc *out); // add: to what `to` holds
@@ -97,6 +98,9 @@ void *dnn_own(Dnn *d, size_t bytes);               // the same, for values; NULL
 void dnn_stage(Dnn *d, int staging, size_t bytes); // at least so many in a buffer all calls share
 DnnDesc *dnn_new_desc(Dnn *d);                     // NULL in it; what is put there belongs to d
 DnnLayoutRef dnn_desc_layout(DnnDesc desc, dnnl_query_t what);
+// By what the library would compute a convolution, as it names it; "": not at all. Weights in the
+// layout it prefers.
+const char *dnn_library_name(Dnn *d, DnnConvKind kind, const DnnConv *c);
 DnnLayoutRef dnn_keep_layout(Dnn *d, const DnnShape *s); // lives as long as d; NULL when refused
 dnnl_engine_t dnn_engine(const Dnn *d);
 bool dnn_has_matrix_unit(void); // bf16 products much faster than vectors make them

@@ -166,15 +166,8 @@ typedef enum Way { WayNone, WayDepthwise, WayVectors, WayProducts } Way;
 // What the library would do. It names its implementations: vector code for depthwise convolutions
 // ("jit_dw", "brdgmm_dw"), vector code that fills groups up to 16 channels, or a matrix product for
 // each group ("gemm").
-static Way way_of_library(Dnn *d, DnnConvKind kind, const DnnConv *c) {
-    DnnConv conv = *c;
-    conv.weights.any = true;
-    DnnDesc *desc = dnn_new_desc(d);
-    const char *name = "";
-    if (dnn_conv_desc(dnn_engine(d), kind, &conv, desc) != dnnl_success ||
-        dnnl_primitive_desc_query(*desc, dnnl_query_impl_info_str, 0, (void *)&name) !=
-            dnnl_success ||
-        strstr(name, "ref"))
+static Way way_of_library(const char *name) {
+    if (!*name || strstr(name, "ref"))
         return WayNone;
     return strstr(name, "_dw") ? WayDepthwise : strstr(name, "gemm") ? WayProducts : WayVectors;
 }
@@ -219,7 +212,7 @@ dnnl_status_t dnn_grouped(Dnn *d, DnnCall *call, const DnnProblem *p, bool *done
         return dnnl_success;
     Grouped *j = dnn_job(d, sizeof *j);
     *j = grouped_of(kind, c, t);
-    if (!suits(c, j) || !pays(way_of_library(d, kind, c), j))
+    if (!suits(c, j) || !pays(way_of_library(dnn_library_name(d, kind, c)), j))
         return dnnl_success;
     tiles_set(j);
     terms_set(d, j);

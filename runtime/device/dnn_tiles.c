@@ -8,6 +8,8 @@
 
 #include "integers.h"
 
+#include <string.h>
+
 enum { LEAST_CHANNELS = 16 };
 
 static int64_t least(int64_t a, int64_t b) {
@@ -233,12 +235,24 @@ static bool suits(DnnConvKind kind, const DnnConv *c) {
     return a->type == DtBF16 && b->type == DtBF16 && made && last;
 }
 
+// 3.x has products for weight gradients as well ("brgconv_bwd_w"): 480 to 1,100 GFLOP/s of a core
+// over lines of 12 pixels and more, where 2.6's reach 150 to 700 and ours 330 to 850.
+static bool gradient_pays(Dnn *d, const DnnConv *c, int64_t line, bool strided) {
+    enum { Narrow = 16, ManyChannels = 64, MoreChannels = 128 };
+    int64_t out = c->dst.dim[1];
+    if (line > Narrow && (!strided || out < ManyChannels))
+        return false;
+    if (strstr(dnn_library_name(d, DnnConvWeights, c), "brgconv_bwd_w"))
+        return line <= Narrow && out >= MoreChannels;
+    return true;
+}
+
 // Where products of our own are faster than the library's convolutions. Those keep the unit busy
-// over wide lines with stride 1 (1,100 to 1,500 GFLOP/s of a core) and forward; over 4 to 16 pixels
-// they reach 70 to 800, gradients with a stride 250 to 500. Here they reach 600 to 1,100, weight
-// gradients of few channels of y less. Of three axes the library is not asked (dnn_api.c).
-static bool pays(DnnConvKind kind, const DnnConv *c) {
-    enum { Narrow = 8, NarrowGradient = 16, ManyChannels = 64 };
+// over wide lines with stride 1 (1,100 to 1,500 GFLOP/s of a core) and forward; over 4 to 8 pixels
+// they reach 30 to 800, input gradients with a stride 250 to 500 in 2.6. Here they reach 600 to
+// 1,100, as do 3.7's strided input gradients. Of three axes the library is not asked (dnn_api.c).
+static bool pays(Dnn *d, DnnConvKind kind, const DnnConv *c) {
+    enum { Narrow = 8 };
     DnnAxis a[DNN_AXES];
     dnn_axes(c, a);
     int64_t line = a[DNN_AXES - 1].y, strides = a[0].s * a[1].s * a[2].s;
@@ -254,7 +268,7 @@ static bool pays(DnnConvKind kind, const DnnConv *c) {
     case DnnConvData:
         return line <= Narrow || strides > 1;
     case DnnConvWeights:
-        return line <= NarrowGradient || (strides > 1 && out >= ManyChannels);
+        return line <= Narrow || gradient_pays(d, c, line, strides > 1);
     }
     return false;
 }
@@ -270,7 +284,7 @@ dnnl_status_t dnn_tiles(Dnn *d, DnnCall *call, const DnnProblem *p, bool *done) 
     static dnnl_status_t (*const add[])(Dnn *, DnnCall *, const DnnProblem *) = {
         add_forward, add_phases, add_gradient};
     if (!dnn_has_matrix_unit() || !tiles_run() || !suits(p->kind, &p->conv) ||
-        !pays(p->kind, &p->conv) || (p->kind == DnnConvData && !has_phases(&p->conv)))
+        !pays(d, p->kind, &p->conv) || (p->kind == DnnConvData && !has_phases(&p->conv)))
         return dnnl_success;
     dnnl_status_t s = add[p->kind](d, call, p);
     *done = s == dnnl_success;

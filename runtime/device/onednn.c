@@ -205,6 +205,13 @@ DnnDesc *dnn_new_desc(Dnn *d) {
     return desc;
 }
 
+const char *dnn_library_name(Dnn *d, DnnConvKind kind, const DnnConv *c) {
+    DnnConv conv = *c;
+    conv.weights.any = true;
+    DnnDesc *desc = dnn_new_desc(d);
+    return dnn_conv_desc(d->engine, kind, &conv, desc) == dnnl_success ? dnn_desc_name(*desc) : "";
+}
+
 DnnLayoutRef dnn_desc_layout(DnnDesc desc, dnnl_query_t what) {
     return dnnl_primitive_desc_query_md(desc, what, 0);
 }
