@@ -14,15 +14,15 @@
 
 enum {
     RESIDENT = 2,                  // minBlocksPerMultiprocessor: with more, ptxas would spill
-    TILE = GAN_BAND,               // columns of a tile, and rows of the smaller kind
     AXES = 3 * (MAX_RANK + 1) / 2, // of all lists: each is in two of three operands, or in all
     FILLS = 264,      // blocks that keep a large card busy: two for each of its processors
     SHORTEST = 256,   // terms a split is worth
     MOST_SPLITS = 64, // of a tile
+    LEAST_SPACES = 2, // of a product
 };
 
 typedef struct Cut { // into jobs
-    int64_t rows, columns, terms, tile_m, tiles_m, tiles_n, splits, chunk, jobs;
+    int64_t rows, columns, terms, tiles_m, tiles_n, splits, chunk, jobs;
 } Cut;
 
 // --- jobs ----------------------------------------------------------------------------------------
@@ -46,13 +46,10 @@ static int64_t parts_apart(const Product *p) {
 // A function of shapes alone. Terms are split where the tiles are too few for a card and the terms
 // many.
 static Cut cut_of(const Product *p) {
-    Cut c = {list_size(&p->rows), list_size(&p->columns), list_size(&p->terms), .tile_m = TILE};
-    int64_t apart = parts_apart(p);
-    c.tiles_n = ceil_div(c.columns, TILE);
-    if (p->in != DtF64 && ceil_div(c.rows, 2 * TILE) * c.tiles_n * apart >= FILLS)
-        c.tile_m = 2 * TILE;
-    c.tiles_m = ceil_div(c.rows, c.tile_m);
-    int64_t tiles = c.tiles_m * c.tiles_n * apart, most = ceil_div(c.terms, SHORTEST);
+    Cut c = {list_size(&p->rows), list_size(&p->columns), list_size(&p->terms)};
+    c.tiles_m = ceil_div(c.rows, GAN_TILE);
+    c.tiles_n = ceil_div(c.columns, GAN_TILE);
+    int64_t tiles = c.tiles_m * c.tiles_n * parts_apart(p), most = ceil_div(c.terms, SHORTEST);
     c.splits = ceil_div(FILLS, tiles);
     c.splits = c.splits < most ? c.splits : most;
     c.splits = c.splits < MOST_SPLITS ? c.splits : MOST_SPLITS;
@@ -209,17 +206,13 @@ static void set_region(Region *r, const Product *p, const Cut *c) {
     bool split = c->splits > 1;
     r->blocks = (uint32_t)c->jobs;
     r->tickets = split ? (uint32_t)(c->jobs / c->splits) : 0;
-    r->scratch = split ? (size_t)(c->jobs * c->tile_m * TILE) * size : 0;
-}
-
-static Cut read_product(const CallRegion *c, Product *out) {
-    product_read(c->g, c->r->node.at[0], c->spaces, out);
-    return cut_of(out);
+    r->scratch = split ? (size_t)(c->jobs * GAN_TILE * GAN_TILE) * size : 0;
 }
 
 static bool product_words(Arena *perm, const CallRegion *call, Arena scratch) {
     Product p;
-    Cut c = read_product(call, &p);
+    product_read(call->g, call->r->node.at[0], call->spaces, &p);
+    Cut c = cut_of(&p);
     if (!fits(&p, &c))
         return false;
     set_region(call->r, &p, &c);
@@ -230,10 +223,9 @@ static bool product_words(Arena *perm, const CallRegion *call, Arena scratch) {
 
 static Str product_call(Arena *a, const CallRegion *call) {
     Product p;
-    Cut c = read_product(call, &p);
-    return str_format(a, "gan_product<gan_shape<%s, %s, %s, %d, %d, %u>>", storage[p.in],
-                      storage[p.out], p.in == DtF64 ? "double" : "float", (int)c.tile_m, TILE,
-                      p.spaces);
+    product_read(call->g, call->r->node.at[0], call->spaces, &p);
+    return str_format(a, "gan_product<gan_shape<%s, %s, %s, %u>>", storage[p.in], storage[p.out],
+                      p.in == DtF64 ? "double" : "float", p.spaces);
 }
 
 static const CallKernel product_kernel = {.name = "product",
@@ -268,7 +260,7 @@ static void region_kernel(Arena *perm, Plan *plan, Region *r, uint32_t spaces, M
 // The most spatial axes of a convolution of the plan. All others, and products, get as many, of
 // extent 1, so that one kernel serves all: kernels of their own would be a twelfth of what dcgan
 // has to compile. A model's functions share their kernels, and one may have images where another
-// has sequences, so sequences have two axes too (with a single one the compiler's code is longer).
+// has sequences or products alone, so all have at least two.
 static uint32_t spaces_of(const Plan *plan) {
     const Graph *g = &plan->func->g;
     uint32_t most = 0;
@@ -277,7 +269,7 @@ static uint32_t spaces_of(const Plan *plan) {
         uint32_t n = r->kind == RegionCall ? product_spaces(g, r->node.at[0]) : 0;
         most = n > most ? n : most;
     }
-    return most == 1 ? 2 : most;
+    return most > LEAST_SPACES ? most : LEAST_SPACES;
 }
 
 void anchor_kernels(Arena *perm, Plan *plan) {

@@ -8,7 +8,9 @@
 // A block computes a tile of C, or, where the terms are split (split-K), its share of a tile: then
 // the last block to finish adds the shares, first to last. A tile of A and one of B are loaded to
 // shared memory, GAN_TERMS terms at a time, the next ones being loaded while these are multiplied;
-// a thread computes GAN_SQUARE by GAN_SQUARE elements of C, or several such squares.
+// a thread computes a square of GAN_SQUARE by GAN_SQUARE elements of C. Larger tiles where there
+// are enough of them would be faster, and one more text to compile in every model, for machines
+// without a library.
 //
 // A kernel is the product of one gan_shape, P, which says what its text depends on; all else is
 // among the words, so one text serves every layer of its types.
@@ -17,14 +19,11 @@
 #ifndef GAN_ANCHOR_CUH
 #define GAN_ANCHOR_CUH
 
-template <typename IN, typename OUT, typename SUM, int TILE_M, int TILE_N, int SPACE>
-struct gan_shape {
+template <typename IN, typename OUT, typename SUM, int SPACE> struct gan_shape {
     typedef IN in;   // type of A and B
     typedef OUT out; // of C
     typedef SUM sum; // the one that is added up in
     enum {
-        tile_m = TILE_M, // multiples of GAN_BAND
-        tile_n = TILE_N,
         space = SPACE, // spatial axes of a convolution, 0 for a product
     };
 };
@@ -197,16 +196,16 @@ GAN_FN void gan_put(gan_f16 *to, float x) {
 // What a block knows of where its elements are, in shared memory: what is divided out of a number
 // is divided once a block, a thread a number, not once a thread.
 template <class P> struct gan_where {
-    enum { ROWS = P::tile_m, COLUMNS = P::tile_n, LINES = 2 * (ROWS + COLUMNS) };
+    enum { LINES = 4 * GAN_TILE };
     gan_operand<P> operand[3]; // A, B and C
     gan_spot<P::space> spot[LINES + 2 * GAN_TERMS];
 
     // Rows in A (side 0) and in C (1), columns in B and in C, terms in A and in B.
     GAN_MEMBER const gan_spot<P::space> *rows(int side) const {
-        return spot + side * ROWS;
+        return spot + side * GAN_TILE;
     }
     GAN_MEMBER const gan_spot<P::space> *columns(int side) const {
-        return spot + 2 * ROWS + side * COLUMNS;
+        return spot + (2 + side) * GAN_TILE;
     }
     GAN_MEMBER const gan_spot<P::space> *terms(int side) const {
         return spot + LINES + side * GAN_TERMS;
@@ -219,9 +218,9 @@ template <class P> struct gan_where {
 #pragma unroll 1
         for (uint32_t i = threadIdx.x + (first ? 0 : LINES); i < LINES + 2 * GAN_TERMS;
              i += GAN_THREADS) {
-            const bool term = i >= LINES, row = i < 2 * ROWS;
-            const uint32_t j = term ? i - LINES : row ? i : i - 2 * ROWS;
-            const uint32_t count = term ? GAN_TERMS : row ? ROWS : COLUMNS;
+            const bool term = i >= LINES, row = i < 2 * GAN_TILE;
+            const uint32_t j = i % (2 * GAN_TILE);
+            const uint32_t count = term ? GAN_TERMS : GAN_TILE;
             const uint32_t side = j >= count, from = term ? k : row ? m : n;
             const gan_list list = gan_list_at(w, term ? GAN_OF_K : row ? GAN_OF_M : GAN_OF_N);
             gan_spot<P::space> s = gan_spot_at<P>(w, list, side, from + j - side * count);
@@ -232,13 +231,13 @@ template <class P> struct gan_where {
     }
 };
 
-// One thread's part in bringing a tile of SIZE lines (rows of A, columns of B) to shared memory:
+// One thread's part in bringing a tile's lines (rows of A, columns of B) to shared memory:
 // several lines, one term each, or one line and several terms, so that neighbouring threads read
 // what lies together.
-template <class P, int SIZE> struct gan_loader {
+template <class P> struct gan_loader {
     enum {
-        COUNT = SIZE * GAN_TERMS / GAN_THREADS, // elements a thread brings
-        WIDTH = SIZE + GAN_SQUARE,              // of a term in the tile
+        COUNT = GAN_TILE * GAN_TERMS / GAN_THREADS, // elements a thread brings
+        WIDTH = GAN_TILE + GAN_SQUARE,              // of a term in the tile
     };
     uint32_t line, term;           // of the thread's first element,
     uint32_t next_line, next_term; // and from one to the next
@@ -246,10 +245,10 @@ template <class P, int SIZE> struct gan_loader {
     typename P::sum next[COUNT];
 
     GAN_MEMBER void begin(bool by_terms, uint32_t there) {
-        line = by_terms ? threadIdx.x / GAN_TERMS : threadIdx.x % SIZE;
-        term = by_terms ? threadIdx.x % GAN_TERMS : threadIdx.x / SIZE;
+        line = by_terms ? threadIdx.x / GAN_TERMS : threadIdx.x % GAN_TILE;
+        term = by_terms ? threadIdx.x % GAN_TERMS : threadIdx.x / GAN_TILE;
         next_line = by_terms ? GAN_THREADS / GAN_TERMS : 0;
-        next_term = by_terms ? 0 : GAN_THREADS / SIZE;
+        next_term = by_terms ? 0 : GAN_THREADS / GAN_TILE;
         left = there;
     }
 
@@ -275,54 +274,35 @@ template <class P, int SIZE> struct gan_loader {
 
 // --- the product ---------------------------------------------------------------------------------
 
-// A thread's elements of a tile: squares, one in each band of 64 rows and of 64 columns.
-template <class P> struct gan_tile {
+// A thread's elements of a tile: a square.
+template <class P> struct gan_square {
     typedef typename P::sum sum;
-    typedef gan_pack<sum, GAN_SQUARE> side; // of a square
-    enum {
-        BANDS_M = P::tile_m / GAN_BAND,
-        BANDS_N = P::tile_n / GAN_BAND,
-        HEIGHT = BANDS_M * GAN_SQUARE,
-    };
-    side at[HEIGHT][BANDS_N];
+    typedef gan_pack<sum, GAN_SQUARE> side;
+    side at[GAN_SQUARE];
 
-    static GAN_MEMBER uint32_t row(int i) {
-        return i / GAN_SQUARE * GAN_BAND + threadIdx.x / 16 * GAN_SQUARE + i % GAN_SQUARE;
+    // The first of its rows, and of its columns.
+    static GAN_MEMBER uint32_t row() {
+        return threadIdx.x / 16 * GAN_SQUARE;
     }
-    // The first of the thread's columns in band j.
-    static GAN_MEMBER uint32_t column(int j) {
-        return j * GAN_BAND + threadIdx.x % 16 * GAN_SQUARE;
+    static GAN_MEMBER uint32_t column() {
+        return threadIdx.x % 16 * GAN_SQUARE;
     }
 
     GAN_MEMBER void multiply(const sum *a, const sum *b) {
-        side x[BANDS_M], y[BANDS_N];
+        const side x = gan_load<GAN_SQUARE>(a + row()), y = gan_load<GAN_SQUARE>(b + column());
 #pragma unroll
-        for (int i = 0; i < BANDS_M; i++)
-            x[i] = gan_load<GAN_SQUARE>(a + row(i * GAN_SQUARE));
+        for (int i = 0; i < GAN_SQUARE; i++) {
 #pragma unroll
-        for (int j = 0; j < BANDS_N; j++)
-            y[j] = gan_load<GAN_SQUARE>(b + column(j));
-#pragma unroll
-        for (int i = 0; i < HEIGHT; i++) {
-#pragma unroll
-            for (int j = 0; j < BANDS_N; j++) {
-#pragma unroll
-                for (int l = 0; l < GAN_SQUARE; l++) {
-                    at[i][j].at[l] =
-                        gan_fma(x[i / GAN_SQUARE].at[i % GAN_SQUARE], y[j].at[l], at[i][j].at[l]);
-                }
-            }
+            for (int l = 0; l < GAN_SQUARE; l++)
+                at[i].at[l] = gan_fma(x.at[i], y.at[l], at[i].at[l]);
         }
     }
 
     // Brings the tile to shared memory, row by row.
     GAN_MEMBER void lay(sum *whole) const {
 #pragma unroll
-        for (int i = 0; i < HEIGHT; i++) {
-#pragma unroll
-            for (int j = 0; j < BANDS_N; j++)
-                gan_store(whole + row(i) * P::tile_n + column(j), at[i][j]);
-        }
+        for (int i = 0; i < GAN_SQUARE; i++)
+            gan_store(whole + (row() + i) * GAN_TILE + column(), at[i]);
     }
 };
 
@@ -330,9 +310,9 @@ template <class P> struct gan_tile {
 template <class P> union gan_shared {
     typedef typename P::sum sum;
     struct { // while terms are added up
-        sum a[GAN_TERMS][P::tile_m + GAN_SQUARE], b[GAN_TERMS][P::tile_n + GAN_SQUARE];
+        sum a[GAN_TERMS][GAN_TILE + GAN_SQUARE], b[GAN_TERMS][GAN_TILE + GAN_SQUARE];
     } terms;
-    sum tile[P::tile_m * P::tile_n]; // then
+    sum tile[GAN_TILE * GAN_TILE]; // then
 };
 
 // Adds up terms [from, end) of the tile whose first row and column are m and n, and leaves it in
@@ -340,11 +320,10 @@ template <class P> union gan_shared {
 template <class P, int N>
 GAN_FN void gan_add_up(const gan_args<N> &w, uint32_t m, uint32_t n, uint32_t from, uint32_t end,
                        gan_where<P> *at, gan_shared<P> *shared) {
-    gan_tile<P> c = {};
+    gan_square<P> c = {};
     const typename P::in *at_a = (const typename P::in *)w.at[w.at[GAN_A]];
     const typename P::in *at_b = (const typename P::in *)w.at[w.at[GAN_B]];
-    gan_loader<P, P::tile_m> load_a;
-    gan_loader<P, P::tile_n> load_b;
+    gan_loader<P> load_a, load_b;
     load_a.begin(w.at[GAN_A_BY_TERMS], (uint32_t)w.at[GAN_ROWS] - m);
     load_b.begin(w.at[GAN_B_BY_TERMS], (uint32_t)w.at[GAN_COLUMNS] - n);
     for (uint32_t k = from;; k += GAN_TERMS) {
@@ -372,7 +351,7 @@ GAN_FN void gan_add_up(const gan_args<N> &w, uint32_t m, uint32_t n, uint32_t fr
 template <class P>
 GAN_FN bool gan_gather(typename P::sum *parts, uint32_t *ticket, uint32_t split, uint32_t splits,
                        typename P::sum *tile) {
-    const uint32_t size = P::tile_m * P::tile_n;
+    const uint32_t size = GAN_TILE * GAN_TILE;
 #pragma unroll 1
     for (uint32_t e = threadIdx.x; e < size; e += GAN_THREADS)
         parts[split * size + e] = tile[e];
@@ -395,9 +374,9 @@ GAN_FN void gan_put_tile(const gan_args<N> &w, uint32_t m, uint32_t n, const gan
     const uint32_t rows = (uint32_t)w.at[GAN_ROWS] - m, columns = (uint32_t)w.at[GAN_COLUMNS] - n;
     typename P::out *to = (typename P::out *)w.at[w.at[GAN_C]];
 #pragma unroll 1
-    for (uint32_t i = 0; i < P::tile_m * P::tile_n / GAN_THREADS; i++) {
+    for (uint32_t i = 0; i < GAN_TILE * GAN_TILE / GAN_THREADS; i++) {
         const uint32_t e = threadIdx.x + i * GAN_THREADS;
-        const uint32_t row = e / P::tile_n, column = e % P::tile_n;
+        const uint32_t row = e / GAN_TILE, column = e % GAN_TILE;
         const gan_spot<P::space> s = gan_join(at->rows(1)[row], at->columns(1)[column]);
         if (row < rows && column < columns && gan_inside(at->operand[2], s))
             gan_put(to + s.at, tile[e]);
@@ -415,8 +394,8 @@ template <class P, int N> GAN_FN void gan_product(const gan_args<N> &w) {
     for (uint32_t job = blockIdx.x; job < jobs; job += gridDim.x) {
         __syncthreads(); // the last job's elements have been put
         const uint32_t split = job % splits, tile = job / splits;
-        const uint32_t n = tile % tiles_n * P::tile_n;
-        const uint32_t m = tile / tiles_n % tiles_m * P::tile_m;
+        const uint32_t n = tile % tiles_n * GAN_TILE;
+        const uint32_t m = tile / tiles_n % tiles_m * GAN_TILE;
         const uint32_t from = split * chunk, end = from + chunk < terms ? from + chunk : terms;
         if (threadIdx.x < 3)
             gan_operand_at(w, (int)threadIdx.x, tile / tiles_n / tiles_m, &at.operand[threadIdx.x]);
@@ -424,7 +403,7 @@ template <class P, int N> GAN_FN void gan_product(const gan_args<N> &w) {
         gan_add_up<P>(w, m, n, from, end, &at, &shared);
         if (splits > 1) {
             const uint32_t parts = (uint32_t)w.at[GAN_C] + 1;
-            sum *mine = (sum *)w.at[parts] + (size_t)tile * splits * P::tile_m * P::tile_n;
+            sum *mine = (sum *)w.at[parts] + (size_t)tile * splits * GAN_TILE * GAN_TILE;
             uint32_t *ticket = (uint32_t *)w.at[parts + 1] + tile;
             if (!gan_gather<P>(mine, ticket, split, splits, shared.tile))
                 continue;

@@ -8,7 +8,7 @@ enum {
     GAN_TERMS = 8,     // that a block multiplies at a time: with twice as many the loads in flight
                        // spill registers
     GAN_SQUARE = 4,
-    GAN_BAND = 16 * GAN_SQUARE, // rows, or columns, of a tile come in multiples of it
+    GAN_TILE = 16 * GAN_SQUARE, // rows, and columns, of a tile
 };
 
 // The words of a kernel: first those of operands, scratch and tickets, then from GAN_HEAD on

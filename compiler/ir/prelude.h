@@ -216,6 +216,9 @@ typedef uint32_t gan_lane;
 
 GAN_FN gan_words gan_philox(uint32_t key0, uint32_t key1, gan_words c) {
     gan_lane w0 = c.w[0], w1 = c.w[1], w2 = c.w[2], w3 = c.w[3];
+#ifdef __CUDACC_RTC__
+#pragma unroll 2 // all ten are most of what a kernel that draws takes to compile
+#endif
     for (int i = 0; i < 10; i++) {
         uint64_t a = (uint64_t)0xD2511F53u * w0, b = (uint64_t)0xCD9E8D57u * w2;
         w0 = (gan_lane)(b >> 32) ^ w1 ^ key0;
