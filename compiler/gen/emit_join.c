@@ -289,7 +289,7 @@ void emit_pieces(Emit *e) {
     emit_line(e);
     text_put(e->t, STR("#pragma unroll 1\n"));
     emit_line(e);
-    if (team(e)->open)
+    if (team(e)->open_pieces)
         text_fmt(e->t, "for (bool last = %.*s == 1;;)", SARG(pieces));
     else
         text_put(e->t, STR("for (bool last = false;;)"));

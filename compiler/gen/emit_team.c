@@ -235,7 +235,7 @@ static void put_piece(Emit *e, const char *block) {
         by = emit_num(e, RoleInversePieces, fast_divisor(team(e)->pieces));
     emit_line(e);
     text_put(e->t, STR("const uint32_t group = "));
-    if (team(e)->open)
+    if (team(e)->open_pieces)
         text_fmt(e->t, "%.*s == 1 ? %s : ", SARG(pieces), block);
     text_fmt(e->t, "gan_divide(%s, %.*s);\n", block, SARG(by));
     emit_line(e);
@@ -519,8 +519,9 @@ static void put_team(Emit *e) {
                  t->units, t->size, nest_lies_across(e->n) ? "true" : "false", t->units, t->size);
         return;
     }
-    Str shift = emit_num(e, RoleTeam, (int64_t)log2(t->units));
-    text_fmt(e->t, "const gan_open_team team = {(int)%.*s};\n", SARG(shift));
+    Str shift = emit_num(e, RoleTeam, (int64_t)log2(t->across ? t->units : t->size));
+    text_fmt(e->t, "const gan_open_team<%u, %s> team = {(int)%.*s};\n", t->units * t->size,
+             t->across ? "true" : "false", SARG(shift));
     emit_line(e);
     text_put(e->t, STR("const int units = team.units(), size = team.size();\n"));
 }

@@ -14,7 +14,7 @@ static inline bool team_many(const Emit *e) { // may a launch have several regio
 }
 
 static inline bool team_is_cut(const Emit *e) {
-    return team(e)->pieces > 1 || team(e)->open;
+    return team(e)->pieces > 1 || team(e)->open_pieces;
 }
 
 // Units of a block and `times` the threads of a unit, as text.

@@ -86,7 +86,7 @@ typedef struct Var {
     uint32_t level; // at which its value is known
 } Var;
 
-enum { OpenUnits = 16 }; // of a block whose shape is open (Team.open), at most: gan_open_team
+enum { OpenSlots = 256 }; // of a block whose teams lie across and are open, at most: gan_open_team
 
 // How a thread block executes a nest. A unit is a pack (vector) of elements of the kept variables,
 // or one element where a reduced variable is innermost. A team of `size` threads accumulates the
@@ -117,8 +117,9 @@ typedef struct Team {
     uint32_t blocks;       // of the grid
     uint32_t tickets;      // of units that share blocks, where they are cut in pieces
     bool wide;             // some index needs 64 bits
-    bool open;             // the text leaves units, size and pieces open, and whether steps fill
-                           // the unrolled loop: shapes of one block have one kernel
+    bool open;             // the text leaves units and size open, and whether steps fill the
+                           // unrolled loop: shapes of one block have one kernel
+    bool open_pieces;      // and whether there are several pieces
 } Team;
 
 struct Nest {
@@ -195,6 +196,8 @@ bool nest_is_likely(const Nest *n, uint32_t bounds);
 void nest_shape_team(Nest *n); // for blocks of threads
 // Opens the shape of a reduction (Team.open), if it can be. Results stay the same, bit by bit.
 bool nest_open_team(Nest *n);
+// Accumulators of a reduction that a block has in shared memory while warps are joined.
+uint32_t nest_slots(const Nest *n);
 int64_t nest_tile_room(const Nest *n); // the most rows of a tile
 // Bytes that a piece leaves of a unit of a reduction; that the pieces of all units leave.
 size_t nest_part_bytes(const Nest *n, const Reduce *r);

@@ -65,11 +65,7 @@ static uint32_t shared_of(const Nest *n) {
         return threads / WarpThreads * TILE_BYTES;
     if (n->team.size == 1)
         return 0;
-    uint32_t units = n->team.open ? OpenUnits : n->team.units;
-    bool lanes_first = WarpThreads % units == 0; // gan_team::LANES
-    uint32_t each = threads / WarpThreads;
-    if (nest_lies_across(n))
-        each = lanes_first ? each * units : threads;
+    uint32_t each = n->team.open && n->team.across ? OpenSlots : nest_slots(n);
     if (n->team.across)
         each *= n->team.pack;
     return (uint32_t)n->reduce.n * each * SharedElement;

@@ -252,22 +252,23 @@ template <int UNITS, int SIZE, bool ACROSS> struct gan_team {
     }
 };
 
-// The same of 512 threads whose teams lie across, where the text leaves open how many units there
-// are, 1 << shift, up to 16. A sum is the same, bit by bit, as that of a gan_team of this shape.
-struct gan_open_team {
+// The same of THREADS threads, where the text leaves open how many units and how many threads of a
+// unit there are: 1 << shift of what comes first, of units where teams lie ACROSS. A sum is the
+// same, bit by bit, as that of a gan_team of this shape.
+template <int THREADS, bool ACROSS> struct gan_open_team {
     int shift;
 
     GAN_MEMBER int units() const {
-        return 1 << shift;
+        return ACROSS ? 1 << shift : THREADS >> shift;
     }
     GAN_MEMBER int size() const {
-        return THREADS >> shift;
+        return ACROSS ? THREADS >> shift : 1 << shift;
     }
     GAN_MEMBER uint32_t unit() const {
-        return threadIdx.x & (units() - 1);
+        return ACROSS ? first() : threadIdx.x >> shift;
     }
     GAN_MEMBER uint32_t part() const {
-        return threadIdx.x >> shift;
+        return ACROSS ? threadIdx.x >> shift : first();
     }
 
     template <typename T, int N> GAN_MEMBER void settle(gan_moments<T, N> *a) const {
@@ -280,23 +281,33 @@ struct gan_open_team {
     }
 
     template <typename Op, typename... T> GAN_MEMBER void join(T &...mine) const {
+        const int inside = shift < 5 ? shift : 5,
+                  lanes = ACROSS ? 5 - inside : inside; // 1 << lanes
+        const int stride = ACROSS ? units() : 1, slot = part() >> lanes;
 #pragma unroll 1
-        for (int mask = WARP / 2; mask >> shift; mask /= 2)
+        for (int mask = (stride << lanes) / 2; mask >= stride; mask /= 2)
             ((mine = Op::of(mine, gan_shuffle<0>(mine, mask))), ...);
-        const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+        const int slots = NARROW ? THREADS / WARP : size() >> lanes;
+        if (!ACROSS && slots == 1)
+            return;
         __syncthreads(); // all reads of the last time are done
-        if (lane < units())
-            gan_put_slot<COUNT, 0>((warp << shift) + lane, mine...);
+        if (part() == slot << lanes)
+            gan_put_slot<COUNT, 0>(slot * units() + unit(), mine...);
         __syncthreads();
-        if (warp == 0) {
-#pragma unroll 3
-            for (int i = 1; i < THREADS / WARP; i++)
-                gan_add_slot<COUNT, 0, Op>((i << shift) + unit(), mine...);
+        if (slot == 0) {
+#pragma unroll(NARROW ? 3 : 1) // where their number is known
+            for (int i = 1; i < slots; i++)
+                gan_add_slot<COUNT, 0, Op>(i * units() + unit(), mine...);
         }
     }
 
   private:
-    static constexpr int WARP = 32, THREADS = 512, MOST = 16, COUNT = THREADS / WARP * MOST;
+    static constexpr int WARP = 32, COUNT = ACROSS ? 256 : WARP;
+    static constexpr bool NARROW = ACROSS && THREADS > COUNT; // so each warp has all units
+
+    GAN_MEMBER uint32_t first() const {
+        return threadIdx.x & ((1u << shift) - 1);
+    }
 };
 
 // True in the last of `blocks` blocks to arrive: there gan_load_cg sees what all of them wrote

@@ -198,14 +198,25 @@ static void cut_team(Nest *n) {
         n->scratch += nest_partial_bytes(n, &n->reduce.at[i]);
 }
 
-// Where the text leaves it open, a unit that is whole has room for pieces, too.
+uint32_t nest_slots(const Nest *n) {
+    const Team *t = &n->team;
+    uint32_t of_team = Warp % t->units ? 1 : Warp / t->units; // lanes, where units lie across
+    return t->units * t->size / (nest_lies_across(n) ? of_team : Warp);
+}
+
+// Where the text leaves pieces open, a unit that is whole has room for them, too: in the blocks
+// that units are split for.
 bool nest_open_team(Nest *n) {
     Team *t = &n->team;
-    bool power = !(t->units & (t->units - 1)) && t->units <= OpenUnits;
-    if (!n->reduce.n || !t->across || n->indexed || t->wide || !power ||
-        t->units * t->size != SplitBlock)
+    uint32_t threads = t->units * t->size;
+    if (!n->reduce.n || n->indexed || t->between || t->wide || t->size == 1 ||
+        (threads != Block && threads != SplitBlock) || t->units & (t->units - 1) ||
+        nest_slots(n) > OpenSlots)
         return false;
     t->open = true;
+    if (threads == Block)
+        return true;
+    t->open_pieces = true;
     t->tickets = (uint32_t)ceil_div(n->units, t->units);
     n->scratch = n->scratch ? n->scratch : PackBytes;
     return true;

@@ -149,9 +149,9 @@ static void dot_cases(Dtype real) {
     finish(c, Dot(x, ik, x, jk, ij, 2, false), real);
 }
 
-// Enough rows for the taller tile, and enough terms for a second iteration.
-static void tall_case(void) {
-    Case *c = begin(1, DtF32, "dot of tall tiles");
+// Many tiles, and enough terms for several iterations.
+static void tiles_case(void) {
+    Case *c = begin(1, DtF32, "dot of many tiles");
     static const uint8_t ik[] = {1, 2}, kj[] = {2, 3}, ij[] = {1, 3};
     Val a = input(c, type_make(false, 2, (int64_t[]){128 * 88 - 5, 18}), DtF32);
     Val b = input(c, type_make(false, 2, (int64_t[]){18, 64 * 3 - 3}), DtF32);
@@ -220,7 +220,7 @@ static int plan_all(void **state) {
         conv_cases(reals[i]);
         dot_cases(reals[i]);
     }
-    tall_case();
+    tiles_case();
     fft_cases(DtF32);
     fft_cases(DtF64);
     order_cases(DtF32);
@@ -239,18 +239,13 @@ static void anchors_agree_with_the_evaluator(void **state) {
     shim_cases_run(&cases);
 }
 
-// Split reductions and tall tiles depend on shapes: the cases above must cover both.
+// Split reductions depend on shapes: the cases above must have some.
 static void every_form_is_met(void **state) {
-    uint32_t split = 0, tall = 0;
+    uint32_t split = 0;
     (void)state;
-    for (uint32_t i = 0; i < cases.at.n; i++) {
-        const Plan *p = &cases.at.at[i]->plan;
-        split += p->region.at[0].tickets > 0;
-        for (uint32_t k = 0; k < p->kernel.n; k++)
-            tall += strstr(str_z(&arena, p->kernel.at[k].source), ", 128, 64, ") != NULL;
-    }
+    for (uint32_t i = 0; i < cases.at.n; i++)
+        split += cases.at.at[i]->plan.region.at[0].tickets > 0;
     assert_true(split >= 5);
-    assert_true(tall > 0);
 }
 
 int main(int argc, char **argv) {

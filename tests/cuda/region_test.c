@@ -44,7 +44,7 @@ static void shapes_of_teams_share_a_kernel(void **state) {
         assert_non_null(strstr(str_z(&arena, p->kernel.at[0].source), "gan_open_team"));
         found++;
     }
-    assert_int_equal(found, 2);
+    assert_int_equal(found, 6);
 }
 
 // Their cases are large enough for it to be faster (team.c).

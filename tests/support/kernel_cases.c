@@ -243,22 +243,33 @@ static void reduction_cases(Cases *all) {
 
 // One computation in four shapes: a card's teams are of several units a block, whole or in pieces,
 // and steps fill the unrolled loop or not. All four have one kernel (Team.open).
+static void shape_case(Cases *all, const char *lie, uint32_t axis, bool stored,
+                       const int64_t of[4][2]) {
+    Case *c =
+        begin(all, 1, 2e-5, "teams of several shapes, %s, %s", lie, stored ? "stored" : "reduced");
+    for (int i = 0; i < 4; i++) {
+        int64_t row[2] = {axis == 1 ? 1 : of[i][0], axis == 2 ? 1 : of[i][1]};
+        Val x = input(c, type_make(false, 2, of[i]));
+        Val by = Add(Abs(input(c, type_make(false, 2, row))), Num(x, 0.5));
+        Val y = stored ? Div(x, by) : Add(x, by);
+        if (stored)
+            result(c, y);
+        else
+            result(c, Squares(y, 1u << axis));
+        result(c, Sum(y, 1u << axis));
+    }
+    finish(c);
+}
+
 static void shape_cases(Cases *all) {
-    static const int64_t rows[] = {1000, 1024, 4000, 4097};
-    for (int stored = 0; stored < 2; stored++) {
-        Case *c = begin(all, 1, 2e-5, "teams of several shapes, %s", stored ? "stored" : "reduced");
-        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-            Val x = input(c, type_make(false, 2, (int64_t[]){rows[i], i == 3 ? 128 : 64}));
-            Val by = Add(Abs(input(c, type_make(false, 2, (int64_t[]){1, i == 3 ? 128 : 64}))),
-                         Num(x, 0.5));
-            Val y = stored ? Div(x, by) : Add(x, by);
-            if (stored)
-                result(c, y);
-            else
-                result(c, Squares(y, 2));
-            result(c, Sum(y, 2));
-        }
-        finish(c);
+    static const int64_t split[4][2] = {{1000, 64}, {1024, 64}, {4000, 64}, {4097, 128}},
+                         across[4][2] = {{16, 64}, {31, 64}, {64, 64}, {100, 64}},
+                         along[4][2] = {{40, 32}, {40, 1024}, {5, 4096}, {3, 4000}},
+                         stored[4][2] = {{40, 1024}, {9, 1000}, {5, 8192}, {3, 8000}};
+    for (int i = 0; i < 2; i++) {
+        shape_case(all, "split", 1, i, split);
+        shape_case(all, "across", 1, i, across);
+        shape_case(all, "along", 2, i, i ? stored : along);
     }
 }
 
