@@ -397,7 +397,7 @@ static void functions_share_their_kernels(void **state) {
                 meet(&a, &p->kernel.at[k], &texts);
         }
         assert_true(texts.again > 0);
-        assert_int_equal(texts.products, 2); // with tiles of two sizes
+        assert_int_equal(texts.products, 1);
         arena_release(&a);
     }
 }
