@@ -165,7 +165,8 @@ GanStatus file_out_put(FileOut *f, const void *data, size_t n) {
     }
     if (ok && n >= OutBuffer) {
         ok = io_write(f->fd, data, n);
-        (void)sync_file_range(f->fd, 0, 0, SYNC_FILE_RANGE_WRITE); // begins; fsync waits less
+        if (ok)                                                        // else errno says why
+            (void)sync_file_range(f->fd, 0, 0, SYNC_FILE_RANGE_WRITE); // begins; fsync waits less
     } else if (ok && n > 0) {
         memcpy(f->buffer + f->n, data, n);
         f->n += n;

@@ -123,10 +123,13 @@ static GanStatus put_sound(Arena *a, const Events *e, Str folder, uint32_t step,
     return GAN_OK;
 }
 
-// A line of the log as an event; with `out` NULL only its time.
+// A line of the log as an event; with `out` NULL only its time. What is no line of ours, as where
+// somebody has emptied the log while the run goes on, is not copied: no training ends for that.
 static GanStatus put_line(Arena *a, Events *e, Str line, Text *out) {
     const Json *root;
-    TRY(json_parse(a, line, STR("log.jsonl"), &root));
+    GanStatus st = json_parse(a, line, STR("log.jsonl"), &root);
+    if (st != GAN_OK)
+        return st == GAN_ERR_INPUT ? GAN_OK : st;
     uint64_t at = 0;
     json_whole(json_get(root, "step"), UINT32_MAX, &at);
     uint32_t step = (uint32_t)at;
@@ -172,6 +175,8 @@ static GanStatus walk_log(Arena *a, Events *e, Text *out) {
     TRY(file_map(path, &map));
     Str text = {(const char *)map.ptr, map.n};
     GanStatus st = GAN_OK;
+    if (e->log > text.len) // it has been emptied
+        e->log = 0;
     while (st == GAN_OK && e->log < text.len) {
         Str rest = str_sub(text, e->log, text.len);
         size_t n = str_find(rest, '\n');

@@ -415,6 +415,12 @@ static void devices_and_links_are_written_through(void **state) {
     assert_ok(file_read(&p->arena, file, &out));
     assert_str(out, "new");
 
+    // What the system said of the write is said, not of what followed.
+    size_t much = 1 << 20;
+    char *zeros = calloc(1, much);
+    assert_status(file_write_atomic(STR("/dev/full"), zeros, much), GAN_ERR_IO, "No space left");
+    free(zeros);
+
     // A dangling link: the file is created where it points, through intermediate links.
     Str first = under(p, "first"), later = under(p, "later");
     assert_int_equal(symlink(under(p, "second").ptr, first.ptr), 0);

@@ -118,6 +118,30 @@ static void a_resumed_run_starts_another_file(void **state) {
     assert_int_equal(next_record(file, &at).len, 0); // step 1 is in the earlier file
 }
 
+// The log is emptied, or scribbled into, while the run goes on.
+static void a_log_of_others_ends_no_run(void **state) {
+    static const char first[] = "{\"step\": 1, \"losses\": {\"D\": 1}, \"step_ms\": 500}\n",
+                      short_one[] = "{\"step\": 2, \"step_ms\": 500}\n",
+                      torn[] = "\": 2, \"step_ms\": 500} and so on, for longer than before\n"
+                               "{\"step\": 3, \"step_ms\": 500}\n";
+    Fixture *p = *state;
+    Events e;
+    Str file;
+    size_t at = 0;
+    assert_ok(events_open(&p->arena, str_c(p->root), 0, &e));
+    const char *const texts[] = {first, short_one, torn};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        write_text(p, "log.jsonl", texts[i]);
+        assert_ok(events_save(&e, p->arena));
+    }
+    assert_ok(file_read(&p->arena, under(p, "events.out.tfevents.00000000.gan"), &file));
+    for (int head = 0; head < 2; head++)
+        next_record(file, &at);
+    for (char step = 1; step <= 3; step++)
+        assert_int_equal(next_record(file, &at).ptr[10], step);
+    assert_int_equal(next_record(file, &at).len, 0);
+}
+
 static void an_image_event_has_its_size(void **state) {
     Fixture *p = *state;
     Events e;
@@ -172,6 +196,7 @@ int main(int argc, char **argv) {
         T(a_save_writes_the_new_log_lines),
         T(health_is_a_scalar_once_there_is_a_verdict),
         T(a_resumed_run_starts_another_file),
+        T(a_log_of_others_ends_no_run),
         T(an_image_event_has_its_size),
         T(an_audio_event_has_its_sample_rate),
     };
