@@ -55,6 +55,20 @@ static bool is_selected(const char *model) {
     return !one || !strcmp(one, model);
 }
 
+// One rank and `fewest` to three compute the same.
+static void compare_ranks(Arena a, RanksOptions o, uint32_t fewest, double tolerance,
+                          const char *what) {
+    RanksRun one, more;
+    ranks_run(&a, &o, &one);
+    for (uint32_t ranks = fewest; ranks <= 3; ranks++) {
+        o.parallel.ranks = ranks;
+        ranks_run(&a, &o, &more);
+        ranks_compare(&one, &more, tolerance, str_format(&a, "%s, %u ranks", what, ranks).ptr);
+        ranks_free(&more);
+    }
+    ranks_free(&one);
+}
+
 static void models_do_not_depend_on_ranks(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
@@ -67,16 +81,8 @@ static void models_do_not_depend_on_ranks(void **state) {
                           .api = &device_ref,
                           .real = DtF64,
                           .steps = STEPS};
-        RanksRun one, more;
         o.text = ranks_model_text(&a, o.name);
-        ranks_run(&a, &o, &one);
-        for (uint32_t ranks = FEWEST; ranks <= 3; ranks++) {
-            o.parallel.ranks = ranks;
-            ranks_run(&a, &o, &more);
-            ranks_compare(&one, &more, 1e-9, str_format(&a, "%s, %u ranks", o.name, ranks).ptr);
-            ranks_free(&more);
-        }
-        ranks_free(&one);
+        compare_ranks(a, o, FEWEST, 1e-9, o.name);
     }
 }
 
@@ -279,20 +285,13 @@ static void variances_about_given_means_do_not_depend_on_ranks(void **state) {
         "step { h = tanh(x + unsqueeze(arange(3), 0)); m = reshape(mean(h, batch), 3, 1)\n"
         "  v = mean((h - m)^2, batch)\n"
         "  update D minimize mean(D(x)*v[0, 2]) using sgd(lr=0.1) }\n";
-    Arena a = empty;
-    RanksOptions o = {.name = "turned.gan",
-                      .text = str_c(turned),
-                      .batch = 6,
-                      .api = &device_ref,
-                      .real = DtF32,
-                      .steps = 2};
-    RanksRun one, two;
-    ranks_run(&a, &o, &one);
-    o.parallel.ranks = 2;
-    ranks_run(&a, &o, &two);
-    ranks_compare(&one, &two, 1e-5, "means of other channels");
-    ranks_free(&two);
-    ranks_free(&one);
+    const RanksOptions o = {.name = "turned.gan",
+                            .text = str_c(turned),
+                            .batch = 6,
+                            .api = &device_ref,
+                            .real = DtF32,
+                            .steps = 2};
+    compare_ranks(empty, o, 2, 1e-5, "means of other channels");
 }
 
 // --- losses -------------------------------------------------------------------------------------
@@ -310,21 +309,13 @@ static void losses_over_the_batch_do_not_depend_on_ranks(void **state) {
         Arena a = empty;
         RanksOptions o = {
             .name = "spectra.gan", .batch = 7, .api = &device_ref, .real = DtF64, .steps = 3};
-        RanksRun one, more;
         o.text = str_format(&a,
                             "model spectra\ndata x : image(1, 6, 6) scale(-1, 1)\n"
                             "net G(z: [3]) -> [1, 6, 6] = z |> dense(36) |> tanh |> "
                             "reshape(1, 6, 6)\nstep { f = G(normal(3))\n"
                             "  update G minimize %s using sgd(lr=0.1) }\n",
                             loss[i]);
-        ranks_run(&a, &o, &one);
-        for (uint32_t ranks = 2; ranks <= 3; ranks++) {
-            o.parallel.ranks = ranks;
-            ranks_run(&a, &o, &more);
-            ranks_compare(&one, &more, 1e-9, str_format(&a, "%s, %u ranks", loss[i], ranks).ptr);
-            ranks_free(&more);
-        }
-        ranks_free(&one);
+        compare_ranks(a, o, 2, 1e-9, loss[i]);
     }
 }
 

@@ -131,14 +131,16 @@ static void take_out(Fuse *z, Reach *r) {
     }
 }
 
-void cluster_follow(Fuse *z, uint32_t cluster) {
+// After a walk that has found no path: what it began at, and what that leads to, goes behind a
+// cluster it was to lead to.
+static void follow(Fuse *z, uint32_t cluster) {
     take_out(z, &z->ahead);
     order_insert(&z->topo, cluster, z->ahead.cluster.at, z->ahead.cluster.n);
 }
 
 void cluster_absorb(Fuse *z, uint32_t a, uint32_t b) {
     if (is_done(&z->ahead)) { // what follows a goes where b is
-        cluster_follow(z, b);
+        follow(z, b);
         order_remove(&z->topo, b);
     } else { // what leads to b, which is the last of it, goes where a is
         take_out(z, &z->back);
@@ -153,7 +155,7 @@ bool cluster_order(Fuse *z, uint32_t before, uint32_t after) {
     if (order_before(&z->topo, b, a)) {
         if (cluster_leads(z, b, a, WalkAny))
             return false;
-        cluster_follow(z, a);
+        follow(z, a);
     }
     vec_push(z->arena, &z->later[before], after);
     return true;

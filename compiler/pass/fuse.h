@@ -130,9 +130,7 @@ bool barrier_between(const Fuse *z, uint32_t a, uint32_t b); // a path from a to
 typedef enum Walk { WalkAny, WalkIndirect, WalkBoth } Walk;
 bool cluster_leads(Fuse *z, uint32_t a, uint32_t b, Walk how);
 void clusters_link(Fuse *z); // fills Fuse.before
-// After a walk that has found no path. What it began at, and what that leads to, goes behind a
-// cluster it was to lead to; cluster b leaves the order, and a takes its edges.
-void cluster_follow(Fuse *z, uint32_t cluster);
+// After a walk that has found no path: cluster b leaves the order, and a takes its edges.
 void cluster_absorb(Fuse *z, uint32_t a, uint32_t b);
 // Adds an edge from unit `before` to `after`; false (and no change) when that would close a cycle.
 bool cluster_order(Fuse *z, uint32_t before, uint32_t after);
