@@ -11,7 +11,9 @@
 //
 // Measured on one core, f32, weights and pass included (before, after, ms): 64 from 128 channels,
 // k 4, stride 2, to 32x32, batch 32 14.6 to 12.3; 64 from 128, k 5, stride 2, to 128x128, batch 4
-// 46.5 to 39.0; 256 from 256, k 3, to 66x66 29.3 to 27.6; to 8x8 from 4x4 there is no gain.
+// 46.5 to 39.0; 256 from 256, k 3, to 66x66 29.3 to 27.6; to 8x8 from 4x4 there is no gain. oneDNN
+// 3.7 has products of its own for strides, with which these forms are 0.67 to 1.03 of its speed in
+// one and two axes, in three axes 1.0 to 1.4.
 #include "dnn.h"
 
 #include <string.h>
@@ -126,12 +128,18 @@ static bool phase_set(const Phases *j, int64_t index, Phase *f) {
     return true;
 }
 
-static bool pays(const DnnConv *c, const Phases *j) {
+// Has the library products for a stride?
+static bool library_strides(Dnn *d, const DnnConv *c, const Phases *j) {
+    return j->phases > 1 && c->src.n < 2 + DNN_AXES &&
+           strstr(dnn_library_name(d, DnnConvData, c), "brgconv_strided");
+}
+
+static bool pays(Dnn *d, const DnnConv *c, const Phases *j) {
     bool last = c->src.stride[1] == 1 && c->dst.stride[1] == 1 && c->weights.n == c->src.n;
     bool f32 = c->src.type == DtF32 && c->weights.type == DtF32 && c->dst.type == DtF32;
     const DnnAxis *a = &j->axis[DNN_AXES - 1];
     return last && f32 && j->c >= LEAST_CHANNELS && j->o >= LEAST_CHANNELS &&
-           a->x / a->s >= LEAST_GRID;
+           a->x / a->s >= LEAST_GRID && !library_strides(d, c, j);
 }
 
 // The forward convolution of one phase; its weights lie [u.., o, c].
@@ -232,7 +240,7 @@ dnnl_status_t dnn_phases(Dnn *d, DnnCall *call, const DnnProblem *p, bool *done)
     Phases *j = dnn_job(d, sizeof *j);
     Made made[DNN_MOST_PHASES];
     dnnl_status_t s = dnnl_success;
-    if (p->kind != DnnConvData || !axes_of(c, j) || !pays(c, j) || !make_phases(d, c, j, made))
+    if (p->kind != DnnConvData || !axes_of(c, j) || !pays(d, c, j) || !make_phases(d, c, j, made))
         return s;
     for (int64_t i = 0; i < j->phases && s == dnnl_success; i++)
         s = make_weights(d, p->weights, j, &j->phase[i], &made[i]);

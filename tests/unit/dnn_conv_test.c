@@ -283,6 +283,17 @@ static void set_threads(int n) {
 #endif
 }
 
+// Has the library (3.x) products for the weights' gradient, which are faster over wide lines?
+static bool library_multiplies(const Shape *s) {
+    Dnn *d;
+    DnnConv c = conv_of(s);
+    c.src.type = c.dst.type = DtBF16;
+    assert_int_equal(dnn_open(&d), GAN_OK);
+    bool has = strstr(dnn_library_name(d, DnnConvWeights, &c), "brgconv_bwd_w");
+    dnn_close(d);
+    return has;
+}
+
 // On one thread and on three: to the same bits.
 static void check_unit(const Shape *s, DnnConvKind kind, bool taken) {
     static float one[PIXELS];
@@ -292,8 +303,9 @@ static void check_unit(const Shape *s, DnnConvKind kind, bool taken) {
         fill(x, 1), fill(w, 2), fill(y, 3);
         halve(x, x_half), halve(w, w_half), halve(y, y_half);
         sum_directly(s, kind);
-        assert_int_equal(run_method(dnn_tiles, s, kind, DtBF16), taken);
-        if (!taken)
+        bool done = run_method(dnn_tiles, s, kind, DtBF16);
+        assert_true(done == taken || (kind == DnnConvWeights && library_multiplies(s)));
+        if (!done)
             return;
         compare(s, kind, kind == DnnConvWeights ? 0 : 1.0 / 256, "tiles");
         const float *got = result(s, kind, &n);
