@@ -366,39 +366,42 @@ static uint32_t rows_of(const Bench *b, Row *row) {
     return rows;
 }
 
-static void answer(Bench *b, const Timeline *m) {
+static void answer_json(Bench *b, const Timeline *m, Text *t) {
     Row row[ROWS_MOST];
     uint32_t rows = rows_of(b, row), top = (uint32_t)option_number(b->o, OptTop, 0);
-    const Plan *p = &b->session.compiled.step;
-    Str name = b->session.compiled.module.name;
+    JsonOut j = {.text = t};
+    json_open(&j, '{');
+    json_name(&j, "model"), json_put_str(&j, b->session.compiled.module.name);
+    json_name(&j, "batch"), json_put_int(&j, b->batch);
+    json_name(&j, "device"), json_put_str(&j, str_c(b->api->name));
+    json_name(&j, "precision"), json_put_str(&j, str_c(dtype_name[b->real]));
+    json_name(&j, "ranks"), json_put_int(&j, comm_size(b->comm));
+    json_name(&j, "threads"), json_put_int(&j, device_threads(b->session.device));
+    json_name(&j, "steps"), json_put_int(&j, b->steps);
+    for (uint32_t i = 0; i < rows; i++)
+        json_name(&j, row[i].name), json_put_double(&j, row[i].value);
+    if (top)
+        costs_json(&j, &b->session.compiled.step, m, b->clock, top);
+    json_close(&j, '}');
+    text_char(t, '\n');
+}
+
+static void answer_text(Bench *b, const Timeline *m, Text *t) {
+    Row row[ROWS_MOST];
+    uint32_t rows = rows_of(b, row), top = (uint32_t)option_number(b->o, OptTop, 0);
     int threads = device_threads(b->session.device);
+    text_fmt(t, "%.*s  batch %lld  %s  %s  %d thread%s  %lld steps\n",
+             SARG(b->session.compiled.module.name), (long long)b->batch, b->api->name,
+             dtype_name[b->real], threads, threads == 1 ? "" : "s", (long long)b->steps);
+    for (uint32_t i = 0; i < rows; i++)
+        text_fmt(t, "  %-22s %.*f\n", row[i].name, fabs(row[i].value) < 1e5 ? 3 : 0, row[i].value);
+    if (top)
+        costs_put(t, &b->session.compiled.step, m, b->clock, top);
+}
+
+static void answer(Bench *b, const Timeline *m) {
     Text t = {.arena = b->perm};
-    JsonOut j = {.text = &t};
-    if (b->o->at[OptJson].given) {
-        json_open(&j, '{');
-        json_name(&j, "model"), json_put_str(&j, name);
-        json_name(&j, "batch"), json_put_int(&j, b->batch);
-        json_name(&j, "device"), json_put_str(&j, str_c(b->api->name));
-        json_name(&j, "precision"), json_put_str(&j, str_c(dtype_name[b->real]));
-        json_name(&j, "ranks"), json_put_int(&j, comm_size(b->comm));
-        json_name(&j, "threads"), json_put_int(&j, threads);
-        json_name(&j, "steps"), json_put_int(&j, b->steps);
-        for (uint32_t i = 0; i < rows; i++)
-            json_name(&j, row[i].name), json_put_double(&j, row[i].value);
-        if (top)
-            costs_json(&j, p, m, b->clock, top);
-        json_close(&j, '}');
-        text_char(&t, '\n');
-    } else {
-        text_fmt(&t, "%.*s  batch %lld  %s  %s  %d thread%s  %lld steps\n", SARG(name),
-                 (long long)b->batch, b->api->name, dtype_name[b->real], threads,
-                 threads == 1 ? "" : "s", (long long)b->steps);
-        for (uint32_t i = 0; i < rows; i++)
-            text_fmt(&t, "  %-22s %.*f\n", row[i].name, fabs(row[i].value) < 1e5 ? 3 : 0,
-                     row[i].value);
-        if (top)
-            costs_put(&t, p, m, b->clock, top);
-    }
+    (b->o->at[OptJson].given ? answer_json : answer_text)(b, m, &t);
     b->host->console.result(b->host->console.user, text_str(&t));
 }
 
