@@ -253,12 +253,9 @@ static int run(Arena *perm, const Launcher *l, const Options *o) {
     return finish_rank(comm, st == GAN_OK ? run_command(perm, &host, o) : st);
 }
 
-int main(int argc, char **argv) {
+static int run_words(int argc, char **argv) {
     Arena perm;
     Options options;
-    process_open_standard();
-    process_watch_files("ganrun");
-    process_watch_end();
     if (cpu_unbind())
         process_restart_with("OMP_PROC_BIND", "false", argv);
     if (arena_init(&perm, 0) != GAN_OK)
@@ -282,4 +279,25 @@ int main(int argc, char **argv) {
         st = fail(GAN_ERR_USAGE, "`ganrun %s` runs on one rank: start it without %s", argv[1],
                   launch.by);
     return st == GAN_OK ? run(&perm, &launch, &options) : finish_early(&launch, st);
+}
+
+static bool done; // main has the exit code
+
+// A library ends the program by itself where it gets no memory or no thread (libgomp, with 1): the
+// machine has refused something.
+static void ended_by_a_library(void) {
+    if (done)
+        return;
+    file_drop_temporaries();
+    _Exit(gan_exit_code(GAN_ERR_DEVICE));
+}
+
+int main(int argc, char **argv) {
+    process_open_standard();
+    process_watch_files("ganrun");
+    process_watch_end();
+    atexit(ended_by_a_library);
+    int code = run_words(argc, argv);
+    done = true;
+    return code;
 }
