@@ -271,6 +271,11 @@ bool process_stop_asked(void) {
 }
 
 void process_restart_with(const char *name, const char *value, char **argv) {
-    if (setenv(name, value, 1) == 0)
-        execv("/proc/self/exe", argv);
+    if (setenv(name, value, 1) != 0)
+        return;
+    char self[4096];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n > 0 ? n : 0] = 0;
+    execv(self, argv);             // by its own name, which ps, pgrep and killall know it by
+    execv("/proc/self/exe", argv); // it has been replaced
 }

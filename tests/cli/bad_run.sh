@@ -117,7 +117,7 @@ until ls two/ckpt/*.json >ls.out 2>&1; do kill -0 $first 2>/dev/null || fail "th
 refused 1 "two is a run already"                ganrun train tiny.gan $data --steps 3 --out two
 refused 1 "two/.lock is in use by process $first on $(uname -n)" ganrun train two
 refused 1 "two/.lock is in use by process $first" ganrun train tiny.gan $data --steps 1000000 --save-every 2 --out two --resume auto
-kill -0 $first || fail "the first run ended"
+[ "$(cat /proc/$first/comm)" = ganrun ] || fail "killall would not find it"
 kill $first
 code=0; wait $first || code=$?
 [ "$code" = 75 ] || { cat first.err >&2; fail "the first run ended with $code"; }
