@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -133,7 +134,7 @@ void process_open_standard(void) {
 }
 
 // What handlers touch: signals belong to the process, not to a caller.
-static volatile sig_atomic_t stop_flag;
+static atomic_int stop_flag;              // handlers run on one thread, others ask
 static volatile sig_atomic_t interrupted; // second of the first SIGINT, monotonic; 0: none yet
 static bool at_terminal;                  // set once, before any other thread
 
