@@ -138,9 +138,9 @@ dnnl_status_t dnn_prepare_covering(Dnn *d, const Plan *p, uint32_t x, uint32_t w
                                    uint32_t id, Memory m, DnnCall *call, bool *done);
 
 // --- methods of convolution ----------------------------------------------------------------------
-// Each decides in its own file, from shapes and types alone, whether it computes a convolution;
-// dnn_conv.c has the order in which they are asked. False in *done: not a case of this method, and
-// `call` is as it was.
+// Each decides in its own file, from shapes, types and the library's name for its own way, whether
+// it computes a convolution; dnn_conv.c has the order in which they are asked. False in *done: not
+// a case of this method, and `call` is as it was.
 
 typedef struct DnnProblem { // a convolution, one of whose sides is the result
     DnnConvKind kind;
