@@ -276,17 +276,17 @@ static dnnl_status_t direct_desc(dnnl_engine_t e, const DnnConv *c, DnnLayout l[
     return s == dnnl_out_of_memory ? s : dnnl_success;
 }
 
-// To one place no stride is taken. 3.7, in bf16 on a matrix unit, takes it from row to row of one
-// column.
-static DnnConv taken_strides(const DnnConv *c) {
+// To one place no stride is taken. 3.7, forward in bf16 on a matrix unit, takes it from row to row
+// of one column. Gradients of the weights of three axes it refuses more often without the stride.
+static DnnConv taken_strides(DnnConvKind kind, const DnnConv *c) {
     DnnConv out = *c;
-    for (int i = 0; i < c->src.n - 2; i++)
+    for (int i = 0; i < c->src.n - 2 && kind == DnnConvForward; i++)
         out.stride[i] = c->dst.dim[2 + i] == 1 ? 1 : c->stride[i];
     return out;
 }
 
 dnnl_status_t dnn_conv_desc(dnnl_engine_t e, DnnConvKind kind, const DnnConv *asked, DnnDesc *out) {
-    const DnnConv taken = taken_strides(asked), *c = &taken;
+    const DnnConv taken = taken_strides(kind, asked), *c = &taken;
     DnnLayout l[3] = {0};
     dnnl_primitive_attr_t attr = NULL;
     *out = NULL;
