@@ -46,7 +46,9 @@ static int64_t parts_apart(const Product *p) {
 // A function of shapes alone. Terms are split where the tiles are too few for a card and the terms
 // many.
 static Cut cut_of(const Product *p) {
-    Cut c = {list_size(&p->rows), list_size(&p->columns), list_size(&p->terms)};
+    Cut c = {.rows = list_size(&p->rows),
+             .columns = list_size(&p->columns),
+             .terms = list_size(&p->terms)};
     c.tiles_m = ceil_div(c.rows, GAN_TILE);
     c.tiles_n = ceil_div(c.columns, GAN_TILE);
     int64_t tiles = c.tiles_m * c.tiles_n * parts_apart(p), most = ceil_div(c.terms, SHORTEST);

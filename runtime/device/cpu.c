@@ -60,6 +60,21 @@ static void cpu_close(Device *d) {
     mem_free(d);
 }
 
+static void note_no_compiler(const Device *d) {
+    Arena a;
+    if (arena_init(&a, 0) != GAN_OK)
+        return; // what follows says so
+    static const char slow[] = "kernels run as reference loops, many times slower";
+    Str asked = d->options.compiler;
+    Str text = asked.len ? str_format(&a,
+                                      "GAN_CC is `%.*s`, no C compiler (a program's name or path, "
+                                      "without options): %s",
+                                      SARG(asked), slow)
+                         : str_format(&a, "no C compiler found: %s", slow);
+    device_notice(d, text.ptr);
+    arena_release(&a);
+}
+
 static GanStatus cpu_open(const DeviceOptions *o, Device **out) {
     Cpu *c = mem_alloc(sizeof *c);
     if (!c)
@@ -72,8 +87,7 @@ static GanStatus cpu_open(const DeviceOptions *o, Device **out) {
         return st;
     }
     if (!c->jit)
-        device_notice(&c->base,
-                      "no C compiler found: kernels run as reference loops, many times slower");
+        note_no_compiler(&c->base);
     *out = &c->base;
     return GAN_OK;
 }

@@ -90,16 +90,20 @@ static void replay_line(RunLog *l, Arena scratch, const Json *line, uint32_t ste
     }
 }
 
-// Whether a line, with its end, is whole and not later than `step`.
-static bool replay_whole(RunLog *l, Arena scratch, Str line, uint32_t step) {
+// *keep: whether a line, with its end, is whole and not later than `step`.
+static GanStatus replay_whole(RunLog *l, Arena scratch, Str line, uint32_t step, bool *keep) {
     const Json *root;
-    if (!str_ends(line, STR("\n")) || json_parse(&scratch, line, l->path, &root) != GAN_OK)
-        return false;
+    *keep = false;
+    if (!str_ends(line, STR("\n")))
+        return GAN_OK;
+    GanStatus st = json_parse(&scratch, line, l->path, &root);
+    if (st != GAN_OK)
+        return st == GAN_ERR_INPUT ? GAN_OK : st;
     double of = json_number(json_get(root, "step"), -1);
-    if (!(of >= 0 && of <= step))
-        return false;
-    replay_line(l, scratch, root, (uint32_t)of);
-    return true;
+    *keep = of >= 0 && of <= step;
+    if (*keep)
+        replay_line(l, scratch, root, (uint32_t)of);
+    return GAN_OK;
 }
 
 // Reads the lines up to `step`. From the first that is damaged or later on the file is written
@@ -110,7 +114,8 @@ static GanStatus replay(RunLog *l, Arena scratch, Str text, uint32_t step) {
     for (size_t at = 0; at < text.len;) {
         size_t end = at + str_find(str_sub(text, at, text.len), '\n') + 1;
         Str line = str_sub(text, at, end);
-        bool keep = replay_whole(l, scratch, line, step);
+        bool keep;
+        TRY_OUT(replay_whole(l, scratch, line, step, &keep));
         if (!keep && !anew) {
             TRY_OUT(file_out_open(l->path, &anew));
             TRY_OUT(file_out_put(anew, text.ptr, at));

@@ -17,6 +17,9 @@ chmod +x bin/cc
 expect 0 train tiny.gan --data x=s.pack --batch 4 --steps 1 --out broken
 ! grep -q 'reference loops' err || fail "no other compiler was tried"
 
+GAN_CC="$cc -pipe" "$ganrun" train tiny.gan --data x=s.pack --batch 4 --steps 1 --out asked >out 2>err
+says "^GAN_CC is .* -pipe., no C compiler (a program's name or path, without options): kernels run as reference loops"
+
 export XDG_CACHE_HOME=$work/cache
 printf '#!/bin/sh\n[ "$1" != --version ] || { cat "%s/version"; exit 0; }\nexec %s "$@"\n' "$work" "$cc" >bin/cc
 echo 'cc 12' >version

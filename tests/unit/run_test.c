@@ -267,6 +267,42 @@ static void a_log_continues_from_any_step(void **state) {
     }
 }
 
+typedef struct Opening {
+    Arena *arena;
+    Str dir;
+    const Meter *meter;
+} Opening;
+
+static GanStatus open_log(void *user) {
+    const Opening *o = user;
+    Monitor none = {0};
+    RunLog l;
+    return runlog_open(o->arena, o->dir, 0, 4, o->meter, &none, &l);
+}
+
+// A line that there was no memory to read is not a damaged one.
+static void a_log_loses_no_line_without_memory(void **state) {
+    Fixture *p = *state;
+    Meter m = some_meter(p);
+    Str whole, after, dir = str_c(p->root);
+    Monitor none = {0};
+    RunLog l;
+    assert_ok(runlog_open(&p->arena, dir, 0, 0, &m, &none, &l));
+    write_log(p, &l, &m, 1, 4);
+    assert_ok(file_read(&p->arena, l.path, &whole));
+    GanStatus st = GAN_ERR_MEMORY;
+    for (int64_t n = 1; st != GAN_OK; n++) {
+        Arena a = p->arena;
+        Opening o = {&a, dir, &m};
+        mem_fail_at(n);
+        st = arena_guard(&a, "to open a log", open_log, &o);
+        mem_fail_at(0);
+        assert_true(st == GAN_OK || st == GAN_ERR_MEMORY);
+        assert_ok(file_read(&p->arena, l.path, &after));
+        assert_true(str_eq(whole, after));
+    }
+}
+
 // --- the progress line ---------------------------------------------------------------------------
 
 static void a_tick_counts_its_steps_and_one_save(void **state) {
@@ -774,6 +810,7 @@ int main(int argc, char **argv) {
         CASE(settings_equal_their_expressions_in_the_language),
         CASE(a_curve_of_any_length_keeps_its_sum),
         CASE(a_log_continues_from_any_step),
+        CASE(a_log_loses_no_line_without_memory),
         CASE(a_tick_counts_its_steps_and_one_save),
         CASE(a_checkpoint_comes_back_to_the_bit),
         CASE(a_failing_disk_leaves_the_old_checkpoint_or_the_new),
