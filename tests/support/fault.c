@@ -34,11 +34,25 @@ static const char *fault_find(const char *name) {
     return NULL;
 }
 
+// This thread goes on when the signal has been taken: by itself, or, where it blocks it, by the
+// thread that this program has for signals.
+static void fault_send(int number) {
+    sigset_t blocked, pending;
+    pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+    if (!sigismember(&blocked, number)) {
+        raise(number);
+        return;
+    }
+    kill(getpid(), number);
+    while (sigpending(&pending) == 0 && sigismember(&pending, number))
+        usleep(50);
+}
+
 static void fault_point(const char *point, int *times) {
     int nth, number;
     const char *fault = fault_find(point);
     if (fault && sscanf(fault, ":%d:%d", &nth, &number) == 2 && ++*times == nth)
-        raise(number);
+        fault_send(number);
 }
 
 static int fault_is(const char *name) {
