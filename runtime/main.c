@@ -178,9 +178,11 @@ static int finish_rank(Comm *c, GanStatus st) {
 // same way, to say why. Launchers end all ranks as soon as one has ended, so this one waits for
 // that; if nobody ends it, it has failed alone.
 static int finish_unmet(int64_t rank, GanStatus st) {
+    static const double Wait = 5; // seconds
     fflush(NULL);
-    bool alone = nanosleep(&(struct timespec){.tv_sec = 5}, NULL) == 0;
-    if (alone && *gan_error())
+    for (double end = time_now() + Wait; !process_stop_asked() && time_now() < end;)
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    if (!process_stop_asked() && *gan_error())
         fprintf(stderr, "ganrun: rank %lld ends: %s\n", (long long)rank, gan_error());
     return gan_exit_code(st);
 }
