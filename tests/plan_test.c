@@ -35,6 +35,15 @@ static void every_reader_finds_its_value(void **state) {
     }
 }
 
+// A step of one block, in a new arena.
+static Func *begin_step(Arena *a, Module *m) {
+    assert_int_equal(arena_init(a, 0), GAN_OK);
+    graph_init(&m->step.g, a, 1);
+    m->step.blocks = 1;
+    vec_push(a, &m->step.tape, ((Ctl){.kind = CtlBlock}));
+    return &m->step;
+}
+
 // The last use of a sum is its cast to a narrower type. Both buffers are rounded up to the same
 // size, yet the copy may not overwrite the sum.
 static void a_narrower_copy_does_not_lie_on_its_operand(void **state) {
@@ -42,12 +51,8 @@ static void a_narrower_copy_does_not_lie_on_its_operand(void **state) {
     Arena a;
     Plan p;
     Module m = {.name = STR("narrow"), .batch = 1};
-    assert_int_equal(arena_init(&a, 0), GAN_OK);
-    Func *f = &m.step;
-    graph_init(&f->g, &a, 1);
+    Func *f = begin_step(&a, &m);
     Builder at = {.g = &f->g};
-    f->blocks = 1;
-    vec_push(&a, &f->tape, ((Ctl){.kind = CtlBlock}));
     Type wide = type_make(false, 2, (int64_t[]){64, 4}), narrow = type_make(false, 0, NULL);
     narrow.dtype = DtBF16;
     const Type types[] = {wide, narrow};
@@ -449,12 +454,8 @@ static void many_operands_come_from_memory(void **state) {
     Arena a;
     Plan p;
     Module m = {.name = STR("frames"), .batch = 1};
-    assert_int_equal(arena_init(&a, 0), GAN_OK);
-    Func *f = &m.step;
-    graph_init(&f->g, &a, 1);
+    Func *f = begin_step(&a, &m);
     Builder at = {.g = &f->g};
-    f->blocks = 1;
-    vec_push(&a, &f->tape, ((Ctl){.kind = CtlBlock}));
     Val sum = {0};
     for (uint32_t i = 0; i < Terms; i++) {
         Type type = type_make(false, 2, (int64_t[]){100 + i, 7 + i});
