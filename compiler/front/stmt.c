@@ -224,6 +224,19 @@ static void refuse_unused(Elab *e, Env *env, const Ast *a) {
     in_library(e);
 }
 
+// relu(h), where h = relu(h) is meant: a call that gives a value and changes nothing.
+static void drop_value(Elab *e, Env *env, const Ast *a) {
+    const Building *b = e->to;
+    uint32_t assigned = b->assigned.n, reports = b->fn ? b->fn->report.n : 0;
+    uint32_t mark = diag_mark(e->f);
+    Value v = eval(e, env, a);
+    bool changed = b->assigned.n > assigned || (b->fn && b->fn->report.n > reports);
+    bool call = a->kind == AstCall || a->kind == AstPipe;
+    bool logs = b->index == 1 && !b->aside && !e->tuning; // elsewhere what reports looks idle
+    if (v.kind == KindTensor && call && logs && !changed && diag_mark(e->f) == mark)
+        diag(e->f, DiagW0909, a->span);
+}
+
 static void statement(Elab *e, Env *env, const Ast *a) {
     switch (a->kind) {
     case AstBind:
@@ -273,7 +286,7 @@ static void statement(Elab *e, Env *env, const Ast *a) {
     default:
         if (a->kind == AstUnary || a->kind == AstBinary)
             refuse_unused(e, env, a);
-        eval(e, env, a);
+        drop_value(e, env, a);
         return;
     }
 }
