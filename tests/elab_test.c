@@ -405,6 +405,18 @@ static void a_long_kernel_is_not_taken_for_channels(void **state) {
                "mean(sample)\nstep { update D minimize mean(D(x)) using opt }");
 }
 
+// Windows of a map, of which the smallest has one; calls that set a state or report a number.
+static void what_is_meant_gets_no_warning(void **state) {
+    (void)state;
+    small(HEAD "fn heads(x: [n, c]) = x |> reshape(-1, 2, c/2, 1) |> sum(space) |> sum(sample)\n"
+               "fn counted(v) { state n = 0; n := n + 1; v }\n"
+               "net D(x: [4]) -> [] = heads(reshape(x, 1, 4)) + heads(reshape(x, 2, 2))\n"
+               "fn seen(v) { report seen = mean(v); v }\n"
+               "net E(x: [4]) -> [] { h = x |> dense(1); seen(h); h |> squeeze }\n"
+               "step { counted(D(x)); D(x) |> counted\nupdate E minimize mean(E(x)) using opt }\n"
+               "sample s = E(x)");
+}
+
 static Str tape_text(const Func *f) {
     static const char *const words[] = {
         [CtlBlock] = "", [CtlRepeat] = "repeat", [CtlEvery] = "every",
@@ -919,6 +931,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(a_net_that_is_used_gets_no_warning, set_up),
         cmocka_unit_test_setup(a_net_of_one_branch_is_not_updated_in_the_other, set_up),
         cmocka_unit_test_setup(a_long_kernel_is_not_taken_for_channels, set_up),
+        cmocka_unit_test_setup(what_is_meant_gets_no_warning, set_up),
         cmocka_unit_test_setup(control_flow_splits_the_step_into_blocks, set_up),
         cmocka_unit_test_setup(a_replay_buffer_draws_each_random_number_once, set_up),
         cmocka_unit_test_setup(equal_step_counters_are_shared, set_up),

@@ -573,8 +573,12 @@ static Value gradient(Elab *e, Val y, const uint8_t *reached, Value of) {
             each[i] = gradient(e, y, reached, of.list.at[i]);
         return value_list(each, of.list.n);
     }
-    if (!want_tensor(e, of, &x))
+    if (!want_tensor(e, of, &x)) {
+        if (of.kind == KindNet)
+            diag_help(e->f, "the gradients to its weights are the list grad(y, params(%.*s))",
+                      SARG(e->m->net.at[of.id].name));
         return POISON;
+    }
     uint32_t slot = weight_of(e, &of);
     if (slot != NONE)
         g = slot_gradient(e, slot, y, reached);

@@ -184,7 +184,8 @@ Value builtin_reshape(Elab *e, const Value *in, uint32_t n) {
                    "an extent is 1 or more; one may be -1, what the others leave", type_sample(&t),
                    t.batched, &to))
         return POISON;
-    bool batch = t.batched && to.rank > 3 && to.dim[0] == 1 && in[1].kind == KindList &&
+    bool one = t.rank && t.dim[0] == 1; // the -1 keeps this axis: text for any number of parts
+    bool batch = t.batched && to.rank > 3 && to.dim[0] == 1 && !one && in[1].kind == KindList &&
                  value_is_plain(in[1].list.at[0]) && in[1].list.at[0].num == -1;
     if (batch)
         diag(e->f, DiagW0908, here(e), SARG(type_text(e->perm, &to)));

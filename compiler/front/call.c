@@ -257,6 +257,7 @@ static bool is_off_by_one(const Type *a, const Type *b) {
 // these.
 static void help_shape(Elab *e, const Type *w, const Type *t, Str expected) {
     int64_t elements = elements_of(t), wanted = elements_of(w);
+    bool picture = w->rank == 3 && w->dim[0] != e->o->batch; // its first axis has the channels
     Type rest = {.rank = w->rank ? w->rank - 1 : 0};
     memcpy(rest.dim, w->dim + 1, rest.rank * sizeof *w->dim);
     if (w->rank == 0 && elements == 1)
@@ -264,7 +265,7 @@ static void help_shape(Elab *e, const Type *w, const Type *t, Str expected) {
     else if (w->rank == 0)
         diag_help(e->f, "[] is one number: mean(x, sample) is one for each sample, mean(x) one for "
                         "the whole batch");
-    else if (w->rank > 1 && w->dim[0] > 1 && is_turned(&rest, t, 0))
+    else if (w->rank > 1 && w->dim[0] > 1 && !picture && is_turned(&rest, t, 0))
         diag_help(e->f, "a shape is one sample's: leave the batch out");
     else if (w->rank == 1 && t->rank > 1 && (!wanted || wanted == elements))
         diag_help(e->f, "flatten(x) makes one axis of all; mean(x, space) is one number a channel");
@@ -519,9 +520,9 @@ Value call_bare(Elab *e, Value f, Value x) {
 }
 
 // After DiagE0310: a function of the library or the core that the text has given another value.
-static void help_rebound(Elab *e, const Ast *callee) {
+static void help_rebound(Elab *e, const Ast *callee, Value f) {
     uint32_t builtin;
-    bool known = callee->kind == AstName &&
+    bool known = (value_is_plain(f) || value_is_tensor(f)) && callee->kind == AstName &&
                  (globals_find(&e->library, callee->text) || builtin_find(callee->text, &builtin));
     if (known)
         diag_help(e->f, "the text binds `%.*s`, which hides the function: choose another name",
@@ -533,8 +534,8 @@ Value eval_call(Elab *e, Env *env, const Ast *a) {
     Args args = eval_args(e, env, a, NULL);
     uint32_t errors = diag_errors(e->f);
     Value v = call_value(e, f, args);
-    if (value_is_plain(f) && diag_errors(e->f) > errors)
-        help_rebound(e, a->a);
+    if (diag_errors(e->f) > errors)
+        help_rebound(e, a->a, f);
     return v;
 }
 
@@ -550,14 +551,17 @@ static bool goes_behind(Value x, Value f) {
 Value eval_pipe(Elab *e, Env *env, const Ast *a) {
     Value x = value_now(e, eval(e, env, a->a));
     Spot outer = spot_enter(e, a->b);
-    const Ast *call = a->b->kind == AstCall ? a->b : NULL;
-    Value f = eval(e, env, call ? call->a : a->b), v;
+    const Ast *call = a->b->kind == AstCall ? a->b : NULL, *callee = call ? call->a : a->b;
+    Value f = eval(e, env, callee), v;
+    uint32_t errors = diag_errors(e->f);
     if (!call)
         v = call_bare(e, f, x);
     else if (value_takes_two_lists(f) || goes_behind(x, f))
         v = call_with(e, call_value(e, f, eval_args(e, env, call, NULL)), &x, 1);
     else
         v = call_value(e, f, eval_args(e, env, call, &x));
+    if (diag_errors(e->f) > errors)
+        help_rebound(e, callee, f);
     spot_leave(e, outer);
     return v;
 }

@@ -149,6 +149,7 @@ struct Elab {
     VEC(SharedCount) counted; // every shared count
     bool split_counts;        // scalar optimizer state is kept per weight (update.c)
     bool retry;               // ... which was detected too late: elaborate again
+    const Ast *file;          // being elaborated
     const Ast *staged;        // the file whose `stages` are being evaluated; NULL elsewhere
     bool try_idle;            // also elaborate nets that are never called, for their diagnostics
 };

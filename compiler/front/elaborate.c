@@ -581,6 +581,7 @@ static void elab_init(Elab *e, Front *f, const ElabOptions *o, Building *top, Mo
 
 static void elab_file(Elab *e, const Ast *file) {
     Parts parts = {0};
+    e->file = file;
     library_names(e);
     check_settings(e, file);
     declare_functions(e, file);

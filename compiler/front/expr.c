@@ -244,6 +244,8 @@ static Value eval_name(Elab *e, Env *env, const Ast *a) {
     if (!diag_open(e->f)) // the search takes as long as there are names
         return POISON;
     Str near = scope_nearest(e, env, a->text);
+    if (!word_habit(a->text).len && scope_note_ended(e, a->text, a->span))
+        return POISON;
     help_name(e, a->text, near);
     bool in_step = e->to->fn && e->to->index > 0 && !e->net;
     if (in_step && !near.len && !word_habit(a->text).len)
@@ -387,6 +389,27 @@ static bool has_none(const Ast *a) {
     return false;
 }
 
+// The elements from..to - 1 that one of the indices of x takes of n; `at`: its value, of no range.
+static bool eval_along(Elab *e, Env *env, const Ast *index, Value at, Val x, int64_t n,
+                       int64_t *from, int64_t *to) {
+    Spot outer = spot_enter(e, index);
+    bool range = index->kind == AstRange;
+    uint32_t errors = diag_errors(e->f);
+    bool fits =
+        range ? eval_range(e, env, index, n, false, from, to) : want_position(e, at, n, from);
+    if (!range)
+        *to = *from + 1;
+    if (fits && *from == *to) {
+        diag(e->f, DiagE0307, here(e), (long long)*from, (long long)*to, (long long)n, "empty");
+        diag_help(e->f, "a tensor has at least one element along each axis");
+        fits = false;
+    }
+    if (diag_errors(e->f) > errors)
+        note_origin(e, x);
+    spot_leave(e, outer);
+    return fits;
+}
+
 // x[i, a:b, ...] over sample axes: an index drops its axis, a range keeps it.
 static Value index_tensor(Elab *e, Env *env, const Ast *a, Val x) {
     Type t = val_type(x), kept = {0};
@@ -403,27 +426,15 @@ static Value index_tensor(Elab *e, Env *env, const Ast *a, Val x) {
         const Ast *index = i < a->list.n ? a->list.at[i] : NULL;
         int64_t to = t.dim[i];
         bool keep = !index || index->kind == AstRange;
-        if (index && index->kind == AstRange) {
-            if (!eval_range(e, env, index, t.dim[i], false, &from[i], &to))
-                return POISON;
-        } else if (index) {
-            Value at = eval(e, env, index);
-            Val row;
-            if (value_is_tensor(at) && a->list.n == 1)
-                return want_tensor(e, at, &row) ? element_get(e, x, row) : POISON;
-            if (!want_position(e, at, t.dim[i], &from[i]))
-                return POISON;
-            to = from[i] + 1;
-        }
+        Value at = keep ? (Value){0} : eval(e, env, index);
+        Val row;
+        if (!keep && value_is_tensor(at) && a->list.n == 1)
+            return want_tensor(e, at, &row) ? element_get(e, x, row) : POISON;
+        if (index && !eval_along(e, env, index, at, x, t.dim[i], &from[i], &to))
+            return POISON;
         count[i] = to - from[i];
         if (keep)
             kept.dim[kept.rank++] = count[i];
-        if (!count[i]) {
-            diag(e->f, DiagE0307, here(e), (long long)from[i], (long long)to, (long long)t.dim[i],
-                 "empty");
-            diag_help(e->f, "a tensor has at least one element along each axis");
-            return POISON;
-        }
     }
     return value_tensor(Reshape(Slice(x, from, count, NULL), kept.rank, kept.dim));
 }

@@ -54,6 +54,11 @@ static void comprehension(Parser *p, Ast *a, Ast *element) {
         (void)ast_done(p, a->c);
     } else {
         a->a = element;
+        if (at(p, TokIf) && !p->panic) {
+            parser_fail(p, "`]`");
+            diag_help(p->f, "a condition is a list of one or of none: for i in list "
+                            "for a in if CONDITION { [i] } else { [] }");
+        }
     }
     p->depth--;
 }
@@ -123,7 +128,9 @@ static Ast *range(Parser *p) {
             "a range has no step: flip(x, axis(0)) reverses, reversed(list) a list; of n rows "
             "every second is reshape(x, n/2, 2, ...)[:, 0]");
     }
-    return ast_done(p, a);
+    (void)ast_done(p, a);
+    a->word = a->span;
+    return a;
 }
 
 static Ast *index(Parser *p, Ast *object) {

@@ -161,6 +161,8 @@ void parser_fail(Parser *p, const char *expected) {
     else if (!p->broken && str_starts(str_c(expected), STR("`,`")) &&
              (p->tok.kind == TokName || p->tok.kind == TokNum || p->tok.kind == TokStr))
         diag_help(p->f, "a comma stands between two of them");
+    else if (p->tok.kind == TokIf && !p->broken && inside)
+        diag_help(p->f, "%.*s", SARG(found_habit(STR("if"))));
     else if (p->tok.kind == TokFn && !p->broken && !strcmp(expected, "an expression"))
         diag_help(p->f, "a function has a name: fn f(x) = VALUE, and is passed by it");
     else if (begins_statement(p->tok.kind) && !p->broken && strcmp(expected, "`{`"))

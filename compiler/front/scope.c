@@ -107,3 +107,39 @@ Str scope_nearest(Elab *e, const Env *env, Str name) {
         vec_push(e->perm, &known, str_c(predefined_word(i)));
     return str_nearest(name, known.at, known.n);
 }
+
+typedef struct Ended { // a binding, and what holds it
+    const Ast *name, *in;
+} Ended;
+
+// What of `a` binds the name and ends before the use; the last of several. `in`: what holds `a`.
+static void find_ended(const Ast *a, const Ast *in, Str name, Span use, Ended *out) {
+    if (!a || a->span.file != use.file || a->span.lo >= use.lo)
+        return;
+    bool holds = a->kind == AstFn || a->kind == AstNet || a->kind == AstStep ||
+                 a->kind == AstSample || a->kind == AstRepeat || a->kind == AstEvery ||
+                 a->kind == AstIf;
+    for (uint32_t i = 0; i < a->list.n; i++)
+        if (a->kind == AstBind && a->span.hi <= use.lo && str_eq(a->list.at[i]->text, name))
+            *out = (Ended){a->list.at[i], in};
+        else
+            find_ended(a->list.at[i], holds ? a : in, name, use, out);
+    find_ended(a->a, holds ? a : in, name, use, out);
+    find_ended(a->b, holds ? a : in, name, use, out);
+    find_ended(a->c, holds ? a : in, name, use, out);
+}
+
+bool scope_note_ended(Elab *e, Str name, Span use) {
+    Ended last = {0};
+    find_ended(e->file, NULL, name, use, &last);
+    if (!last.in)
+        return false;
+    diag_note(e->f, last.name->span, "`%.*s` is bound here, in a block that has ended", SARG(name));
+    if (last.in->kind == AstIf)
+        diag_help(e->f, "bind it by the choice: %.*s = if CONDITION { a } else { b }", SARG(name));
+    else if (last.in->kind == AstEvery || last.in->kind == AstRepeat)
+        diag_help(e->f, "use it inside, as in `report %.*s`, or keep it in a state", SARG(name));
+    else
+        diag_help(e->f, "give it as an argument or a result, or bind it here too");
+    return true;
+}

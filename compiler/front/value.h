@@ -223,5 +223,7 @@ bool scope_rebinds_outer(const Env *env, Str name); // bound outside the run-tim
 Global *globals_put(Elab *e, Globals *g, Str name, Value v, Span span);
 const Global *globals_find(const Globals *g, Str name); // this level only
 Str scope_nearest(Elab *e, const Env *env, Str name);   // did-you-mean, or empty
+// After DiagE0301: where else the text binds the name, in a block that has ended. False: nowhere.
+bool scope_note_ended(Elab *e, Str name, Span use);
 
 #endif
