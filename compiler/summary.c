@@ -27,9 +27,9 @@ static const char *func_kind(const Compiled *c, const Plan *p) {
 }
 
 static void function_row(Text *t, const Compiled *c, const Plan *p) {
-    text_fmt(t, "  %-8s %-14.*s %7u %9.2f %10.1f %10.1f %7.3f\n", func_kind(c, p),
-             SARG(p->func->name), p->launch.n, p->gflop, (double)p->work_bytes / 1048576,
-             (double)p->work_bound / 1048576,
+    text_fmt(t, "  %-8s %-14.*s %7u %9.2f %10.1f %10.1f %10.1f %7.3f\n", func_kind(c, p),
+             SARG(p->func->name), p->launch.n, p->gflop, p->bytes_moved / 1048576,
+             (double)p->work_bytes / 1048576, (double)p->work_bound / 1048576,
              p->work_bound ? (double)p->work_bytes / (double)p->work_bound : 1.0);
 }
 
@@ -280,7 +280,8 @@ void model_summary(Text *t, const Compiled *c) {
         (double)compiled_bytes(c, true) / 1048576);
     text_fmt(t, "  the step as written: %.2f GFLOP; compiled: %.2f GFLOP\n\n", c->step.gflop_model,
              c->step.gflop);
-    text_fmt(t, "  function               launches     GFLOP   work MiB  bound MiB   ratio\n");
+    text_put(t, STR("  function               launches     GFLOP  moved MiB   work MiB  bound MiB   "
+                    "ratio\n"));
     function_row(t, c, &c->init);
     function_row(t, c, &c->step);
     for (uint32_t i = 0; i < m->entry.n; i++)

@@ -141,9 +141,9 @@ typedef struct Plan {
     size_t work_bytes;    // the function's work memory
     size_t work_bound;    // peak of live bytes over the schedule: a lower bound of work_bytes
     size_t slot_bytes;    // slot memory, the same for every function of a module
-    double gflop;         // of convolutions and products of the compiled graph
+    double gflop;         // of convolutions and products of the compiled graph, in an average run
     double gflop_model;   // the same of the published step
-    double bytes_moved;   // bytes its launches read and write
+    double bytes_moved;   // bytes its launches read and write, in an average run
     VEC(Why) why;
     VEC(uint32_t) copied; // slots whose old value is copied: updated before its last reader
     VEC(Collective) collective;

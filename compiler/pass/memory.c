@@ -441,15 +441,12 @@ static Place place_of(const Memory *m, uint32_t id) {
     return (Place){SpaceWork, m->buffer.at[m->of[owner]].offset + m->within[owner], owner};
 }
 
-static double traffic(const Plan *p) {
+// In an average run, as Plan.gflop is.
+static double traffic(Arena scratch, const Plan *p) {
+    const double *runs = func_block_runs(&scratch, p->func);
     double sum = 0;
-    for (uint32_t r = 0; r < p->region.n; r++) {
-        const Region *region = &p->region.at[r];
-        for (uint32_t i = 0; i < region->in.n; i++)
-            sum += (double)type_bytes(&p->func->g, node_type(&p->func->g, region->in.at[i]));
-        for (uint32_t i = 0; i < region->out.n; i++)
-            sum += (double)type_bytes(&p->func->g, node_type(&p->func->g, region->out.at[i]));
-    }
+    for (uint32_t r = 0; r < p->region.n; r++)
+        sum += (double)region_bytes(p, &p->region.at[r]) * runs[p->region.at[r].block];
     return sum;
 }
 
@@ -474,7 +471,7 @@ static void memory_init(Memory *m) {
 }
 
 static void fill_places(const Memory *m, Plan *p) {
-    p->bytes_moved = traffic(p);
+    p->bytes_moved = traffic(*m->a, p);
     for (uint32_t id = 1; id < p->func->g.node.n; id++)
         p->place[id] = place_of(m, id);
 }

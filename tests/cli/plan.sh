@@ -52,3 +52,13 @@ M
 "$ganc" plan qr.gan --json >json || fail 'ganc plan qr.gan'
 init=$(grep -o '"kind": "init"[^}]*"gflop": [0-9]*' json | sed 's/.* //')
 [ "$init" -ge 8 ] && [ "$init" -lt 13 ] || fail "orthogonal weights take $init GFLOP"
+# Bytes moved are, like GFLOP, those of all rounds.
+cat >rounds.gan <<'M'
+model rounds
+config n = 2
+net D(x: [8]) -> [] = x |> dense(1) |> squeeze
+step { repeat n { update D minimize mean(D(normal(8))) using sgd() } }
+M
+moved() { "$ganc" plan rounds.gan -s n=$1 --json | sed 's/.*"kind": "step"[^}]*"bytes_moved": \([0-9]*\).*/\1/'; }
+[ "$(moved 6)" = $(($(moved 2) * 3)) ] || fail "2 rounds move $(moved 2) bytes, 6 $(moved 6)"
+"$ganc" plan rounds.gan | grep -Eq '^  function +launches +GFLOP +moved MiB +work MiB' || fail 'no bytes moved in the table'
