@@ -386,6 +386,14 @@ static void answer_json(Bench *b, const Timeline *m, Text *t) {
     text_char(t, '\n');
 }
 
+static void row_text(Text *t, const Row *r) {
+    double v = r->value;
+    if (isnan(v)) // not measured; null in JSON
+        text_fmt(t, "  %-22s -\n", r->name);
+    else
+        text_fmt(t, "  %-22s %.*f\n", r->name, fabs(v) < 1e5 && v != floor(v) ? 3 : 0, v);
+}
+
 static void answer_text(Bench *b, const Timeline *m, Text *t) {
     Row row[ROWS_MOST];
     uint32_t rows = rows_of(b, row), top = (uint32_t)option_number(b->o, OptTop, 0);
@@ -394,7 +402,7 @@ static void answer_text(Bench *b, const Timeline *m, Text *t) {
              SARG(b->session.compiled.module.name), (long long)b->batch, b->api->name,
              dtype_name[b->real], threads, threads == 1 ? "" : "s", (long long)b->steps);
     for (uint32_t i = 0; i < rows; i++)
-        text_fmt(t, "  %-22s %.*f\n", row[i].name, fabs(row[i].value) < 1e5 ? 3 : 0, row[i].value);
+        row_text(t, &row[i]);
     if (top)
         costs_put(t, &b->session.compiled.step, m, b->clock, top);
 }

@@ -9,7 +9,7 @@ for field in model batch device precision ranks threads steps step_ms step_ms_mi
     prints "\"$field\": [\"0-9]"
 done
 expect 0 bench tiny.gan --batch 8 --steps 2 --device ref
-prints 'step_ms'
+prints '^  step_ms  *[0-9.]*$'; prints '^  kernels  *[0-9]*$'; prints '^  comm_bound_ms  *-$'
 expect 0 bench --roofline --json
 for field in device threads gflops_f32 gflops_bf16 gflops_f16 gbs; do
     prints "\"$field\": [\"0-9]"
