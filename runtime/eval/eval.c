@@ -241,9 +241,11 @@ static GanStatus load_best(Eval *v, uint32_t named, const Metric *only) {
         v->worst = 0;
         TRY(trained_load(v->perm, v->host, &v->run, steps.at[i]));
         TRY(eval_entries(v, named, only));
+        if (!(v->worst > 0))
+            continue; // no metric is a distance, or none is finite
         say(&v->host->console, "step %u: largest ratio of generated to data %.2f", steps.at[i],
             v->worst);
-        if (v->worst > 0 && v->worst < least)
+        if (v->worst < least)
             least = v->worst, best = steps.at[i];
     }
     v->from.choosing = false;

@@ -292,7 +292,7 @@ GanStatus exec_finish(Exec *e) {
     return exec_wait(e);
 }
 
-// What `init` leaves out is zero already, the first time (pass/fresh.c).
+// What `init` leaves out is zero already, the first time (pass/drop_zero_stores.c).
 static GanStatus clear_slots(Exec *e) {
     for (uint32_t i = 0; i < e->module->slot.n; i++) {
         if (!slot_outlives(&e->module->slot.at[i]))

@@ -163,6 +163,7 @@ for row in     'copies  *c  *16  *chamfer  ' 'copies  *c  *16  *chamfer matching
     prints "^$row"
 done
 refused 1 "nothing that is measured is a distance" ganrun eval all --metric groups --best
+grep -q 'largest ratio' err && fail 'a ratio of nothing is printed'
 expect 0 sample all --entry maps -o maps.npy --count 8            # densities, in the units of the files
 [ "$(tail -c +129 maps.npy | od -A n -t f4 -w4 -v | awk '$1 < 0' | wc -l)" = 0 ] || fail "a density below 0"
 
