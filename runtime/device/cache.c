@@ -43,15 +43,27 @@ typedef struct Prune {
     Str dir;
     uint64_t limit, bytes; // of all files
     VEC(Entry) file;
-    StrVec link;
+    StrVec link, aside;
 } Prune;
 
+// Where a clock was set back, what it had stamped before is no younger for that: it would be kept,
+// and nothing pruned, until the clock has caught up.
 static int64_t age(int64_t time_of) {
-    return (int64_t)time(NULL) - time_of;
+    int64_t seconds = (int64_t)time(NULL) - time_of;
+    return seconds < 0 ? -seconds : seconds;
 }
 
-// Files and links; those that are being made are left alone for a day, and then were left by a
-// process that was killed.
+void cache_remove(Arena scratch, Str dir) {
+    StrVec names;
+    if (dir_list(&scratch, dir, &names) != GAN_OK)
+        return;
+    for (uint32_t i = 0; i < names.n; i++)
+        file_remove(path_join(&scratch, dir, names.at[i]));
+    rmdir(str_z(&scratch, dir));
+}
+
+// Files and links; what is being made is left alone for a day, and then was left by a process that
+// was killed.
 static GanStatus list_entries(void *user) {
     Prune *p = user;
     StrVec names;
@@ -67,6 +79,9 @@ static GanStatus list_entries(void *user) {
             vec_push(&p->arena, &p->link, path);
         else if (S_ISREG(info.st_mode) && (!is_being_made(names.at[i]) || age(e.used) > DAY))
             vec_push(&p->arena, &p->file, e);
+        else if (S_ISDIR(info.st_mode) && str_starts(names.at[i], STR(CACHE_ASIDE)) &&
+                 age(e.used) > DAY)
+            vec_push(&p->arena, &p->aside, path);
     }
     return GAN_OK;
 }
@@ -91,6 +106,8 @@ static void remove_entries(Prune *p) {
         if ((left || pruned) && unlink(e->path.ptr) == 0)
             p->bytes -= e->bytes < p->bytes ? e->bytes : p->bytes;
     }
+    for (uint32_t i = 0; i < p->aside.n; i++)
+        cache_remove(p->arena, p->aside.at[i]);
     for (uint32_t i = 0; i < p->link.n; i++) // to what is gone
         if (stat(p->link.at[i].ptr, &info) != 0 && errno == ENOENT)
             unlink(p->link.at[i].ptr);
@@ -165,11 +182,15 @@ GanStatus cache_limit(Str text, uint64_t *out) {
 
 // --- the folder ----------------------------------------------------------------------------------
 
-GanStatus cache_dir(Arena *a, Str path, uint64_t limit) {
+GanStatus cache_dir_make(Str path) {
     mode_t old = umask(077);
     GanStatus status = dir_make(path);
     umask(old);
-    TRY(status);
+    return status;
+}
+
+GanStatus cache_dir(Arena *a, Str path, uint64_t limit) {
+    TRY(cache_dir_make(path));
     struct stat info;
     const char *z = str_z(a, path);
     if (lstat(z, &info) != 0)

@@ -194,9 +194,10 @@ static GanStatus unit_write(Unit *u) {
 static GanStatus unit_take(const Job *job, int code, Str said) {
     Unit *u = job->unit;
     Str image, start = str_sub(said, 0, 1200);
-    if (code != 0)
-        return fail(GAN_ERR_DEVICE, "%.*s could not compile %.*s (exit code %d):\n%.*s",
-                    SARG(job->cc->name), SARG(u->source), code, SARG(start));
+    if (code != 0) // a source that has gone was removed by somebody else
+        return fail(file_exists(u->source) ? GAN_ERR_DEVICE : GAN_ERR_IO,
+                    "%.*s could not compile %.*s (exit code %d):\n%.*s", SARG(job->cc->name),
+                    SARG(u->source), code, SARG(start));
     TRY(file_read(&u->arena, u->object, &image));
     TRY(file_remove(u->object));
     TRY(file_remove(u->source));

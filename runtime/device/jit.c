@@ -113,13 +113,8 @@ GanStatus jit_open(const DeviceOptions *o, Jit **out) {
 void jit_close(Jit *j) {
     if (!j)
         return;
-    if (j->temporary) {
-        StrVec names = {0};
-        if (dir_list(&j->arena, j->dir, &names) == GAN_OK)
-            for (uint32_t i = 0; i < names.n; i++)
-                file_remove(path_join(&j->arena, j->dir, names.at[i]));
-        rmdir(str_z(&j->arena, j->dir));
-    }
+    if (j->temporary)
+        cache_remove(j->arena, j->dir);
     arena_release(&j->arena);
     mem_free(j);
 }
@@ -137,7 +132,7 @@ typedef struct Loading {
 static GanStatus unit_add(JitCode *c, Str path) {
     void *handle = dlopen(str_z(&c->arena, path), RTLD_NOW | RTLD_LOCAL);
     if (!handle)
-        return fail(GAN_ERR_DEVICE,
+        return fail(file_exists(path) ? GAN_ERR_DEVICE : GAN_ERR_IO,
                     "cannot load compiled kernels: %s; where this folder may hold no programs "
                     "(noexec), --cache DIR names another",
                     dlerror());
@@ -156,7 +151,7 @@ static GanStatus kernel_find(JitCode *c, uint32_t k, Str link, uint32_t first) {
         Str path = c->path[c->units];
         GanStatus st = unit_add(c, path);
         if (st != GAN_OK) // unless it was pruned in between
-            return file_exists(path) ? st : GAN_OK;
+            return st == GAN_ERR_IO ? GAN_OK : st;
     }
     c->of[k] = (uint8_t)(first + at);
     return GAN_OK;
@@ -384,7 +379,8 @@ static GanStatus load(void *user) {
     return GAN_OK;
 }
 
-GanStatus jit_load(const Jit *j, Str prelude, const JitKernel *kernel, uint32_t n, JitCode **out) {
+static GanStatus try_to_load(const Jit *j, Str prelude, const JitKernel *kernel, uint32_t n,
+                             JitCode **out) {
     *out = NULL;
     Loading *l = mem_alloc(sizeof *l);
     JitCode *c = mem_alloc(sizeof *c);
@@ -404,6 +400,17 @@ GanStatus jit_load(const Jit *j, Str prelude, const JitKernel *kernel, uint32_t 
         *out = c;
     else
         jit_free(c);
+    return st;
+}
+
+// Somebody may empty the cache, or remove its folder, while kernels are compiled there.
+GanStatus jit_load(const Jit *j, Str prelude, const JitKernel *kernel, uint32_t n, JitCode **out) {
+    enum { TRIES = 3 };
+    GanStatus st = try_to_load(j, prelude, kernel, n, out);
+    for (int i = 1; i < TRIES && st == GAN_ERR_IO; i++) {
+        cache_dir_make(j->dir);
+        st = try_to_load(j, prelude, kernel, n, out);
+    }
     return st;
 }
 

@@ -239,18 +239,22 @@ static void a_run_that_lasts_gets_better_code(void **state) {
 }
 
 // A compiler that runs `what` when called with -O3.
-static Jit *open_with(const char *what) {
+static Jit *open_as(const char *script, Str dir) {
     Jit *j;
     Str path = path_join(&arena, str_c(folder), STR("compiler"));
-    Str text =
-        str_format(&arena, "#!/bin/sh\ncase \"$*\" in *-O3*) %s ;; esac\nexec cc \"$@\"\n", what);
+    Str text = str_format(&arena, "#!/bin/sh\n%s\n", script);
     assert_int_equal(file_write_atomic(path, text.ptr, text.len), GAN_OK);
     assert_int_equal(chmod(path.ptr, 0700), 0);
     assert_int_equal(
-        jit_open(&(DeviceOptions){.threads = 1, .cache_dir = str_c(folder), .compiler = path}, &j),
-        GAN_OK);
+        jit_open(&(DeviceOptions){.threads = 1, .cache_dir = dir, .compiler = path}, &j), GAN_OK);
     assert_non_null(j);
     return j;
+}
+
+static Jit *open_with(const char *what) {
+    const char *script =
+        str_format(&arena, "case \"$*\" in *-O3*) %s ;; esac\nexec cc \"$@\"", what).ptr;
+    return open_as(script, str_c(folder));
 }
 
 static void code_stays_where_the_compiler_fails(void **state) {
@@ -265,6 +269,31 @@ static void code_stays_where_the_compiler_fails(void **state) {
     assert_int_equal(jit_improve(code, true, &moved), GAN_OK); // not retried
     jit_free(code);
     jit_close(j);
+}
+
+// Somebody removes the cache before, after or while the first unit is compiled in it.
+static void a_cache_that_is_removed_meanwhile_ends_no_run(void **state) {
+    (void)state;
+    static const char *const meanwhile[] = {"rm -rf $d; cc \"$@\"", "cc \"$@\"; rm -rf $d",
+                                            "(sleep 0.01; rm -rf $d) & cc \"$@\""};
+    Str cache = path_join(&arena, str_c(folder), STR("cache"));
+    Str first = str_format(&arena, "%s.first", cache.ptr);
+    for (size_t i = 0; i < sizeof meanwhile / sizeof *meanwhile; i++) {
+        Jit *j = open_as(str_format(&arena,
+                                    "d=%s\n[ ! -e $d.first ] || exec cc \"$@\"\n"
+                                    "case \"$*\" in *$d/*) ;; *) exec cc \"$@\" ;; esac\n"
+                                    ">$d.first\n%s",
+                                    cache.ptr, meanwhile[i])
+                             .ptr,
+                         cache);
+        JitCode *code = load_code(j, 0, 4, LONG);
+        check_code(code, 0, 4);
+        jit_free(code);
+        assert_int_equal(kept(STR(".first")).n, 1);
+        assert_int_equal(file_remove(first), GAN_OK);
+        jit_close(j);
+        cache_remove(arena, cache);
+    }
 }
 
 static void a_run_that_ends_stops_the_compiler(void **state) {
@@ -411,6 +440,17 @@ static Str put(uint32_t number, const char *ext, int hours) {
     return path;
 }
 
+// The cache of a bench, begun so many hours ago.
+static Str put_aside(uint32_t number, int hours) {
+    Str dir = path_join(&arena, str_c(folder), str_format(&arena, CACHE_ASIDE "%u", number));
+    Str file = path_join(&arena, dir, STR("kernels.so"));
+    const struct timespec then = {time(NULL) - (time_t)hours * Hour, 0}, both[2] = {then, then};
+    assert_int_equal(dir_make(dir), GAN_OK);
+    assert_int_equal(file_write_atomic(file, "x", 1), GAN_OK);
+    assert_int_equal(utimensat(AT_FDCWD, dir.ptr, both, 0), 0);
+    return dir;
+}
+
 static void open_again(uint64_t limit, bool later) {
     if (later)
         file_remove(path_join(&arena, str_c(folder), STR("pruned")));
@@ -422,9 +462,13 @@ static void what_was_not_used_for_longest_is_pruned(void **state) {
     Str oldest = put(1, ".so", 5), older = put(2, ".so", 3), recent = put(3, ".so", 1);
     Str link = path_join(&arena, str_c(folder), STR("link.kernel")), at;
     Str in_work = put(4, ".so.12-7f.c", 5), left = put(5, ".so.12-7f.o", 30);
+    Str benched = put_aside(1, 5), bench_left = put_aside(2, 30);
     cache_link(&arena, link, oldest);
-    open_again(UINT64_MAX, true); // room for all: only what a killed process left goes
+    open_again(UINT64_MAX, true); // room for all: only what killed processes left goes
     assert_true(file_exists(oldest) && file_exists(in_work) && !file_exists(left));
+    assert_true(file_is_dir(benched) && !file_is_dir(bench_left));
+    cache_remove(arena, benched);
+    assert_false(file_is_dir(benched));
     uint64_t all = cache_bytes(str_c(folder));
     assert_true(all > 4 * Big && all < 5 * Big);
     open_again(all - 1, false); // not twice within an hour
@@ -435,6 +479,18 @@ static void what_was_not_used_for_longest_is_pruned(void **state) {
     assert_true(sealed_intact(older)); // used
     open_again(1, true);
     assert_true(file_exists(older) && file_exists(recent) && file_exists(in_work));
+}
+
+static void a_clock_that_was_set_back_stops_no_pruning(void **state) {
+    (void)state;
+    Str ahead = put(1, ".so", -50), used = put(2, ".so", -60), left = put(3, ".so.12-7f.o", -30);
+    Str stamp = path_join(&arena, str_c(folder), STR("pruned"));
+    const struct timespec later = {time(NULL) + 2 * Hour, 0}, both[2] = {later, later};
+    open_again(UINT64_MAX, true);
+    assert_int_equal(utimensat(AT_FDCWD, stamp.ptr, both, 0), 0);
+    assert_true(sealed_intact(used)); // which stamps it anew
+    open_again(1, false);
+    assert_true(!file_exists(ahead) && file_exists(used) && !file_exists(left));
 }
 
 static void a_limit_is_a_size(void **state) {
@@ -466,12 +522,14 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(a_few_kernels_are_compiled_well_at_once, clear_cache),
         cmocka_unit_test_teardown(a_run_that_lasts_gets_better_code, clear_cache),
         cmocka_unit_test_teardown(code_stays_where_the_compiler_fails, clear_cache),
+        cmocka_unit_test_teardown(a_cache_that_is_removed_meanwhile_ends_no_run, clear_cache),
         cmocka_unit_test_teardown(a_run_that_ends_stops_the_compiler, clear_cache),
         cmocka_unit_test_teardown(a_program_is_loaded_from_so_many_units_at_most, clear_cache),
         cmocka_unit_test_teardown(processes_compile_the_same_kernels_once, clear_cache),
         cmocka_unit_test_teardown(processes_divide_the_same_kernels, clear_cache),
         cmocka_unit_test_teardown(work_of_a_killed_process_is_done_by_another, clear_cache),
         cmocka_unit_test_teardown(what_was_not_used_for_longest_is_pruned, clear_cache),
+        cmocka_unit_test_teardown(a_clock_that_was_set_back_stops_no_pruning, clear_cache),
         cmocka_unit_test(the_folder_is_the_users),
         cmocka_unit_test(a_limit_is_a_size),
     };
