@@ -2,6 +2,7 @@
 // empty and a filled kernel cache, and the memory of a process that only trains; each in a new
 // process of this program.
 #include "bench.h"
+#include "cache.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -78,30 +79,20 @@ static GanStatus start_once(Bench *b, Str cache, bool whole, double *ms) {
             return GAN_OK;
         }
     }
-    return fail(GAN_ERR_BUG, "the process that times a start ended with %d: %.*s", code,
-                SARG(said));
-}
-
-static void remove_cache(Arena scratch, Str dir) {
-    WalkVec names;
-    if (dir_walk(&scratch, dir, false, &names) != GAN_OK)
-        return;
-    for (uint32_t i = 0; i < names.n; i++)
-        if (file_remove(path_join(&scratch, dir, names.at[i].path)) != GAN_OK)
-            return;
-    rmdir(str_z(&scratch, dir));
+    GanStatus st = code == gan_exit_code(GAN_ERR_DEVICE) ? GAN_ERR_DEVICE : GAN_ERR_BUG;
+    return fail(st, "the process that times a start ended with %d: %.*s", code, SARG(said));
 }
 
 GanStatus bench_starts(Bench *b) {
     Str base = b->host->device.cache_dir.len ? b->host->device.cache_dir : STR("/tmp");
-    Str dir = path_join(b->perm, base, str_format(b->perm, "bench-%ld", (long)getpid()));
+    Str dir = path_join(b->perm, base, str_format(b->perm, CACHE_ASIDE "%ld", (long)getpid()));
     double warm[WARM_STARTS];
     GanStatus st = start_once(b, dir, true, &b->cold_ms);
     for (int i = 0; st == GAN_OK && i < WARM_STARTS; i++)
         st = start_once(b, dir, false, &warm[i]);
     char why[2000];
     snprintf(why, sizeof why, "%s", gan_error());
-    remove_cache(*b->perm, dir); // may fail itself, where no start has made it
+    cache_remove(*b->perm, dir); // may fail itself, where no start has made it
     if (st != GAN_OK)
         return fail(st, "%s", why);
     qsort(warm, WARM_STARTS, sizeof *warm, by_double);

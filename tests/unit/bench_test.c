@@ -5,6 +5,7 @@
 #include "bench.h"
 
 #include <math.h>
+#include <sys/stat.h>
 #include "cases.h"
 
 static Text said; // to the console
@@ -94,6 +95,8 @@ static void peaks_are_of_a_card_or_of_threads(void **state) {
 
 // --- starts --------------------------------------------------------------------------------------
 
+#define SCRIPT "#!/bin/sh\necho ganrun: no space\nexit 3\n"
+
 static void a_start_that_fails_says_why(void **state) {
     Fixture *p = *state;
     Host h = host_of(p);
@@ -103,6 +106,12 @@ static void a_start_that_fails_says_why(void **state) {
     Bench b = {.perm = &p->arena, .host = &h, .o = &o, .api = &device_cpu, .model = STR("m.gan")};
     assert_status(bench_starts(&b), GAN_ERR_BUG, "starts");
     if (!strstr(gan_error(), "the process that times a start ended with 1"))
+        fail_msg("%s", gan_error());
+    h.self = under(p, "refused"); // as where its disk is full
+    assert_ok(file_write_atomic(h.self, SCRIPT, sizeof SCRIPT - 1));
+    assert_int_equal(chmod(str_z(&p->arena, h.self), 0700), 0);
+    assert_status(bench_starts(&b), GAN_ERR_DEVICE, "starts");
+    if (!strstr(gan_error(), "ended with 3: ganrun: no space"))
         fail_msg("%s", gan_error());
 }
 
