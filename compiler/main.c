@@ -321,6 +321,7 @@ static void settle(Cli *c) {
 int main(int argc, char **argv) {
     Arena perm;
     process_open_standard();
+    speak_as("ganc");
     process_watch_end();
     GanStatus status = arena_init(&perm, 0);
     if (status != GAN_OK)

@@ -296,7 +296,8 @@ static void ended_by_a_library(void) {
 
 int main(int argc, char **argv) {
     process_open_standard();
-    process_watch_files("ganrun");
+    speak_as("ganrun");
+    process_watch_files();
     process_watch_end();
     atexit(ended_by_a_library);
     int code = run_words(argc, argv);

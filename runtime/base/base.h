@@ -36,6 +36,10 @@ GanStatus fail(GanStatus code, const char *format, ...);
 GanStatus fail_in(GanStatus code, const char *format, ...);
 const char *gan_error(void);       // this thread's last message, "" when none
 int gan_exit_code(GanStatus code); // of a program that ends with this status (docs/runs.md)
+// What begins a message that is handed to nobody (bug, no_memory, process_watch_files): the
+// program's name, set once and before any other thread.
+void speak_as(const char *program);
+const char *speaker(void);
 // A bug of ours, where release builds must stop too: prints, and aborts with 70.
 _Noreturn void bug(const char *format, ...);
 // Where nothing can be handed upwards: prints and ends with 3.
@@ -292,7 +296,7 @@ void process_watch_stop(void);
 bool process_stop_asked(void); // one of them came
 // A mapped file that is truncated while it is read, or whose disk fails, ends the program with the
 // file's name (SIGBUS), as no_memory does.
-void process_watch_files(const char *program);
+void process_watch_files(void);
 
 // --- cores.c -------------------------------------------------------------------------------------
 

@@ -173,8 +173,6 @@ static void note_interrupt(int signal) {
     errno = error;
 }
 
-static const char *speaker = ""; // of note_lost_file; set once, before any other thread
-
 static void note_lost_file(int signal, siginfo_t *info, void *context) {
     (void)context;
     const char *path = file_mapped_at(info->si_addr);
@@ -184,7 +182,7 @@ static void note_lost_file(int signal, siginfo_t *info, void *context) {
     }
     file_drop_temporaries();
     put_words("\n");
-    put_words(speaker);
+    put_words(speaker());
     put_words(": ");
     put_words(path);
     put_words(" was cut short while it was read, or its disk has failed; what was saved is as it "
@@ -192,9 +190,8 @@ static void note_lost_file(int signal, siginfo_t *info, void *context) {
     _exit(gan_exit_code(GAN_ERR_IO));
 }
 
-void process_watch_files(const char *program) {
+void process_watch_files(void) {
     struct sigaction act = {.sa_sigaction = note_lost_file, .sa_flags = SA_SIGINFO};
-    speaker = program;
     sigemptyset(&act.sa_mask);
     sigaction(SIGBUS, &act, NULL);
 }

@@ -1,6 +1,7 @@
 // status.c - run-time errors (files, memory, devices, peers): a returned code, and a message kept
-// per thread; and bug(), which ends the program on an internal error. The message buffer is the
-// only state, one per thread, so every function here is safe from any thread.
+// per thread; and bug(), which ends the program on an internal error. The message buffer is one per
+// thread, and the program's name is set before there are others, so every function here is safe
+// from any thread.
 #include "base.h"
 
 #include <stdlib.h>
@@ -59,11 +60,21 @@ int gan_exit_code(GanStatus code) {
     return 70;
 }
 
+static const char *program_name = "gan"; // of a program that has not said its own
+
+void speak_as(const char *program) {
+    program_name = program;
+}
+
+const char *speaker(void) {
+    return program_name;
+}
+
 _Noreturn void bug(const char *format, ...) {
     va_list args;
     va_start(args, format);
     file_drop_temporaries();
-    fputs("internal error: ", stderr);
+    fprintf(stderr, "%s: internal error: ", program_name);
     vfprintf(stderr, format, args);
     fputc('\n', stderr);
     va_end(args);
@@ -78,7 +89,7 @@ _Noreturn void no_memory(const char *format, ...) {
     va_list args;
     va_start(args, format);
     file_drop_temporaries();
-    fputs("out of memory: ", stderr);
+    fprintf(stderr, "%s: out of memory: ", program_name);
     vfprintf(stderr, format, args);
     fputc('\n', stderr);
     va_end(args);

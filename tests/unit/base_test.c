@@ -42,17 +42,38 @@ static void exit_codes_are_as_documented(void **state) {
         assert_int_equal(gan_exit_code((GanStatus)i), want[i]);
 }
 
-static void a_bug_ends_the_process_with_70(void **state) {
-    (void)state;
+static _Noreturn void have_a_bug(void) {
+    bug("node %d", 7);
+}
+
+static _Noreturn void have_no_memory(void) {
+    no_memory("%d bytes", 7);
+}
+
+// The exit code of a process that ends that way, and what it says.
+static void check_end(void (*end)(void), int code, const char *said) {
+    int ends[2], how = 0;
+    char text[100] = {0};
+    assert_int_equal(pipe(ends), 0);
     pid_t child = fork();
     if (child == 0) {
-        if (!freopen("/dev/null", "w", stderr))
-            _exit(1);
-        bug("node %d", 7);
+        speak_as("someone");
+        if (dup2(ends[1], 2) == 2)
+            end();
+        _exit(1);
     }
-    int how = 0;
+    close(ends[1]);
     assert_int_equal(waitpid(child, &how, 0), child);
-    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 70);
+    assert_true(read(ends[0], text, sizeof text - 1) > 0);
+    close(ends[0]);
+    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == code);
+    assert_string_equal(text, said);
+}
+
+static void what_ends_the_process_names_the_program(void **state) {
+    (void)state;
+    check_end(have_a_bug, 70, "someone: internal error: node 7\n");
+    check_end(have_no_memory, 3, "someone: out of memory: 7 bytes\n");
 }
 
 // --- memory --------------------------------------------------------------------------------------
@@ -901,7 +922,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         CASE(a_status_keeps_its_message_and_callers_add_context),
         CASE(exit_codes_are_as_documented),
-        CASE(a_bug_ends_the_process_with_70),
+        CASE(what_ends_the_process_names_the_program),
         CASE(the_heap_zeroes_aligns_and_refuses_on_request),
         CASE(an_arena_gives_zeroed_aligned_memory_and_a_copy_is_a_checkpoint),
         CASE(an_exhausted_arena_longjmps),
