@@ -10,6 +10,8 @@
 #include "ranks.h"
 #include "verify.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -22,6 +24,22 @@ typedef struct Screen {
     bool silent;    // another rank speaks
 } Screen;
 
+// Waits while nobody reads standard error, as behind a pager or in a terminal that is stopped. Who
+// has been asked to stop then says nothing more: it is to save and end.
+static bool is_heard(void) {
+    enum { LOOK = 100 }; // ms
+    struct pollfd to = {.fd = 2, .events = POLLOUT};
+    int ready = poll(&to, 1, LOOK);
+    while (!process_stop_asked() && (ready == 0 || (ready < 0 && errno == EINTR)))
+        ready = poll(&to, 1, LOOK);
+    return ready != 0;
+}
+
+static void put_error(const char *who, const char *why) {
+    if (*why && is_heard())
+        fprintf(stderr, "ganrun: %s%s\n", who, why);
+}
+
 static void put_result(void *user, Str text) {
     const Screen *s = user;
     if (s->silent)
@@ -31,7 +49,7 @@ static void put_result(void *user, Str text) {
 
 static void put_line(void *user, Str line) {
     Screen *s = user;
-    if (s->silent)
+    if (s->silent || !is_heard())
         return;
     fputs(s->live ? "\r\x1b[K" : "", stderr);
     s->live = false;
@@ -42,7 +60,7 @@ static void put_line(void *user, Str line) {
 
 static void put_live(void *user, Str line) {
     Screen *s = user;
-    if (s->silent)
+    if (s->silent || !is_heard())
         return;
     fputs("\r\x1b[K\x1b[?7l", stderr); // what goes beyond the edge is not to begin another line
     fwrite(line.ptr, 1, line.len, stderr);
@@ -142,8 +160,8 @@ static bool runs_on_ranks(Command c) {
 }
 
 static int finish(GanStatus st) {
-    if (st != GAN_OK && *gan_error())
-        fprintf(stderr, "ganrun: %s\n", gan_error());
+    if (st != GAN_OK)
+        put_error("", gan_error());
     bool written = fflush(stdout) == 0 && !ferror(stdout);
     if (st == GAN_OK && !written) {
         fputs("ganrun: standard output could not be written\n", stderr);
@@ -155,7 +173,7 @@ static int finish(GanStatus st) {
 // Rank 0 speaks where all end the same way; a rank that ends by itself says so. Exit handlers are
 // left out then: MPI's thread may be anywhere.
 static int finish_rank(Comm *c, GanStatus st) {
-    char why[2048];
+    char why[2048], who[32];
     snprintf(why, sizeof why, "%s", gan_error());
     int rank = comm_rank(c), code = gan_exit_code(st);
     if (st == GAN_OK) {
@@ -163,10 +181,9 @@ static int finish_rank(Comm *c, GanStatus st) {
         return finish(st);
     }
     bool all = comm_leave(c, st);
-    if (*why && all && rank == 0)
-        fprintf(stderr, "ganrun: %s\n", why);
-    if (*why && !all)
-        fprintf(stderr, "ganrun: rank %d ends: %s\n", rank, why);
+    snprintf(who, sizeof who, "rank %d ends: ", rank);
+    if (!all || rank == 0)
+        put_error(all ? "" : who, why);
     fflush(NULL);
     comm_disconnect(c);
     if (!all)

@@ -123,6 +123,19 @@ code=0; wait $first || code=$?
 [ "$code" = 75 ] || { cat first.err >&2; fail "the first run ended with $code"; }
 expect 0 sample two -o a.png
 
+# Nobody reads what the run says: asked to stop, it saves and ends all the same.
+mkfifo pipe
+exec 3<>pipe
+"$ganrun" train tiny.gan $data --steps 1000000 --save-every 2 --out unheard >out 2>pipe &
+first=$!
+until ls unheard/ckpt/*.json >ls.out 2>&1; do kill -0 $first 2>/dev/null || fail "it ended by itself"; sleep 0.05; done
+dd if=/dev/zero of=pipe bs=4096 oflag=nonblock 2>dd.err || :   # until it is full
+kill $first
+code=0; wait $first || code=$?
+exec 3<&-
+[ "$code" = 75 ] || fail "the run that nobody reads ended with $code"
+expect 0 sample unheard -o a.png
+
 # Killed by a signal while writing: the exit status is the signal's, and no partial file remains.
 for signal in TERM HUP; do
     "$ganrun" data synth shapes --out ended.pack --count 10000000 --size 64 >out 2>err &
