@@ -4,7 +4,7 @@
 #include "cache.h"
 #include "commands.h"
 #include "library.h"
-#include "link.h"
+#include "comm_link.h"
 #include "measure.h"
 #include "ranks.h"
 

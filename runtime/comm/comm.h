@@ -2,8 +2,8 @@
 //
 //   Comm   one rank's communicator: a queue of jobs and a progress thread that carries them out in
 //          order. Small jobs overtake large ones and are carried out by the caller. The transport
-//          is a Link (link.h): MPI (a plugin, link_mpi.c), threads of one process (link_local.c),
-//          or none (link_null.c).
+//          is a Link (comm_link.h): MPI (a plugin, link_mpi.c), threads of one process
+//          (link_local.c), or none (link_null.c).
 //
 // A collective is started and waited for: between the two its data belongs to the communicator.
 // Every rank starts the same jobs in the same order; nothing is negotiated. Sums have the same bits
@@ -101,7 +101,7 @@ bool comm_talks(const Comm *c);                 // data jobs reach other ranks; 
 size_t comm_compressed(const Comm *c);          // as set by comm_compress
 GanStatus comm_health(Comm *c);                 // GAN_OK, or why it has failed
 
-typedef struct LinkApi LinkApi; // link.h
+typedef struct LinkApi LinkApi; // comm_link.h
 // The link is opened by the progress thread. NULL arg where the link takes none. When it misses the
 // deadline, the process must end soon and without exit handlers.
 GanStatus comm_open(const LinkApi *link, void *arg, const CommOptions *o, Comm **out);

@@ -6,7 +6,7 @@
 #ifndef GAN_COMM_INTERNAL_H
 #define GAN_COMM_INTERNAL_H
 
-#include "link.h"
+#include "comm_link.h"
 
 #include <pthread.h>
 

@@ -6,7 +6,7 @@
 // rank writes only its own slice of the others' data, so no element has two writers between two
 // barriers.
 #define _GNU_SOURCE
-#include "link.h"
+#include "comm_link.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef GAN_LINK_MPI_H
 #define GAN_LINK_MPI_H
 
-#include "link.h"
+#include "comm_link.h"
 
 typedef enum NodeSums { NodesAuto, NodesOff, NodesOn } NodeSums;
 

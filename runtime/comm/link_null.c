@@ -1,6 +1,6 @@
 // link_null.c - one rank of many without a transport: its jobs do nothing, to measure a step
 // without communication. Control collectives behave as if every rank gave the same as this one.
-#include "link.h"
+#include "comm_link.h"
 
 #include <string.h>
 

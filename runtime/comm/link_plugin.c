@@ -1,6 +1,6 @@
 // link_plugin.c - a link that lives in a shared object: found, checked, kept for the process's
 // life.
-#include "link.h"
+#include "comm_link.h"
 
 #include <dlfcn.h>
 

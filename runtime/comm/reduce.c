@@ -1,6 +1,6 @@
 // reduce.c - the arithmetic of reductions: combining arrays of f64 or f32, and converting between
 // f32 and bf16.
-#include "link.h"
+#include "comm_link.h"
 #include "half.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
 // Ranks exchange hashes; rank 0's text is sent only where these differ. All ranks end with the same
 // error message, so one of them can print it for all.
 #include "ranks.h"
-#include "link.h"
+#include "comm_link.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 // The other rank is simulated: it joins every synchronization, adds nothing, and reports
 // about itself what the test specifies.
 #include "host_run.h"
-#include "link.h"
+#include "comm_link.h"
 #include "trial.h"
 
 #include <setjmp.h>

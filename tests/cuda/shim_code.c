@@ -2,15 +2,26 @@
 //
 // In: text and the names of its kernels. Out: a shared object whose loads and stores call
 // shim_memory.c; it is linked without the sanitizer's own library, so that those calls resolve to
-// ours. Files are in the build folder and are removed with the code.
+// ours. Compiled objects are kept in the build folder, since every rank compiles the same kernels;
+// each is loaded from a copy, which has a block's memory of its own and is removed with the code.
 #define _GNU_SOURCE // mkdtemp, dl_iterate_phdr
 #include "shim_state.h"
 
+#include "cache.h"
+
 #include <dlfcn.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define PRELUDE TEST_DIR "/cuda/shim_cuda.h"
+#define KEPT BUILD_DIR "/tests/shim-objects"
+#define KEPT_MOST ((uint64_t)256 << 20)
+
+// Ranks are threads that compile the same text at the same moment: the second finds it compiled.
+static pthread_mutex_t compiling = PTHREAD_MUTEX_INITIALIZER;
 
 struct ShimCode {
     Arena arena; // everything below
@@ -23,17 +34,20 @@ struct ShimCode {
 
 // --- compiling -----------------------------------------------------------------------------------
 
-static Str find_compiler(Arena *a) {
+typedef struct Compiler {
+    Str name, version; // empty: there is none
+} Compiler;
+
+static Compiler find_compiler(Arena *a) {
     static const char *const names[] = {"g++", "c++", "clang++"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *argv[] = {names[i], "--version", NULL};
-        Arena scratch = *a;
-        Str said;
+        Compiler c = {.name = str_c(names[i])};
         int code = 1;
-        if (process_run(&scratch, argv, &said, &code) == GAN_OK && code == 0)
-            return str_c(names[i]);
+        if (process_run(a, argv, &c.version, &code) == GAN_OK && code == 0)
+            return c;
     }
-    return (Str){0};
+    return (Compiler){0};
 }
 
 static GanStatus run(Arena *a, const char *const *argv) {
@@ -46,38 +60,68 @@ static GanStatus run(Arena *a, const char *const *argv) {
     return GAN_OK;
 }
 
-static GanStatus build(ShimCode *c, Str compiler, const Str *name, uint32_t n) {
+static const char *const flags[] = {
+    "-std=c++17",
+    "-O1",
+    "-g1",
+    "-w",
+    "-fPIC",
+    "-fvisibility=hidden", // shared memory of templates is not another text's
+    "-fno-exceptions",
+    "-fno-math-errno",
+    "-fsanitize=thread",
+    "-fsanitize=bounds,alignment",
+    "-include",
+    PRELUDE,
+    "-c",
+};
+enum { FLAGS = sizeof flags / sizeof *flags };
+
+static GanStatus build(ShimCode *c, Str cxx_name, Str all) {
+    Arena *a = &c->arena;
+    TRY(file_write_atomic(c->source, all.ptr, all.len));
+    const char *cxx = str_z(a, cxx_name), *object = str_z(a, c->object);
+    const char *compile[FLAGS + 5] = {cxx};
+    memcpy(compile + 1, flags, sizeof flags);
+    compile[FLAGS + 1] = str_z(a, c->source);
+    compile[FLAGS + 2] = "-o";
+    compile[FLAGS + 3] = object;
+    const char *link[] = {cxx, "-shared", object, "-o", str_z(a, c->library), NULL};
+    TRY(run(a, compile));
+    return run(a, link);
+}
+
+// All that decides the object.
+static GanStatus key_of(Arena *a, const Compiler *compiler, Str all, Str *key) {
+    Text t = {.arena = a};
+    Str prelude;
+    TRY(file_read(a, STR(PRELUDE), &prelude));
+    text_put(&t, compiler->version);
+    for (uint32_t i = 0; i < FLAGS; i++)
+        text_fmt(&t, " %s", flags[i]);
+    text_put(&t, prelude);
+    text_put(&t, all);
+    *key = text_str(&t);
+    return GAN_OK;
+}
+
+// The object at c->library: one that was kept, or compiled now.
+static GanStatus provide(ShimCode *c, const Compiler *compiler, const Str *name, uint32_t n) {
     Arena *a = &c->arena;
     Text t = {.arena = a};
+    Str key, object;
     text_put(&t, c->text);
     text_char(&t, '\n');
     for (uint32_t i = 0; i < n; i++)
         text_fmt(&t, "SHIM_KERNEL(%.*s)\n", SARG(name[i]));
-    Str all = text_str(&t);
-    TRY(file_write_atomic(c->source, all.ptr, all.len));
-    const char *cxx = str_z(a, compiler), *object = str_z(a, c->object);
-    const char *compile[] = {
-        cxx,
-        "-std=c++17",
-        "-O1",
-        "-g1",
-        "-w",
-        "-fPIC",
-        "-fvisibility=hidden", // shared memory of templates is not another text's
-        "-fno-exceptions",
-        "-fno-math-errno",
-        "-fsanitize=thread",
-        "-fsanitize=bounds,alignment",
-        "-include",
-        TEST_DIR "/cuda/shim_cuda.h",
-        "-c",
-        str_z(a, c->source),
-        "-o",
-        object,
-        NULL};
-    const char *link[] = {cxx, "-shared", object, "-o", str_z(a, c->library), NULL};
-    TRY(run(a, compile));
-    return run(a, link);
+    TRY(cache_dir(a, STR(KEPT), KEPT_MOST));
+    TRY(key_of(a, compiler, text_str(&t), &key));
+    Str path = cache_path(a, STR(KEPT), key, ".so");
+    if (sealed_read(a, path, &object))
+        return file_write_atomic(c->library, object.ptr, object.len);
+    TRY(build(c, compiler->name, text_str(&t)));
+    TRY(file_read(a, c->library, &object));
+    return sealed_write(a, path, object);
 }
 
 // --- loading -------------------------------------------------------------------------------------
@@ -133,8 +177,8 @@ GanStatus shim_compile(Str text, const Str *name, uint32_t n, ShimCode **out) {
     Arena arena;
     *out = NULL;
     TRY(arena_init(&arena, 0));
-    Str compiler = find_compiler(&arena);
-    if (!compiler.len) {
+    const Compiler compiler = find_compiler(&arena);
+    if (!compiler.name.len) {
         arena_release(&arena);
         return GAN_OK;
     }
@@ -151,7 +195,9 @@ GanStatus shim_compile(Str text, const Str *name, uint32_t n, ShimCode **out) {
     c->source = path_join(&c->arena, c->dir, STR("kernels.cpp"));
     c->object = path_join(&c->arena, c->dir, STR("kernels.o"));
     c->library = path_join(&c->arena, c->dir, STR("kernels.so"));
-    GanStatus st = build(c, compiler, name, n);
+    pthread_mutex_lock(&compiling);
+    GanStatus st = provide(c, &compiler, name, n);
+    pthread_mutex_unlock(&compiling);
     if (st == GAN_OK)
         st = load(c);
     if (st != GAN_OK) {

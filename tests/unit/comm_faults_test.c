@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include "comm_ranks.h"
 #include "cases.h"
-#include "link.h"
+#include "comm_link.h"
 #include <semaphore.h>
 #include <string.h>
 #include <time.h>

@@ -1,4 +1,4 @@
-// link.h - the transport of a communicator.
+// comm_link.h - the transport of a communicator. (<link.h> is the system's.)
 //
 // Every operation begins with a handshake of all ranks: each posts a fingerprint, the hash of the
 // operation it is about to do, and waits for the others', so that ranks that disagree or have ended
@@ -9,8 +9,8 @@
 // another, in the same order on every rank. All calls but `post` and `wait` of the second queue
 // come from one thread, the communicator's progress thread, which opens the link. A link neither
 // queues nor measures; comm.c does. Errors are GAN_ERR_DEVICE and leave the link unusable.
-#ifndef GAN_LINK_H
-#define GAN_LINK_H
+#ifndef GAN_COMM_LINK_H
+#define GAN_COMM_LINK_H
 
 #include "comm.h"
 
