@@ -1,7 +1,8 @@
 // yaml_read.c - in: a YAML source. Out: its one document as a tree with byte spans, or NULL after
-// one diagnostic. libyaml's event parser does the reading. Refused: anchors, aliases, tags, further
-// documents, tabs in the indentation, a key given twice. libyaml counts code points; spans here are
-// bytes.
+// one diagnostic. libyaml's event parser does the reading. A text of [ ] or { } that a comma within
+// its parentheses ended is reported, and whole again in the tree. Refused: anchors, aliases, tags,
+// further documents, tabs in the indentation, a key given twice. libyaml counts code points; spans
+// here are bytes.
 #include "yaml_tree.h"
 
 #include <yaml.h>
@@ -126,7 +127,37 @@ static Yaml *read_text(Reader *r, Yaml *y) {
     return r->failed ? NULL : y;
 }
 
+// Of [ ] or { }: a part of a text, up to a comma within its parentheses.
+static bool is_cut(const Yaml *y) {
+    int open = 0;
+    for (size_t i = 0; i < y->text.len; i++)
+        open += (y->text.ptr[i] == '(') - (y->text.ptr[i] == ')');
+    return y->kind == YamlText && !y->quoted && open > 0;
+}
+
+static void report_cut(Reader *r, const Yaml *y) {
+    if (is_cut(y))
+        diag(r->f, DiagE0209, y->span, SARG(y->text));
+}
+
+static void extend(Reader *r, Yaml *y, uint32_t hi) {
+    y->span.hi = hi;
+    y->text = str_sub(r->text, y->span.lo, hi);
+    y->source = y->span;
+}
+
 static Yaml *read_node(Reader *r, uint32_t depth);
+
+static void add_item(Reader *r, Yaml *list, Yaml *item) {
+    Yaml *before = list->item.n ? list->item.at[list->item.n - 1] : NULL;
+    if (list->flow && before && is_cut(before)) {
+        extend(r, before, item->span.hi);
+        return;
+    }
+    if (list->flow)
+        report_cut(r, item);
+    vec_push(r->f->perm, &list->item, item);
+}
 
 static Yaml *read_list(Reader *r, Yaml *y, uint32_t depth) {
     y->kind = YamlList;
@@ -134,7 +165,8 @@ static Yaml *read_list(Reader *r, Yaml *y, uint32_t depth) {
     check_plain(r, r->event.data.sequence_start.anchor, r->event.data.sequence_start.tag);
     for (advance(r); !r->failed && r->event.type != YAML_SEQUENCE_END_EVENT;) {
         Yaml *item = read_node(r, depth + 1);
-        vec_push(r->f->perm, &y->item, item);
+        if (item)
+            add_item(r, y, item);
     }
     y->span.hi = event_span(r).hi;
     advance(r);
@@ -151,6 +183,33 @@ static void check_new(Reader *r, const Yaml *map, const Yaml *key) {
     }
 }
 
+// A key before the comma goes on in the next one, and has its value.
+static bool joins(Reader *r, Yaml *map, const YamlPair *next) {
+    YamlPair *before = map->flow && map->pair.n ? &map->pair.at[map->pair.n - 1] : NULL;
+    if (!before)
+        return false;
+    bool valued = before->value->kind != YamlText || before->value->text.len;
+    Yaml *part = valued ? before->value : before->key;
+    if (!is_cut(part))
+        return false;
+    bool whole = next->value->kind == YamlText && !next->value->text.len;
+    extend(r, part, valued && !whole ? next->value->span.hi : next->key->span.hi);
+    if (!valued)
+        before->value = next->value;
+    return true;
+}
+
+static void add_pair(Reader *r, Yaml *map, YamlPair pair) {
+    if (joins(r, map, &pair))
+        return;
+    check_new(r, map, pair.key);
+    if (map->flow) {
+        report_cut(r, pair.key);
+        report_cut(r, pair.value);
+    }
+    vec_push(r->f->perm, &map->pair, pair);
+}
+
 static Yaml *read_map(Reader *r, Yaml *y, uint32_t depth) {
     y->kind = YamlMap;
     y->flow = r->event.data.mapping_start.style == YAML_FLOW_MAPPING_STYLE;
@@ -165,9 +224,9 @@ static Yaml *read_map(Reader *r, Yaml *y, uint32_t depth) {
             r->failed = true;
             return NULL;
         }
-        check_new(r, y, key);
         YamlPair pair = {key, read_node(r, depth + 1)};
-        vec_push(r->f->perm, &y->pair, pair);
+        if (pair.value)
+            add_pair(r, y, pair);
     }
     y->span.hi = event_span(r).hi;
     advance(r);
