@@ -34,8 +34,9 @@ static const ArgHabit habits[] = {
 static const ArgTable table = {
     .program = "ganc",
     .about = "compiles models of generative adversarial networks",
-    .note = "Exit codes: 0 done, 1 the model is wrong, 2 usage, 3 the machine lacks or refused "
-            "something, 70 our bug.",
+    .note =
+        "`ganc --version` prints the version. Exit codes: 0 done, 1 the model is wrong, 2 usage, "
+        "3 the machine lacks or refused something, 70 our bug.",
     .command = commands,
     .commands = CommandCount,
     .option = options,

@@ -25,8 +25,9 @@ static const ArgHabit habits[] = {
 const ArgTable ganrun_args = {
     .program = "ganrun",
     .about = "trains, samples and measures generative adversarial networks",
-    .note = "Exit codes: 0 done, 1 the model, data or reference is wrong, 2 usage, 3 the machine "
-            "lacks or refused something, 70 our bug, 75 saved and stopped.",
+    .note = "`ganrun --version` prints the version. Exit codes: 0 done, 1 the model, data or "
+            "reference is wrong, 2 usage, 3 the machine lacks or refused something, 70 our bug, 75 "
+            "saved and stopped.",
     .command = commands,
     .commands = CommandCount,
     .option = options,
