@@ -221,6 +221,13 @@ static void split_reduced(Nest *n) {
         tile(n, longest, pieces, 16, n->var[longest].n);
 }
 
+bool nest_has_terms(const Nest *n) {
+    for (uint32_t i = 0; i < n->orders; i++)
+        if (n->var[n->order[i]].reduced)
+            return true;
+    return false;
+}
+
 // The summand where(row == this row, term, 0) becomes the term.
 void nest_index_rows(Nest *n) {
     uint32_t at = 0;
@@ -235,7 +242,7 @@ void nest_index_rows(Nest *n) {
 }
 
 static void shape_reduction(Nest *n) {
-    if (n->rows != NONE && n->var[n->rows].n >= ManyRows)
+    if (n->rows != NONE && n->var[n->rows].n >= ManyRows && nest_has_terms(n))
         nest_index_rows(n);
     while (n->prefix < n->orders && !n->var[n->order[n->prefix]].reduced)
         n->prefix++;

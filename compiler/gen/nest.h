@@ -184,8 +184,10 @@ void nest_find_orders(Nest *n); // of the indices that an ArgMax visits
 void nest_order_loops(Nest *n);
 void nest_levels(Nest *n);
 // Scatter: indexes the table's rows instead of comparing each of them with each term's. Their
-// variable becomes the last one, with an accumulator for each row of a tile.
+// variable becomes the last one, with an accumulator for each row of a tile. Of a nest that loops
+// over terms: one term for each element is compared with all rows.
 void nest_index_rows(Nest *n);
+bool nest_has_terms(const Nest *n);
 uint32_t nest_operands(const Value *v); // how many of a, b, c are values; some may be NONE
 // Are these bounds invariant in the innermost loop? Do most elements lie inside them?
 bool nest_is_invariant(const Nest *n, uint32_t bounds);

@@ -535,11 +535,12 @@ static void border_cases(Cases *all) {
     }
 }
 
-// Tables of so many rows that a card indexes them (team.c). NaN and indices outside the table fall
-// on its first and last rows, which many terms hit; some rows nothing hits.
+// Tables of so many rows that a card indexes them (team.c), but for those that have one term for
+// each element. NaN and indices outside the table fall on its first and last rows, which many terms
+// hit; some rows nothing hits.
 static void scatter_case(Cases *all, const char *name, int64_t batch, Dtype dtype, Type rows,
                          uint32_t places, Type table) {
-    Case *c = begin(all, batch, 1e-5, "scatter %s", name);
+    Case *c = begin(all, batch, 1e-5, "%s", name);
     Type at = type_make(true, places, rows.dim);
     Val x = with_nans(input(c, rows)), i = with_nans(input(c, at));
     c->rounds = dtype != DtF32;
@@ -550,17 +551,24 @@ static void scatter_case(Cases *all, const char *name, int64_t batch, Dtype dtyp
 }
 
 static void scatter_cases(Cases *all) {
-    scatter_case(all, "into a table of each sample", 2, DtF32, shape(true, 2, 700, 3), 1,
+    scatter_case(all, "scatter into a table of each sample", 2, DtF32, shape(true, 2, 700, 3), 1,
                  shape(true, 2, 3001, 3));
-    scatter_case(all, "of all samples, two axes of places", 5, DtF32, shape(true, 3, 13, 11, 2), 2,
-                 shape(false, 2, 8009, 2));
-    scatter_case(all, "of more terms than a warp takes", 1, DtF32, shape(true, 2, 2101, 6), 1,
-                 shape(true, 2, 1500, 6));
-    scatter_case(all, "of many channels", 1, DtF32, shape(true, 2, 21, 300), 1,
+    scatter_case(all, "scatter of all samples, two axes of places", 5, DtF32,
+                 shape(true, 3, 13, 11, 2), 2, shape(false, 2, 8009, 2));
+    scatter_case(all, "scatter of more terms than a warp takes", 1, DtF32, shape(true, 2, 2101, 6),
+                 1, shape(true, 2, 1500, 6));
+    scatter_case(all, "scatter of many channels", 1, DtF32, shape(true, 2, 21, 300), 1,
                  shape(false, 2, 1030, 300));
-    scatter_case(all, "in bf16", 2, DtBF16, shape(true, 2, 700, 3), 1, shape(true, 2, 3001, 3));
-    scatter_case(all, "in f16", 2, DtF16, shape(true, 2, 700, 3), 1, shape(true, 2, 3001, 3));
-    scatter_case(all, "in f64", 2, DtF64, shape(true, 2, 700, 3), 1, shape(true, 2, 3001, 3));
+    scatter_case(all, "one term into a table of each sample", 7, DtF32, shape(true, 1, 3), 0,
+                 shape(true, 2, 21, 3));
+    scatter_case(all, "one sample into a table", 1, DtF32, shape(true, 1, 3), 0,
+                 shape(false, 2, 40, 3));
+    scatter_case(all, "scatter in bf16", 2, DtBF16, shape(true, 2, 700, 3), 1,
+                 shape(true, 2, 3001, 3));
+    scatter_case(all, "scatter in f16", 2, DtF16, shape(true, 2, 700, 3), 1,
+                 shape(true, 2, 3001, 3));
+    scatter_case(all, "scatter in f64", 2, DtF64, shape(true, 2, 700, 3), 1,
+                 shape(true, 2, 3001, 3));
 }
 
 static void other_cases(Cases *all) {
