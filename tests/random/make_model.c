@@ -316,13 +316,14 @@ static Type random_image(Maker *k) {
 
 RandomModel random_model(Arena *a, uint64_t seed) {
     static const int64_t batches[] = {1, 2, 4, 4, 4, 6, 8, 3, 5, 7};
+    static const int64_t classes[] = {2, 3, 4, 9}; // tables of 8 rows or more are indexed (nest.c)
     Maker *k = arena_new(a, Maker);
     *k = (Maker){.text.arena = a, .state = seed * 0x9e3779b97f4a7c15u + 1};
     roll(k, 2);
     k->batch = PICK(k, batches);
     k->most = chance(k, 6) ? 1024 : 160;
     ModelInfo p = {.image = random_image(k), .latent = {.rank = 1, .dim = {1 + roll(k, 5)}}};
-    p.classes = chance(k, 35) ? 2 + roll(k, 3) : 0;
+    p.classes = chance(k, 35) ? PICK(k, classes) : 0;
     p.conditional = p.classes && chance(k, 60);
     p.average = chance(k, 30);
     line(k, "model random");
