@@ -152,8 +152,8 @@ static GanStatus precision_of(const Options *o, const DeviceApi *api, Str unless
         if (str_eq(precision, str_c(dtype_name[i])))
             *real = (Dtype)i;
     if (!api->supports(*real))
-        return fail(GAN_ERR_USAGE, "device %s does not compute in %s", api->name,
-                    dtype_name[*real]);
+        return fail(GAN_ERR_USAGE, "device %s does not compute in %s: --device ref computes in all",
+                    api->name, dtype_name[*real]);
     return GAN_OK;
 }
 

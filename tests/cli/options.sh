@@ -40,7 +40,7 @@ refuse 2 'trace 90000:90005: no such step is taken: .* ends with step 10000' $tr
 refuse 2 'for --device cuda' $train --comm nccl
 refuse 2 'nccl, staged or null' $train --comm mpi --device cuda
 refuse 2 '--device needs cpu|cuda|ref, not `cpuu`' $train --device cpuu
-refuse 2 'does not compute in f64' $train --precision f64
+refuse 2 'does not compute in f64: --device ref' $train --precision f64
 refuse 2 '--precision needs' $train --precision f8
 refuse 2 '--tf32 needs on|off' $train --tf32 yes
 refuse 2 'needs KEY=VALUE' $train -s nz
