@@ -231,6 +231,40 @@ static void a_card_has_no_launch_for_a_norms_numbers(void **state) {
     }
 }
 
+// What all samples share lies as weights do, [c][w][h]; a loop over samples, [h][w][c], reads a
+// copy that lies as these.
+static void what_samples_share_is_laid_out_as_they_are(void **state) {
+    (void)state;
+    static const struct {
+        int64_t dim[3], batch;
+        bool card, copied;
+    } cases[] = {
+        {{64, 16, 16}, 32, false, true},  {{1, 64, 64}, 32, false, true},
+        {{64, 1, 1}, 1024, false, false}, // lies as samples do
+        {{64, 16, 16}, 2, false, false},  // the copy costs as much
+        {{4, 4, 4}, 32, false, false},    // a launch does
+        {{64, 16, 16}, 32, true, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Case *c = begin(cases[i].batch);
+        PassOptions o = {.real = DtF32, .few_launches = cases[i].card, .verify_each = true};
+        Val x = input(c, shape(true, 3, DIM(64, 64, 64))),
+            gain = input(c, shape(false, 3, cases[i].dim));
+        Val part = Slice(x, DIM(0, 0, 0), cases[i].dim, DIM(1, 1, 1));
+        result(c, Sum(Mul(part, gain), 14));
+        result(c, Sub(part, gain));
+        pass_as_samples(&arena, &c->m, &c->m.step, &o);
+        fuse_case_for(c, cases[i].card);
+        uint32_t copies = 0;
+        for (uint32_t id = 1; id < c->m.step.g.node.n; id++)
+            if (graph_node(&c->m.step.g, id)->op == OpPin) {
+                assert_true(stored(c, (Val){&c->at, id}));
+                copies++; // of both loops
+            }
+        assert_int_equal(copies, cases[i].copied);
+    }
+}
+
 // A weight's whole update is one in-place loop; the step count, which it reads, is written after
 // it.
 static void adam_is_one_loop_per_weight(void **state) {
@@ -796,6 +830,7 @@ int main(int argc, char **argv) {
         TEST(mean_and_variance_are_one_pass),
         TEST(both_sums_of_a_norms_gradient_are_one_loop),
         TEST(a_card_has_no_launch_for_a_norms_numbers),
+        TEST(what_samples_share_is_laid_out_as_they_are),
         TEST(adam_is_one_loop_per_weight),
         TEST(a_slot_written_from_itself_in_another_order_is_not_one_loop),
         TEST(a_slot_that_is_flipped_in_place_needs_a_copy),

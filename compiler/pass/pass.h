@@ -29,8 +29,8 @@ typedef struct PassOptions {
     bool no_fuse;        // every node its own region: what `ref` runs
     bool half_grads;     // bf16, f16: weight gradients leave their product in halves, the only type
                          // cuDNN's ready-made engines make them in
-    bool small_products; // they, too, take and make halves, get packs of channels, and visit maxima
-                         // alone: for tests
+    bool small_products; // they, too, take and make halves, get packs of channels, are laid out as
+                         // samples, and visit maxima alone: for tests
     bool wide_f16;       // f16: no library multiplies it; products read and make rounded f32
     bool pack_channels; // channels of convolutions and rows of matrices get packs of 16 bytes where
                         // it pays
@@ -72,6 +72,7 @@ PassFn pass_split_sums;       // sums over the batch wait for fewer others
 PassFn pass_chunk;            // the step in parts: Parallel.chunks, .micro
 PassFn pass_shard;            // this rank's samples of the step, with collectives
 PassFn pass_moments;          // sums of squared deviations in one pass over the data
+PassFn pass_as_samples;       // shared values that samples meet are laid out as these
 
 // Adds the slots of a scale for each update of the step, if there are none; before slots_place.
 // pass_loss_scale scales where a module has them.

@@ -221,6 +221,8 @@ static void find_units(Fuse *z) {
             continue;
         }
         z->unit[id] |= !leaf && (stated || !fuse_is_view(g, id));
+        if (g->node.at[id].op == OpPin) // of as_samples.c: a copy in another layout
+            fix(z, id);
         if (c == ClassANCHOR || c == ClassCOMM) {
             fix(z, id);
             for (uint32_t k = 0; k < g->node.at[id].nin; k++)
