@@ -84,7 +84,7 @@ typedef struct Arena {
     void *oom;       // jmp_buf *, borrowed; NULL: no_memory
 } Arena;
 
-// Reserves that many bytes of address space (0: 16 GiB).
+// Reserves that many bytes of address space (0: 16 GiB), fewer where it is limited.
 GanStatus arena_init(Arena *a, size_t reserve);
 void arena_need(Arena *a);    // the same with 0, or the program ends (no_memory)
 void arena_release(Arena *a); // accepts an empty arena

@@ -178,12 +178,25 @@ static char *reserve_range(size_t size) {
     return at;
 }
 
-// Where the machine limits address space the default shrinks until two fit, for there will be
+enum { SMALLEST = 64 << 20 }; // bytes of a default arena that a limit leaves
+
+// What an arena may take of a limited address space (ulimit -v, and batch systems that limit memory
+// so). A run has 16 arenas at a time; most stay small, one has a batch of data.
+static size_t address_share(void) {
+    struct rlimit space;
+    if (getrlimit(RLIMIT_AS, &space) != 0 || space.rlim_cur == RLIM_INFINITY)
+        return SIZE_MAX;
+    size_t share = (size_t)space.rlim_cur / 32;
+    return share > SMALLEST ? share : SMALLEST;
+}
+
+// Where the machine has no more to give the default shrinks until two fit, for there will be
 // others; a size that was asked for does not.
 GanStatus arena_init(Arena *a, size_t reserve) {
-    const size_t usual = (size_t)16 << 30, least = (size_t)256 << 20;
+    const size_t usual = (size_t)16 << 30, least = SMALLEST, share = address_share();
     *a = (Arena){0};
     size_t size = reserve ? reserve : usual;
+    size = size < share ? size : share;
     char *at = refused() ? NULL : reserve_range(size);
     while (!at && !reserve && size > least && errno == ENOMEM) {
         at = reserve_range(size /= 2);
