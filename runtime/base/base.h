@@ -285,13 +285,14 @@ bool process_find(Arena *a, Str name, Str *path); // the file process_run would 
 // Opens /dev/null in place of each standard stream that is closed: the next file would get its
 // number, and whatever is printed. The first call of a program.
 void process_open_standard(void);
-// Signals that end the program (SIGTERM, SIGINT, SIGHUP, SIGPIPE, unless they are ignored) remove
-// temporaries first. Exceeding a file size limit becomes a write error (SIGXFSZ is ignored).
+// Signals that end the program (SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGUSR1, SIGUSR2, SIGXCPU, unless
+// they are ignored) remove temporaries first. Exceeding a file size limit becomes a write error
+// (SIGXFSZ is ignored).
 void process_watch_end(void);
-// SIGTERM, SIGUSR1, SIGHUP (unless it was ignored: nohup) and SIGINT only request a stop; a second
-// SIGINT, seconds after the first, is fatal; on a terminal the first prints that. Writes to a
-// closed pipe are lost. They are taken on a thread of their own: call it before any other thread
-// starts.
+// SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGHUP (unless it was ignored: nohup) and SIGINT only request
+// a stop; a second SIGINT, seconds after the first, is fatal; on a terminal the first prints that.
+// Writes to a closed pipe are lost. They are taken on a thread of their own: call it before any
+// other thread starts.
 void process_watch_stop(void);
 bool process_stop_asked(void); // one of them came
 // A mapped file that is truncated while it is read, or whose disk fails, ends the program with the

@@ -1,7 +1,6 @@
 // process.c - runs another program and captures its output; the standard streams and the signal
-// handlers of this process: requests to stop (SIGTERM, SIGINT, SIGUSR1, SIGHUP), signals that end
-// it (temporary files are removed first), and SIGBUS, a mapped file that was truncated while it was
-// read.
+// handlers of this process: requests to stop (stops), signals that end it (temporary files are
+// removed first), and SIGBUS, a mapped file that was truncated while it was read.
 #define _GNU_SOURCE
 #include "base.h"
 #include "bytes.h"
@@ -213,17 +212,21 @@ static void end_tidily(int signal) {
 }
 
 void process_watch_end(void) {
-    static const int ends[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE};
+    static const int ends[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGUSR1, SIGUSR2, SIGXCPU};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         if (!is_ignored(ends[i]))
             handle(ends[i], end_tidily);
     handle(SIGXFSZ, SIG_IGN);
 }
 
+// Batch systems warn of a limit by SIGUSR1, SIGUSR2 or SIGTERM, the system of one on processor time
+// by SIGXCPU.
+static const int stops[] = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGXCPU, SIGHUP};
+enum { Stops = sizeof stops / sizeof *stops };
+
 static void stop_signals(sigset_t *set) {
-    static const int stops[] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
     sigemptyset(set);
-    for (size_t i = 0; i < sizeof stops / sizeof *stops; i++)
+    for (int i = 0; i < Stops; i++)
         sigaddset(set, stops[i]);
 }
 
@@ -255,11 +258,9 @@ static void watch_on_a_thread(void) {
 
 void process_watch_stop(void) {
     at_terminal = isatty(2);
-    handle(SIGTERM, note_stop);
-    handle(SIGUSR1, note_stop);
-    handle(SIGINT, note_interrupt);
-    if (!is_ignored(SIGHUP)) // else: nohup
-        handle(SIGHUP, note_stop);
+    for (int i = 0; i < Stops; i++)
+        if (stops[i] != SIGHUP || !is_ignored(SIGHUP)) // else: nohup
+            handle(stops[i], stops[i] == SIGINT ? note_interrupt : note_stop);
     handle(SIGPIPE, SIG_IGN);
     watch_on_a_thread();
 }

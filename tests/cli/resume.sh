@@ -51,15 +51,18 @@ expect 0 train polite
 says 'resumed from step [1-9]'
 same whole/ckpt/00000600.safetensors polite/ckpt/00000600.safetensors
 
-# SIGHUP stops a run, unless it was started by nohup.
-begin train tiny.gan $options --steps 1000000 --save-every 1000000 --out hung
+# So do a batch system's other warnings, and SIGHUP, unless the run was started by nohup.
 victim=hung
-while [ "$(losses hung 2>/dev/null | wc -l)" -lt 5 ]; do :; done
-kill -HUP $pid
-code=0
-wait $pid || code=$?
-[ $code = 75 ] || fail "SIGHUP: exit code $code"
-says 'stopped after step [0-9]*, which is saved'
+for signal in USR2 XCPU HUP; do
+    rm -rf hung
+    begin train tiny.gan $options --steps 1000000 --save-every 1000000 --out hung
+    while [ "$(losses hung 2>/dev/null | wc -l)" -lt 5 ]; do :; done
+    kill -$signal $pid
+    code=0
+    wait $pid || code=$?
+    [ $code = 75 ] || fail "SIG$signal: exit code $code"
+    says 'stopped after step [0-9]*, which is saved'
+done
 # Asked for fewer steps than it has done, it keeps all that it was started with.
 cp hung/options.json before.json
 cp hung/index.html before.html
