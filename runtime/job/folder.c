@@ -58,13 +58,13 @@ GanStatus run_lock(Arena *perm, Str dir, FileLock **out) {
 
 GanStatus run_create(Arena *perm, Str dir, const Job *job, Str resolved) {
     TRY(dir_make(path_join(perm, dir, STR("samples"))));
-    TRY(dir_make(path_join(perm, dir, STR("ckpt"))));
     TRY(file_write_atomic(path_join(perm, dir, STR("resolved.gan")), resolved.ptr, resolved.len));
-    return run_write_job(perm, dir, job);
+    return run_rewrite(perm, dir, job);
 }
 
-GanStatus run_write_job(Arena *perm, Str dir, const Job *job) {
+GanStatus run_rewrite(Arena *perm, Str dir, const Job *job) {
     Text t = {.arena = perm};
+    TRY(dir_make(path_join(perm, dir, STR("ckpt")))); // which may have been moved away
     job_write(&t, job);
     return file_write_atomic(path_join(perm, dir, STR("options.json")), t.at, t.n);
 }

@@ -306,13 +306,34 @@ static Str as_given(Arena *a, double x) {
     return x != 0 ? str_format(a, "%.17g", x) : (Str){0};
 }
 
+static Str settings_text(Arena *a, const Settings *list) {
+    Text t = {.arena = a};
+    for (uint32_t i = 0; i < list->n; i++)
+        text_fmt(&t, "%s-s %.*s=%.*s", i ? " " : "", SARG(list->at[i].key),
+                 SARG(list->at[i].value));
+    return list->n ? text_str(&t) : STR("no -s");
+}
+
+// What decides a model is its text, its settings and the batch: names what the run has of those
+// that differ.
+static GanStatus fail_other_model(Arena *perm, const Job *job, const Job *asked) {
+    Text has = {.arena = perm};
+    Str was = settings_text(perm, &job->setting), is = settings_text(perm, &asked->setting);
+    if (job->batch != asked->batch)
+        text_fmt(&has, "--batch %lld", (long long)job->batch);
+    if (!str_eq(was, is))
+        text_fmt(&has, "%s%.*s", has.n ? " and " : "", SARG(was));
+    if (!has.n)
+        text_put(&has, STR("another text, that of its resolved.gan"));
+    return fail(GAN_ERR_INPUT,
+                "the run in that folder trains another model than %.*s with these settings: it has "
+                "%.*s; give another --out",
+                SARG(asked->model), SARG(text_str(&has)));
+}
+
 GanStatus job_rejoin(Arena *perm, Job *job, const Job *asked, const Options *o) {
     if (!str_eq(job->hash, asked->hash))
-        return fail(
-            GAN_ERR_INPUT,
-            "the run in that folder trains another model than %.*s with these settings: give "
-            "another --out",
-            SARG(asked->model));
+        return fail_other_model(perm, job, asked);
     if (job->batch != asked->batch)
         return fail_disagrees(OptBatch, str_format(perm, "%lld", (long long)job->batch));
     if (job->seed != asked->seed)

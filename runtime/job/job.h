@@ -146,8 +146,8 @@ bool run_is(Arena scratch, Str dir); // has options.json
 // Locks the folder for this process, and removes temporary files of a killed one.
 GanStatus run_lock(Arena *perm, Str dir, FileLock **out);
 GanStatus run_create(Arena *perm, Str dir, const Job *job, Str resolved); // options.json last
-GanStatus run_write_job(Arena *perm, Str dir, const Job *job);            // options.json alone
-GanStatus run_read(Arena *perm, Str dir, Job *out); // job.model is resolved.gan
+GanStatus run_rewrite(Arena *perm, Str dir, const Job *job); // options.json, as it resumes
+GanStatus run_read(Arena *perm, Str dir, Job *out);          // job.model is resolved.gan
 // A folder of its own for a run that names none, "runs/00003-dcgan", created empty.
 GanStatus run_claim(Arena *perm, Str model, Str *out);
 Str run_file(Arena *perm, Str dir, Str folder, uint32_t step, const char *ext);

@@ -103,7 +103,7 @@ static GanStatus prepare_folder(Train *t, bool resume) {
         return GAN_OK;
     TRY(job_writable(t->job));
     if (resume) {
-        TRY(t->past ? GAN_OK : run_write_job(t->perm, t->dir, t->job));
+        TRY(t->past ? GAN_OK : run_rewrite(t->perm, t->dir, t->job));
     } else {
         Str resolved;
         TRY(job_resolved(t->job, t->perm, &resolved));

@@ -42,6 +42,10 @@ expect 1 train run --steps 14
 says 'no checkpoint in run/ckpt is whole'
 expect 1 sample run
 says 'no checkpoint in run/ckpt is whole: put a copy'
+mv run/ckpt damaged                 # the other thing that the message says
+expect 0 train run --steps 14
+says 'resumed from step 0'
+exists run/ckpt/00000014.safetensors
 
 # A format of another version is no damage: nothing older is resumed in its place.
 cp -r whole later

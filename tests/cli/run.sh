@@ -113,7 +113,12 @@ says 'ganrun train run. goes on with it'
 expect 0 train tiny.gan --data x=s.pack --batch 8 --seed 5 -s nz=6 --steps 13 --out run --resume auto
 says 'resumed from step 12'
 expect 1 train tiny.gan --data x=s.pack --batch 8 --seed 5 --out run --resume auto
-says 'another model'
+says 'another model .*: it has -s nz=6; give'
+expect 1 train tiny.gan --data x=s.pack --batch 4 --seed 5 -s nz=6 --out run --resume auto
+says 'another model .*: it has --batch 8; give'
+sed 's/0.9)/0.8)/' tiny.gan >edited.gan
+expect 1 train edited.gan --data x=s.pack --batch 8 --seed 5 -s nz=6 --out run --resume auto
+says 'another model .*: it has another text, that of its resolved.gan; give'
 expect 2 train tiny.gan --data x=s.pack --batch 8 --seed 6 -s nz=6 --out run --resume auto
 says 'begun with --seed=5:'
 expect 2 train tiny.gan --data x=s.pack --batch 8 --seed 5 -s nz=6 --out run --resume auto --micro 2
