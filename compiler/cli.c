@@ -3,7 +3,6 @@
 #include "cli.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
 int cli_usage(const char *format, ...) {
     va_list args;
@@ -27,7 +26,7 @@ void cli_diagnostics(Front *f, bool json) {
     if (json)
         diag_render_json(&t, f);
     else
-        diag_render(&t, f, isatty(2));
+        diag_render(&t, f, process_in_color());
     fwrite(t.at, 1, t.n, stderr);
 }
 

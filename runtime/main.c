@@ -20,8 +20,8 @@
 // --- the console ---------------------------------------------------------------------------------
 
 typedef struct Screen {
-    bool tty, live; // live: the last line on a terminal may be replaced
-    bool silent;    // another rank speaks
+    bool live;   // the last line on a terminal may be replaced
+    bool silent; // another rank speaks
 } Screen;
 
 // Waits while nobody reads standard error, as behind a pager or in a terminal that is stopped. Who
@@ -237,7 +237,8 @@ static int finish_early(const Launcher *l, GanStatus st) {
 static GanStatus host_open(Arena *perm, const Options *o, Screen *screen, Host *out) {
     Str cache = cache_folder(perm, variable("XDG_CACHE_HOME"), variable("HOME"));
     *out = (Host){
-        .console = {put_result, put_line, put_live, screen->tty, screen},
+        .console = {put_result, put_line, put_live, process_at_terminal(), process_in_color(),
+                    screen},
         .device = {.compiler = variable("GAN_CC"),
                    .notice = device_notice,
                    .cache_dir = option_text(o, OptCache, cache),
@@ -250,7 +251,7 @@ static GanStatus host_open(Arena *perm, const Options *o, Screen *screen, Host *
 }
 
 static int run(Arena *perm, const Launcher *l, const Options *o) {
-    Screen screen = {.tty = isatty(2), .silent = l->rank > 0};
+    Screen screen = {.silent = l->rank > 0};
     Host host;
     CommOptions how;
     Comm *comm = NULL;

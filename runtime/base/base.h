@@ -1,10 +1,10 @@
 // base.h - the base of every layer: status, memory, text, containers, hashing, files, processes,
 // JSON.
 //
-// Nothing here prints, exits or reads the environment, but for bug and no_memory. A function that
-// can fail because of its environment returns GanStatus; the message (with path, size and the
-// system's own words) is kept per thread and read with gan_error(). Heap memory goes through mem_*
-// so that a test can make the n-th allocation fail.
+// Nothing here prints, exits or reads the environment, but for bug, no_memory and process.c. A
+// function that can fail because of its environment returns GanStatus; the message (with path, size
+// and the system's own words) is kept per thread and read with gan_error(). Heap memory goes
+// through mem_* so that a test can make the n-th allocation fail.
 #ifndef GAN_BASE_H
 #define GAN_BASE_H
 
@@ -285,6 +285,10 @@ bool process_find(Arena *a, Str name, Str *path); // the file process_run would 
 // Opens /dev/null in place of each standard stream that is closed: the next file would get its
 // number, and whatever is printed. The first call of a program.
 void process_open_standard(void);
+// Does standard error lead to a terminal, and are escape sequences understood there (TERM)? Wanted
+// for colours, too (NO_COLOR)?
+bool process_at_terminal(void);
+bool process_in_color(void);
 // Signals that end the program (SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGUSR1, SIGUSR2, SIGXCPU, unless
 // they are ignored) remove temporaries first. Exceeding a file size limit becomes a write error
 // (SIGXFSZ is ignored).

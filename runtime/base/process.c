@@ -132,6 +132,16 @@ void process_open_standard(void) {
             (void)open("/dev/null", fd ? O_RDONLY : O_WRONLY); // the lowest free number: fd
 }
 
+bool process_at_terminal(void) {
+    const char *kind = getenv("TERM");
+    return isatty(2) && !(kind && strcmp(kind, "dumb") == 0);
+}
+
+bool process_in_color(void) {
+    const char *unwanted = getenv("NO_COLOR"); // https://no-color.org
+    return process_at_terminal() && !(unwanted && *unwanted);
+}
+
 // What handlers touch: signals belong to the process, not to a caller.
 static atomic_int stop_flag;              // handlers run on one thread, others ask
 static volatile sig_atomic_t interrupted; // second of the first SIGINT, monotonic; 0: none yet

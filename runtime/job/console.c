@@ -15,7 +15,7 @@ void show_diagnostics(Arena *a, Front *f, const Console *c) {
     Text t = {.arena = a};
     if (!c || !diag_total(f))
         return;
-    diag_render(&t, f, c->tty);
+    diag_render(&t, f, c->color);
     c->say(c->user, text_str(&t));
 }
 

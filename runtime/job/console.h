@@ -10,6 +10,7 @@ typedef struct Console {                  // where a command's words go; main.c 
     void (*say)(void *user, Str line);    // standard error, one line
     void (*live)(void *user, Str line);   // replaces the last live line of a terminal
     bool tty;                             // live lines replace each other
+    bool color;                           // diagnostics are coloured
     void *user;
 } Console;
 

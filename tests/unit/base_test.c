@@ -891,6 +891,31 @@ static void a_child_process_returns_its_output_and_exit_code(void **state) {
     assert_status(process_run(&p->arena, lots, &said, &code), GAN_ERR_MEMORY, "run");
 }
 
+// Standard error is a terminal for the time of the questions.
+static void a_terminal_may_want_no_colors(void **state) {
+    (void)state;
+    static const struct {
+        const char *term, *no_color;
+        bool terminal, color;
+    } cases[] = {
+        {"xterm", "", true, true}, {"xterm", "1", true, false}, {"dumb", "", false, false}};
+    int kept = dup(2), far = posix_openpt(O_RDWR | O_NOCTTY);
+    assert_true(kept >= 0 && far >= 0 && grantpt(far) == 0 && unlockpt(far) == 0);
+    int near = open(ptsname(far), O_RDWR | O_NOCTTY);
+    assert_true(near >= 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        setenv("TERM", cases[i].term, 1);
+        setenv("NO_COLOR", cases[i].no_color, 1);
+        dup2(near, 2);
+        bool terminal = process_at_terminal(), color = process_in_color();
+        dup2(kept, 2);
+        assert_true(terminal == cases[i].terminal && color == cases[i].color);
+    }
+    close(near);
+    close(far);
+    close(kept);
+}
+
 // The handler of a stop runs on no thread that computes (process.c says why), here and in threads
 // that begin later; a child is no such thread.
 static void a_stop_is_asked_of_no_computing_thread(void **state) {
@@ -957,6 +982,7 @@ int main(int argc, char **argv) {
         CASE(the_clock_runs_and_the_process_started_in_the_past),
         CASE(a_limit_on_cpu_time_is_found),
         CASE(a_child_process_returns_its_output_and_exit_code),
+        CASE(a_terminal_may_want_no_colors),
         CASE(a_stop_is_asked_of_no_computing_thread),
     };
     if (CASES_LISTED(tests))

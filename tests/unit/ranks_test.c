@@ -40,7 +40,7 @@ static void bind_to(int core) {
 
 static void *preflight(void *user) {
     static const CommOptions limits = {.deadline = 20};
-    static const Console console = {say_nothing, say_nothing, say_nothing, false, NULL};
+    static const Console console = {.result = say_nothing, .say = say_nothing, .live = say_nothing};
     Seat *s = user;
     Comm *c = NULL;
     Arena a;
