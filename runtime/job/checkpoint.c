@@ -245,12 +245,14 @@ static GanStatus drop_orphans(Arena *a, Str dir) {
     return GAN_OK;
 }
 
-GanStatus checkpoint_save(Arena scratch, Str dir, Exec *e, const Checkpoint *c) {
+GanStatus checkpoint_save(Arena scratch, Str dir, Exec *e, const Checkpoint *c, bool *whole) {
     Arena *a = &scratch;
+    *whole = false;
     Str path = run_file(a, dir, STR("ckpt"), c->step, "safetensors"), hash;
     TRY(save_tensors(a, path, e, c));
     TRY(content_of(a, path, &hash));
     TRY(save_json(a, dir, c, hash));
+    *whole = true;
     TRY(drop_old(a, dir, c));
     return drop_orphans(a, dir);
 }

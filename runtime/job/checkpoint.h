@@ -25,8 +25,8 @@ typedef struct Checkpoint {
 } Checkpoint;
 // Writes the slots that outlive a step, exactly, then the json; then removes all checkpoints but
 // the newest `keep`, `best` and the ends of earlier stages. Weights that are not finite are refused
-// (GAN_ERR_INPUT), and earlier checkpoints kept.
-GanStatus checkpoint_save(Arena scratch, Str dir, Exec *e, const Checkpoint *c);
+// (GAN_ERR_INPUT), and earlier checkpoints kept. *whole: this one is there, whatever failed then.
+GanStatus checkpoint_save(Arena scratch, Str dir, Exec *e, const Checkpoint *c, bool *whole);
 typedef VEC(uint32_t) CheckpointSteps;
 GanStatus checkpoint_steps(Arena *a, Str dir, CheckpointSteps *out); // all steps, ascending
 // Broadcasts rank 0's slots that outlive a step.

@@ -164,12 +164,11 @@ static GanStatus save(Train *t, bool *kept) {
     TRY(events_save(&t->events, scratch));
     if (t->step || t->job->from.len) { // else step 0 follows from the seed
         Checkpoint c = checkpoint_of(t, &scratch);
-        GanStatus st = checkpoint_save(scratch, t->dir, t->session.exec, &c);
+        GanStatus st = checkpoint_save(scratch, t->dir, t->session.exec, &c, kept);
         if (st == GAN_ERR_INPUT)
             return train_not_finite(t, t->step,
                                     str_format(t->perm, "step %u: %s", t->step, gan_error()));
         TRY(st);
-        *kept = true;
     }
     TRY(train_page(t));
     t->progress.last_save = time_now() - began;

@@ -161,7 +161,8 @@ static void begin(Arena *a) {
     must(exec_init(session.exec, 0));
     saved.model = job.hash;
     meter_init(a, &session.compiled.module, &meter);
-    must(checkpoint_save(*a, dir, session.exec, &saved));
+    bool whole;
+    must(checkpoint_save(*a, dir, session.exec, &saved, &whole));
     folder_put(*a, at(a, "log.jsonl"), log_text, sizeof log_text - 1);
     folder_put(*a, at(a, "scores.jsonl"), scores_text, sizeof scores_text - 1);
     for (int i = 0; i < FILES; i++)
