@@ -65,7 +65,9 @@ static int emit_module(Cli *c, Module *m) {
 static int emit_from_text(Cli *c) {
     Str text, error;
     PlanLevel level;
-    GanStatus status = file_read(c->perm, c->file.at[0], &text);
+    GanStatus status = file_exists(c->file.at[0])
+                           ? file_read(c->perm, c->file.at[0], &text)
+                           : fail(GAN_ERR_INPUT, "there is no file %.*s", SARG(c->file.at[0]));
     if (status != GAN_OK)
         return cli_die(status);
     Module m = {0};

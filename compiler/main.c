@@ -71,7 +71,7 @@ static int cmd_fmt(Cli *c) {
             return cli_usage("%.*s is YAML, and fmt lays out a model's text: `ganc convert %.*s -o "
                              "NAME.gan`",
                              SARG(path), SARG(path));
-        GanStatus status = file_read(c->perm, path, &text);
+        GanStatus status = compile_read(c->perm, path, &text);
         if (status != GAN_OK)
             return cli_die(status);
         uint32_t source = front_add_source(&f, path, text, false);

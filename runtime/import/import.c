@@ -256,6 +256,8 @@ static GanStatus run(void *user) {
     j->text = option_text(j->options, OptFile, format(j, "%.*s.gan", SARG(path_stem(j->from))));
     TRY(path_writes(j->text, ".gan", false));
     j->weights = format(j, "%.*s.safetensors", SARG(path_stem(j->text)));
+    if (!file_exists(j->from))
+        return fail(GAN_ERR_INPUT, "there is no file %.*s", SARG(j->from));
     GanStatus st = onnx_open(j->a, j->from, &j->file);
     if (st == GAN_ERR_INPUT)
         fail_in(st, "%.*s", SARG(j->from));

@@ -102,5 +102,6 @@ absent other.yml
 refused 2 '--precision needs f64|f32|bf16|f16, not `f17`' ganc plan tiny.gan --precision f17
 refused 2 'no such diagnostic' ganc explain E9999
 refused 1 'binary.gan:1:' ganc fmt binary.gan
+refused 1 'there is no file gone.gan' ganc fmt gone.gan
 refused 1 'binary.gan:1:' ganc convert binary.gan -o binary2.yaml
 absent binary2.yaml

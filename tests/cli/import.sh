@@ -100,5 +100,5 @@ refused 1 '^ganrun: bad.onnx: not an ONNX file, or a damaged one' ganrun import 
 refused 1 'not an ONNX file' ganrun import s.pack -o bad.gan; none
 truncate -s 2G large.onnx
 refused 1 '^ganrun: large.onnx: not an ONNX file, which has less than 2 GiB' ganrun import large.onnx -o bad.gan; none
-refused 3 'cannot open nowhere.onnx' ganrun import nowhere.onnx -o bad.gan; none
+refused 1 'there is no file nowhere.onnx' ganrun import nowhere.onnx -o bad.gan; none
 refused 2 '-o bad.txt: ' ganrun import layers.onnx -o bad.txt; none
