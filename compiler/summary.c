@@ -280,8 +280,9 @@ void model_summary(Text *t, const Compiled *c) {
         (double)compiled_bytes(c, true) / 1048576);
     text_fmt(t, "  the step as written: %.2f GFLOP; compiled: %.2f GFLOP\n\n", c->step.gflop_model,
              c->step.gflop);
-    text_put(t, STR("  function               launches     GFLOP  moved MiB   work MiB  bound MiB   "
-                    "ratio\n"));
+    text_put(t,
+             STR("  function               launches     GFLOP  moved MiB   work MiB  bound MiB   "
+                 "ratio\n"));
     function_row(t, c, &c->init);
     function_row(t, c, &c->step);
     for (uint32_t i = 0; i < m->entry.n; i++)

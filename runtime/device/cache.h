@@ -29,7 +29,7 @@ GanStatus cache_limit(Str text, uint64_t *out);
 // or we cannot.
 GanStatus cache_dir(Arena *a, Str path, uint64_t limit);
 GanStatus cache_dir_make(Str path); // only makes it
-uint64_t cache_bytes(Str dir); // on disk
+uint64_t cache_bytes(Str dir);      // on disk
 // A name in the folder for a cache that is to start empty, before the number of the process, which
 // removes it; one that a killed process left goes after a day.
 #define CACHE_ASIDE "bench-"

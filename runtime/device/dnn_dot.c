@@ -84,12 +84,26 @@ static bool read_product(Product *d, const Graph *g, const Einsum *e, bool swap)
            read_side(d, g, SideOut, e->node[SideOut], e->labels[SideOut], known) && classify(d);
 }
 
-// The library is quick only where the columns of the result lie side by side.
+// Between neighbours along a kind's labels; 0: it has none.
+static int64_t nearest(const Product *d, Kind kind, Side side) {
+    int64_t least = 0;
+    for (int i = 0; i < d->members[kind]; i++) {
+        int64_t stride = d->label[d->group[kind][i]].stride[side];
+        least = least && least < stride ? least : stride;
+    }
+    return least;
+}
+
+// Whether a column's numbers lie closer together than a row's.
+static bool lies_turned(const Product *d, Side side) {
+    int64_t rows = nearest(d, matrix[side][0], side), columns = nearest(d, matrix[side][1], side);
+    return rows && rows < columns;
+}
+
+// The library is quick only where the columns of the result lie side by side. Where neither rows
+// nor columns do, it is copied out in order, which is quicker for whole lines.
 static bool wants_swap(const Product *d) {
-    for (int i = 0; i < d->members[Row]; i++)
-        if (d->label[d->group[Row][i]].stride[SideOut] == 1)
-            return true;
-    return false;
+    return nearest(d, Row, SideOut) == 1 || lies_turned(d, SideOut);
 }
 
 // --- folding -------------------------------------------------------------------------------------
@@ -168,12 +182,15 @@ static bool shape_in_place(const Product *d, Side side, DnnShape *s) {
 }
 
 // The same matrices dense; `loose` describes the side's own memory label by label in the same
-// order.
+// order. Of rows and columns those come first that do so in memory: where heads lie innermost,
+// matrices of 256 x 256 take five times as long to copy with the two exchanged (docs/tuning.md).
+// Products that read a matrix turned share its copy.
 static void shape_copied(const Product *d, Side side, DnnShape *s, DnnShape *loose,
                          DnnShape *packed) {
     *s = (DnnShape){.type = d->type[side]};
     *loose = (DnnShape){.type = d->type[side]};
-    const Kind kinds[] = {Each, matrix[side][0], matrix[side][1]};
+    bool turned = lies_turned(d, side);
+    const Kind kinds[] = {Each, matrix[side][turned], matrix[side][!turned]};
     for (int k = 0; k < 3; k++)
         for (int i = 0; i < d->members[kinds[k]]; i++) {
             const Label *l = &d->label[d->group[kinds[k]][i]];
@@ -185,6 +202,8 @@ static void shape_copied(const Product *d, Side side, DnnShape *s, DnnShape *loo
     s->dim[s->n++] = extent_of(d, kinds[1]);
     s->dim[s->n++] = extent_of(d, kinds[2]);
     dnn_dense(s);
+    if (turned)
+        *s = dnn_turned(*s);
     *packed = *loose;
     dnn_dense(packed);
 }

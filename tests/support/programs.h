@@ -26,6 +26,9 @@ void program_conv(Arena *a, const ConvCase *k, uint32_t pairs, Module *out);
 void program_random_conv(Arena *a, uint64_t seed, Module *out);
 // A product of two slots: none or some axes of each kind, and the axes of every side in any order.
 void program_random_dot(Arena *a, uint64_t seed, Module *out);
+// An attention's product of queries and keys for each head, the first axis, and its two gradients:
+// three values, each read twice and written once.
+void program_heads(Arena *a, uint64_t seed, Module *out);
 
 typedef struct Oracle {
     const Module *m;

@@ -158,3 +158,27 @@ void program_random_dot(Arena *a, uint64_t seed, Module *out) {
                 batched[SideOut]);
     vec_push(a, &f->effect, Write(SideOut, y).id);
 }
+
+void program_heads(Arena *a, uint64_t seed, Module *out) {
+    enum { Head = 1, Query, Key, Depth, Labels };
+    static const uint8_t q[] = {Head, Query, Depth}, k[] = {Head, Key, Depth},
+                         w[] = {Head, Query, Key};
+    static const uint8_t *const labels[] = {q, k, w};
+    uint64_t r = seed;
+    Func *f = step_begin(a, 1 + below(&r, 3), out);
+    Builder at = {.g = &f->g};
+    int64_t extent[Labels] = {0};
+    for (int i = Head; i < Labels; i++)
+        extent[i] = 2 + below(&r, 40);
+    Val x[3];
+    for (int i = 0; i < 3; i++) {
+        int64_t dim[3] = {extent[Head], extent[labels[i][1]], extent[labels[i][2]]};
+        Type t = type_make(true, 3, dim);
+        x[i] = Read(&at, slot_add(a, out, t), 0, t);
+    }
+    for (int i = 0; i < 3; i++) { // from the two others
+        int first = i == 0 ? 2 : 0, second = i == 1 ? 2 : 1;
+        Val y = Dot(x[first], labels[first], x[second], labels[second], labels[i], 3, true);
+        vec_push(a, &f->effect, Write((uint32_t)i, y).id);
+    }
+}

@@ -616,6 +616,7 @@ static void random_convolutions_are_right(void **state) {
 static void random_products_are_right(void **state) {
     (void)state;
     random_programs_are_right(program_random_dot, 200);
+    random_programs_are_right(program_heads, 20);
 }
 
 // Loading a plan, and running it, with the n-th allocation refused, for every n: a status each

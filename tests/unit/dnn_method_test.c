@@ -1,6 +1,7 @@
 // dnn_method_test.c - which method of dnn_conv.c computes a convolution, and by which
-// implementations of the library: a table of shapes, for each direction; and that none of the
-// shipped models is left to the library's reference implementations, or to the evaluator's loops.
+// implementations of the library: a table of shapes, for each direction; how often products copy
+// their operands; and that none of the shipped models is left to the library's reference
+// implementations, or to the evaluator's loops.
 // Results do not depend on it, so no other test would notice a slow one. Nothing is run.
 #include "tiles.h"
 
@@ -175,6 +176,43 @@ static void methods_with_a_matrix_unit_follow_from_the_shape(void **state) {
         check_row(empty, &unit_rows[i], i);
 }
 
+// --- products ------------------------------------------------------------------------------------
+
+// Matrices whose head lies innermost are copied: each value once, however products turn it.
+static void check_heads(Arena a, uint64_t seed, Dtype real) {
+    const PassOptions o = {.real = real};
+    Module m;
+    Plan p;
+    Dnn *d = open_library();
+    program_heads(&a, seed, &m);
+    passes_run(&a, &m, &m.step, &o, NULL);
+    slots_place(&m, real);
+    plan_make(&a, &m, &m.step, &o, &p);
+    int products = 0, copies = 0;
+    for (uint32_t i = 0; i < p.launch.n; i++) {
+        const Region *r = &p.region.at[p.launch.at[i].region];
+        if (r->kind != RegionCall)
+            continue;
+        const DnnCall *call = prepare(d, &p, r->node.at[0]);
+        assert_non_null(call);
+        products++;
+        copies += call->n - 1;
+    }
+    assert_int_equal(products, 3);
+    assert_int_equal(copies, 6); // of what is read, and of results
+    dnn_close(d);
+}
+
+static void heads_are_copied_once(void **state) {
+    (void)state;
+    if (dnn_vector_level() < 4)
+        skip();
+    for (uint64_t seed = 0; seed < 8; seed++) {
+        check_heads(empty, seed, DtF32);
+        check_heads(empty, seed, DtBF16);
+    }
+}
+
 // --- the shipped models --------------------------------------------------------------------------
 
 static uint32_t check_plan(Str model, const Plan *p) {
@@ -229,6 +267,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(methods_follow_from_the_shape),
         cmocka_unit_test(methods_with_a_matrix_unit_follow_from_the_shape),
+        cmocka_unit_test(heads_are_copied_once),
         cmocka_unit_test(no_model_is_left_to_a_reference_implementation),
     };
     return ARENA_CASES(tests, 0);
