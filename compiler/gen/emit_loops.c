@@ -217,30 +217,11 @@ static void put_lane_loop(Emit *e, uint32_t k, uint32_t level) {
         put_lane_body(e, k, level, "j + ", str_format(a, "%.*s - j", SARG(hi)));
 }
 
-// Instead of the innermost loop, k: the one row of a table that is indexed, if it is in this tile.
-static void put_indexed_row(Emit *e, uint32_t k) {
-    const Nest *n = e->n;
-    emit_line(e);
-    text_fmt(e->t, "const int64_t i%u = (int64_t)", k);
-    emit_ref(e, n->row);
-    text_put(e->t, STR(";\n"));
-    emit_line(e);
-    text_fmt(e->t, n->var[n->rows].tile ? "if (i%u >= from && i%u < to)" : "", k, k);
-    emit_open(e);
-    emit_level(e, 2 + k - n->prefix);
-    emit_body(e, 's');
-    emit_close(e);
-}
-
 // The innermost loop, k.
 static void put_innermost(Emit *e, uint32_t k) {
     const Nest *n = e->n;
     const Var *v = &n->var[n->order[k]];
     uint32_t level = 2 + k - n->prefix;
-    if (n->indexed) {
-        put_indexed_row(e, k);
-        return;
-    }
     if (e->lanes) {
         put_lane_loop(e, k, level);
         return;
@@ -308,10 +289,31 @@ static void put_inner_loops(Emit *e, uint32_t k) {
     emit_close(e);
 }
 
+static void put_loops(Emit *e, uint32_t k);
+
+// Instead of loop k: the one row of a table that is indexed, if it is in this tile.
+static void put_indexed_row(Emit *e, uint32_t k) {
+    const Nest *n = e->n;
+    emit_line(e);
+    text_fmt(e->t, "const int64_t i%u = (int64_t)", k);
+    emit_ref(e, n->row);
+    text_put(e->t, STR(";\n"));
+    emit_line(e);
+    text_fmt(e->t, n->var[n->rows].tile ? "if (i%u >= from && i%u < to)" : "", k, k);
+    emit_open(e);
+    emit_level(e, 2 + k - n->prefix);
+    put_loops(e, k + 1);
+    emit_close(e);
+}
+
 static void put_loops(Emit *e, uint32_t k) {
     const Nest *n = e->n;
     if (k == n->orders) {
         emit_body(e, 's');
+        return;
+    }
+    if (n->indexed && n->order[k] == n->rows) {
+        put_indexed_row(e, k);
         return;
     }
     if (k + 1 == n->orders) {

@@ -169,19 +169,30 @@ static void hoist(Nest *n, uint32_t at) { // order[at] becomes the last variable
     n->order[n->prefix++] = v;
 }
 
-static void tile(Nest *n, uint32_t v, int64_t pieces, int64_t least, int64_t most) {
-    int64_t size = ceil_div(n->var[v].n, pieces);
-    size = size < least ? least : size > most ? most : size;
-    size = ceil_div(size, LANES) * LANES; // whole vectors
+static void set_tile(Nest *n, uint32_t v, int64_t size) {
     if (size < n->var[v].n) {
         n->var[v].tile = size;
         n->tiled = v;
     }
 }
 
+static void tile(Nest *n, uint32_t v, int64_t pieces, int64_t least, int64_t most) {
+    int64_t size = ceil_div(n->var[v].n, pieces);
+    size = size < least ? least : size > most ? most : size;
+    set_tile(n, v, ceil_div(size, LANES) * LANES); // whole vectors
+}
+
+// Indexed rows with their columns.
+static void tile_rows(Nest *n, int64_t pieces) {
+    int64_t size = ceil_div(n->var[n->rows].n, pieces);
+    int64_t most = MAX_COLUMNS_ACC / n->var[n->columns].n;
+    set_tile(n, n->rows, size < most ? size : most);
+}
+
 // Accumulators must fit into the L1 cache: kept variables become outer loops until they do, the
-// last one in tiles.
+// last one in tiles; of indexed rows with columns, the rows.
 static void bound_accumulators(Nest *n) {
+    uint32_t inside = n->columns == NONE ? 1 : 2;
     while (nest_accumulators(n) > MAX_ACC) {
         uint32_t first = NONE, kept = 0;
         for (uint32_t i = n->orders; i-- > n->prefix;) {
@@ -190,13 +201,15 @@ static void bound_accumulators(Nest *n) {
                 kept++;
             }
         }
-        if (kept > 1) {
+        if (kept > inside) {
             hoist(n, first);
             continue;
         }
-        uint32_t v = n->order[first];
-        int64_t outside = product(n, 0, n->prefix);
-        tile(n, v, ceil_div(FewUnits, outside), LeastTile, n->indexed ? MAX_INDEXED_ACC : MostTile);
+        int64_t pieces = ceil_div(FewUnits, product(n, 0, n->prefix));
+        if (n->columns != NONE)
+            tile_rows(n, pieces);
+        else
+            tile(n, n->order[first], pieces, LeastTile, n->indexed ? MAX_INDEXED_ACC : MostTile);
         return;
     }
 }
@@ -228,22 +241,49 @@ bool nest_has_terms(const Nest *n) {
     return false;
 }
 
-// The summand where(row == this row, term, 0) becomes the term.
-void nest_index_rows(Nest *n) {
+static void move_last(Nest *n, uint32_t v) {
     uint32_t at = 0;
-    Reduce *r = &n->reduce.at[0];
-    n->indexed = true;
-    r->value = n->value.at[r->value].b;
-    while (n->order[at] != n->rows)
+    while (n->order[at] != v)
         at++;
     for (; at + 1 < n->orders; at++)
         n->order[at] = n->order[at + 1];
-    n->order[at] = n->rows;
+    n->order[at] = v;
+}
+
+// The summand where(row == this row, term, 0) becomes the term.
+void nest_index_rows(Nest *n) {
+    Reduce *r = &n->reduce.at[0];
+    n->indexed = true;
+    r->value = n->value.at[r->value].b;
+    move_last(n, n->rows);
+}
+
+// Where a table's rows lie in rows, their columns are a loop inside: a term's row is looked up once
+// for all of them, since no index depends on the column, and a tile is stored in order.
+// Measured on 2,048 terms for 10,000 rows of 256: 23.5 to 3.6 ms. Of more terms than rows, adding
+// counts more than storing, and terms lie in order along a column as often as along a row: 32,768
+// terms for 512 rows of 64 took 7 ms instead of 2.5.
+static void find_columns(Nest *n) {
+    int64_t terms = 1;
+    for (uint32_t i = 0; i < n->orders; i++)
+        terms *= n->var[n->order[i]].reduced ? n->var[n->order[i]].n : 1;
+    if (terms > n->var[n->rows].n)
+        return;
+    for (uint32_t i = 0; i < n->orders; i++) {
+        uint32_t v = n->order[i];
+        if (v != n->rows && !n->var[v].reduced && n->var[v].n <= MAX_COLUMNS_ACC &&
+            ix_coef(&n->ix, n->reduce.at[0].at, v) == 1)
+            n->columns = v;
+    }
+    if (n->columns != NONE)
+        move_last(n, n->columns);
 }
 
 static void shape_reduction(Nest *n) {
-    if (n->rows != NONE && n->var[n->rows].n >= ManyRows && nest_has_terms(n))
+    if (n->rows != NONE && n->var[n->rows].n >= ManyRows && nest_has_terms(n)) {
         nest_index_rows(n);
+        find_columns(n);
+    }
     while (n->prefix < n->orders && !n->var[n->order[n->prefix]].reduced)
         n->prefix++;
     bound_accumulators(n);
@@ -317,7 +357,7 @@ size_t nest_unit_bytes(const Nest *n, const Reduce *r) {
 }
 
 int nest_most_accumulators(const Nest *n) {
-    return n->indexed ? MAX_INDEXED_ACC : MAX_ACC;
+    return n->columns != NONE ? MAX_COLUMNS_ACC : n->indexed ? MAX_INDEXED_ACC : MAX_ACC;
 }
 
 bool nest_is_invariant(const Nest *n, uint32_t bounds) {
@@ -399,7 +439,7 @@ void nest_shape(Nest *n) {
     add_squares(n);
     n->prefix = 0;
     n->flat = false;
-    n->tiled = NONE;
+    n->tiled = n->columns = NONE;
     n->scratch = 0;
     nest_order_loops(n);
     if (n->reduce.n)

@@ -21,9 +21,11 @@
 #include "dialect.h"
 #include "index.h"
 
-// Accumulators of a unit: of indexed rows, twice as many, since every tile of them walks all terms
-// again. 32 KB in f64, a near cache.
-enum { MAX_VARS = 24, MAX_FACTORS = 8, LANES = 32, MAX_ACC = 2048, MAX_INDEXED_ACC = 2 * MAX_ACC };
+// Accumulators of a unit: of indexed rows twice as many, since every tile of them walks all terms
+// again: 32 KB in f64, a near cache. Of rows with their columns, which are added to in order, four
+// times as many.
+enum { MAX_VARS = 24, MAX_FACTORS = 8, LANES = 32, MAX_ACC = 2048 };
+enum { MAX_INDEXED_ACC = 2 * MAX_ACC, MAX_COLUMNS_ACC = 4 * MAX_ACC };
 // Shared memory of a warp for its accumulators of indexed rows: the eight warps of a block leave a
 // processor with 228 KB room for six of them.
 enum { TILE_BYTES = 4096 };
@@ -134,6 +136,7 @@ struct Nest {
     uint32_t tiled;     // a variable or NONE
     uint32_t rows, row; // Scatter: the variable of the table's rows, the value of the one to add to
     bool indexed;       // that variable is neither a loop nor part of a unit: it is that value
+    uint32_t columns;   // cores, indexed rows: the variable along a row, the last loop, or NONE
     VEC(Value) value;
     VEC(Bounds) bounds; // [0] is none
     VEC(uint32_t) bounds_level;

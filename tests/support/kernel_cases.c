@@ -571,6 +571,23 @@ static void scatter_cases(Cases *all) {
                  shape(true, 2, 3001, 3));
 }
 
+// Tables of at least as many rows as terms, which lie in rows: a core adds whole rows, tile by tile
+// (nest.c).
+static void scatter_row_cases(Cases *all) {
+    scatter_case(all, "whole rows of a scatter, the last tile not full", 1, DtF32,
+                 shape(true, 2, 700, 33), 1, shape(false, 2, 1030, 33));
+    scatter_case(all, "whole rows of a scatter in bf16", 1, DtBF16, shape(true, 2, 300, 17), 1,
+                 shape(false, 2, 500, 17));
+    scatter_case(all, "whole rows of a scatter, of one tile", 3, DtF32, shape(true, 2, 40, 7), 1,
+                 shape(false, 2, 120, 7));
+    scatter_case(all, "rows of two axes of a scatter", 2, DtF32, shape(true, 3, 50, 9, 4), 1,
+                 shape(false, 3, 601, 9, 4));
+    scatter_case(all, "a row of a scatter fills a tile", 2, DtF32, shape(true, 2, 3, 8192), 1,
+                 shape(false, 2, 9, 8192));
+    scatter_case(all, "rows of a scatter too long for a tile", 2, DtF32, shape(true, 2, 3, 8200), 1,
+                 shape(false, 2, 9, 8200));
+}
+
 static void other_cases(Cases *all) {
     Case *c = begin(all, 5, 1e-6, "gather and scatter");
     Val table = input(c, shape(false, 3, 6, 3, 2)),
@@ -661,6 +678,7 @@ void kernel_cases(Cases *out) {
     pack_cases(out);
     border_cases(out);
     scatter_cases(out);
+    scatter_row_cases(out);
     other_cases(out);
 }
 
