@@ -584,8 +584,18 @@ static void a_long_chain_of_pads_stores_intermediate_values(void **state) {
     assert_true(c->plan.region.n > 1);
 }
 
-// Kernels are not contracted, so a value that is computed again is the same to the bit, and may be
-// compared with what was picked from it.
+static uint32_t longest_kernel(const Plan *p) {
+    uint32_t longest = 0;
+    for (uint32_t k = 0; k < p->kernel.n; k++) {
+        uint32_t lines = 0;
+        Str text = p->kernel.at[k].source;
+        for (size_t i = 0; i < text.len; i++)
+            lines += text.ptr[i] == '\n';
+        longest = lines > longest ? lines : longest;
+    }
+    return longest;
+}
+
 // Each part of the concatenation would be the chain up to it: a kernel of their number squared.
 static void an_unrolled_recurrence_is_recomputed_up_to_a_length(void **state) {
     enum { Steps = 64, LinesOfStatement = 2 };
@@ -596,17 +606,53 @@ static void an_unrolled_recurrence_is_recomputed_up_to_a_length(void **state) {
         part[t] = x = Tanh(Mul(x, Number(&c->at, 2 + t)));
     result(c, Concat(part, Steps, 0));
     fuse_case_for(c, true);
-    uint32_t longest = 0;
-    for (uint32_t k = 0; k < c->plan.kernel.n; k++) {
-        uint32_t lines = 0;
-        Str text = c->plan.kernel.at[k].source;
-        for (size_t i = 0; i < text.len; i++)
-            lines += text.ptr[i] == '\n';
-        longest = lines > longest ? lines : longest;
-    }
-    assert_in_range(longest, Steps, LinesOfStatement * MaxStatements);
+    assert_in_range(longest_kernel(&c->plan), Steps, LinesOfStatement * MaxStatements);
 }
 
+// Running sums by doubling distances: each is the one before twice, under two guards, so that all
+// of them at once would be as many statements as there are elements.
+static void a_running_sum_is_stored_every_few_steps(void **state) {
+    enum { Extent = 1024, LinesOfAll = 500 };
+    (void)state;
+    Case *c = begin(8);
+    Val y = input(c, shape(true, 2, DIM(64, Extent)));
+    for (int64_t by = 1; by < Extent; by *= 2) {
+        const int64_t head[] = {64, by}, tail[] = {64, Extent - by};
+        Val first = Slice(y, (int64_t[]){0, 0}, head, NULL),
+            before = Slice(y, (int64_t[]){0, 0}, tail, NULL),
+            after = Slice(y, (int64_t[]){0, by}, tail, NULL);
+        y = Concat((Val[]){first, Add(before, after)}, 2, 1);
+    }
+    result(c, y);
+    fuse_case_for(c, true);
+    assert_in_range(longest_kernel(&c->plan), 1, LinesOfAll);
+}
+
+static bool has_text(Str text, const char *part) {
+    for (size_t i = 0; i < text.len; i++)
+        if (str_starts(str_sub(text, i, text.len), str_c(part)))
+            return true;
+    return false;
+}
+
+// Halves of the rows have a loop each that tests nothing; of sixteen parts none is worth one.
+static void large_parts_of_a_concatenation_have_loops_of_their_own(void **state) {
+    (void)state;
+    for (int many = 0; many < 2; many++) {
+        Case *c = begin(8);
+        Val part[16];
+        for (uint32_t i = 0; i < (many ? 16 : 2); i++)
+            part[i] = Sin(input(c, shape(true, 2, DIM(32, many ? 1 : 8))));
+        result(c, Concat(part, many ? 16 : 2, 1));
+        fuse_case_for(c, true);
+        assert_int_equal(c->plan.kernel.n, 1);
+        assert_int_equal(has_text(c->plan.kernel.at[0].source, "else if (g"), !many);
+        assert_int_equal(has_text(c->plan.kernel.at[0].source, "else {"), !many);
+    }
+}
+
+// Kernels are not contracted, so a value that is computed again is the same to the bit, and may be
+// compared with what was picked from it.
 static void a_cheap_value_compared_with_its_own_elements_is_computed_again(void **state) {
     (void)state;
     Case *c = begin(8);
@@ -850,6 +896,8 @@ int main(int argc, char **argv) {
         TEST(a_move_waits_for_operands_it_does_not_select),
         TEST(a_long_chain_of_pads_stores_intermediate_values),
         TEST(an_unrolled_recurrence_is_recomputed_up_to_a_length),
+        TEST(a_running_sum_is_stored_every_few_steps),
+        TEST(large_parts_of_a_concatenation_have_loops_of_their_own),
         TEST(a_cheap_value_compared_with_its_own_elements_is_computed_again),
         TEST(a_value_of_another_block_is_stored),
         TEST(a_reported_constant_is_no_input_of_kernels),

@@ -30,7 +30,7 @@ struct Emit {
     bool lanes;           // the innermost loop adds into lanes
     bool in_pack;         // inside the loop over a pack: the team's lane is l elements further on
     StepPart part;        // of the step at hand; but in StepWhole, its packs are those of step k
-    bool unswitched;      // inside the likely version of a loop unswitched on its bounds
+    const bool *holds;    // [n->bounds.n] inside a version of a loop without tests (versions.c)
     const bool *named;    // [n->value.n] the values that are written by name (emit_named)
     const bool *guards;   // [n->bounds.n] the bounds that a load or selection tests (emit_guards)
     const bool *inverses; // [n->value.n] the divisors that have an inverse (emit_inverses)

@@ -4,7 +4,7 @@
 
 #include <inttypes.h>
 
-enum { LEAST_UNSWITCHED = 8 }; // elements of an innermost loop that is worth two versions
+enum { LEAST_UNSWITCHED = 8 }; // elements of an innermost loop that is worth several versions
 
 // --- accumulators --------------------------------------------------------------------------------
 
@@ -245,43 +245,57 @@ static void put_innermost(Emit *e, uint32_t k) {
     emit_close(e);
 }
 
-// "if (g1 && !g2 && ...)" over the invariant bounds that the innermost loop tests; false when there
-// are none.
-static bool put_unswitch_test(Emit *e, uint32_t level) {
+// The invariant bounds that the innermost loop tests; false when there are none.
+static bool find_tested(const Emit *e, uint32_t level, bool *tested) {
     const Nest *n = e->n;
-    bool *tested = arena_array(e->t->arena, bool, n->bounds.n), any = false;
+    bool any = false;
     for (uint32_t i = 0; i < n->value.n; i++) {
         const Value *v = &n->value.at[i];
         if (v->level == level && e->guards[v->bounds] && nest_is_invariant(n, v->bounds))
-            tested[v->bounds] = true;
+            any = tested[v->bounds] = true;
     }
-    for (uint32_t i = 1; i < n->bounds.n; i++) {
-        if (tested[i]) {
-            any ? (void)0 : emit_line(e);
-            text_fmt(e->t, "%s%sg%u", any ? " && " : "if (", nest_is_likely(n, i) ? "" : "!", i);
-            any = true;
-        }
-    }
-    text_put(e->t, any ? STR(")") : STR(""));
     return any;
 }
 
-// A border (a pad's, or of a gradient through one) is tested at every element, and the test keeps
-// compilers from vectorizing. Where it is loop-invariant, the innermost loop is unswitched: one
-// version for the interior, without tests, and one for the rest.
+// "if (g1 && !g2 && ...)"
+static void put_version_test(Emit *e, const bool *tested, const bool *holds) {
+    bool any = false;
+    for (uint32_t i = 1; i < e->n->bounds.n; i++) {
+        if (tested[i]) {
+            text_fmt(e->t, "%s%sg%u", any ? " && " : "if (", holds[i] ? "" : "!", i);
+            any = true;
+        }
+    }
+    text_put(e->t, STR(")"));
+}
+
+// A border (a pad's, or of a gradient through one) is tested at every element, and so is where the
+// parts of a concatenation meet; the test keeps compilers from vectorizing. Where it is
+// loop-invariant, the innermost loop is unswitched: versions for the interior and for large parts,
+// without tests, and one for the rest.
 // Measured on the gradient of a reflection pad of [256, 64, 64]: 1 to 19 GB/s.
 static void put_inner_loops(Emit *e, uint32_t k) {
     const Nest *n = e->n;
     const Var *v = &n->var[n->order[k]];
-    if ((v->tile ? v->tile : v->n) < LEAST_UNSWITCHED || !put_unswitch_test(e, 2 + k - n->prefix)) {
+    NestVersion version[MAX_VERSIONS];
+    uint32_t versions = 0;
+    bool *tested = arena_array(e->t->arena, bool, n->bounds.n);
+    if ((v->tile ? v->tile : v->n) >= LEAST_UNSWITCHED && find_tested(e, 2 + k - n->prefix, tested))
+        versions = nest_versions(n, e->t->arena, tested, version);
+    if (!versions) {
         put_innermost(e, k);
         return;
     }
-    emit_open(e);
-    e->unswitched = true;
-    put_innermost(e, k);
-    e->unswitched = false;
-    emit_close(e);
+    for (uint32_t i = 0; i < versions; i++) {
+        emit_line(e);
+        text_put(e->t, i ? STR("else ") : STR(""));
+        put_version_test(e, tested, version[i].holds);
+        emit_open(e);
+        e->holds = version[i].holds;
+        put_innermost(e, k);
+        e->holds = NULL;
+        emit_close(e);
+    }
     emit_line(e);
     text_put(e->t, STR("else"));
     emit_open(e);

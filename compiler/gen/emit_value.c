@@ -378,13 +378,13 @@ static void put_element(Emit *e, const Value *v) {
 
 // Do the bounds need no test here, in a loop that was unswitched on them?
 static bool is_known(const Emit *e, const Value *v) {
-    return e->unswitched && v->bounds && nest_is_invariant(e->n, v->bounds);
+    return e->holds && v->bounds && nest_is_invariant(e->n, v->bounds);
 }
 
 static void put_load(Emit *e, uint32_t id) {
     const Value *v = &e->n->value.at[id];
     bool known = is_known(e, v), guarded = v->bounds && !known;
-    if (known && !nest_is_likely(e->n, v->bounds)) {
+    if (known && !e->holds[v->bounds]) {
         text_put(e->t, STR("0"));
         return;
     }
@@ -468,7 +468,7 @@ static void put_value(Emit *e, uint32_t id) {
         break;
     case ValueSelect:
         if (is_known(e, v)) {
-            emit_ref(e, nest_is_likely(e->n, v->bounds) ? v->a : v->b);
+            emit_ref(e, e->holds[v->bounds] ? v->a : v->b);
             break;
         }
         text_fmt(e->t, "g%u ? ", v->bounds);

@@ -196,6 +196,17 @@ uint32_t nest_operands(const Value *v); // how many of a, b, c are values; some 
 bool nest_is_invariant(const Nest *n, uint32_t bounds);
 bool nest_is_likely(const Nest *n, uint32_t bounds);
 
+// --- versions.c ----------------------------------------------------------------------------------
+
+typedef struct NestVersion {
+    const bool *holds; // [bounds.n] of those that are tested
+    double share;      // of all rows
+} NestVersion;
+enum { MAX_VERSIONS = 4 };
+// The states of the `tested` bounds, invariant ones, in which an innermost loop is worth a version
+// without tests: out[MAX_VERSIONS], the most frequent first. Returns how many.
+uint32_t nest_versions(const Nest *n, Arena *a, const bool *tested, NestVersion *out);
+
 // --- team.c --------------------------------------------------------------------------------------
 
 void nest_shape_team(Nest *n); // for blocks of threads

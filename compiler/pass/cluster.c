@@ -55,6 +55,10 @@ static Demand *demand_of(Fuse *z, uint32_t id) {
     return a;
 }
 
+// A loop executes a guarded statement for every element, wherever the guard holds: it counts as so
+// many against MaxStatements.
+enum { Guarded = 8 };
+
 static uint32_t capped(uint64_t statements) {
     return statements < MaxStatements ? (uint32_t)statements : MaxStatements;
 }
@@ -113,7 +117,7 @@ static double total_times(const Demand *a) {
 }
 
 // Follows reads through recomputed units to values in memory. Returns the statements that load and
-// compute all of it.
+// compute all of it, guarded ones several times.
 static uint32_t follow_reads(Fuse *z, ReadsVec *out) {
     uint32_t statements = 0;
     while (z->stack.n) {
@@ -124,7 +128,7 @@ static uint32_t follow_reads(Fuse *z, ReadsVec *out) {
         if (out && a->read && stored)
             vec_push(z->arena, out, ((Reads){id, aligned, total_times(a), 0, 0}));
         for (uint32_t i = 0; i < a->index.n; i++)
-            statements += statements_of(&a->index.at[i]);
+            statements += a->index.at[i].shared + Guarded * a->index.at[i].apart;
         for (uint32_t i = 0; (a->start || !stored) && i < z->reads[id].n; i++)
             add_read(z, a, z->reads[id].at[i]);
     }

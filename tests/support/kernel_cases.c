@@ -445,6 +445,25 @@ static void point_case(Cases *all) {
     finish(c);
 }
 
+// Parts of a concatenation along an outer axis, each in a version of its own of the inner loop, and
+// a third of the rows in the one that tests; two axes at once.
+static void part_cases(Cases *all) {
+    Case *c = begin(all, 3, 1e-6, "parts of rows");
+    Val x = input(c, shape(true, 2, 33, 40)), y = input(c, shape(true, 2, 33, 25)),
+        z = input(c, shape(true, 2, 33, 5));
+    Val some = Concat((Val[]){x, Sin(y), z}, 3, 1),
+        other = Concat((Val[]){z, Mul(y, y), Exp(x)}, 3, 1);
+    result(c, Add(some, other));
+    result(c, Sum(Mul(some, some), 2 | 4));
+    finish(c);
+
+    c = begin(all, 6, 1e-6, "parts of a picture");
+    Type half = shape(true, 3, 12, 9, 10), wide = shape(true, 3, 12, 9, 20);
+    Val left = Concat((Val[]){input(c, half), input(c, half)}, 2, 2), right = input(c, wide);
+    result(c, Neg(Concat((Val[]){left, Mul(right, right)}, 2, 1)));
+    finish(c);
+}
+
 // Between zeros, stored or through other moves: values that are not zero where what they are
 // computed from is, and some that are.
 static void zeros_cases(Cases *all) {
@@ -674,6 +693,7 @@ void kernel_cases(Cases *out) {
     row_cases(out);
     column_cases(out);
     point_case(out);
+    part_cases(out);
     zeros_cases(out);
     pack_cases(out);
     border_cases(out);

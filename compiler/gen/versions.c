@@ -1,0 +1,136 @@
+// versions.c - which versions of an innermost loop are worth their text.
+//
+// In: bounds that do not change in the loop, as those of the parts of a concatenation and of a
+// pad's border. Out: the states in which most rows find them, the most frequent first. Each test is
+// of an index; where tests of one index begin and end cuts its range into intervals, in which each
+// of them holds or does not. Indices are taken to be independent: a state that never occurs costs
+// its text, nothing else.
+#include "nest.h"
+
+#include <string.h>
+
+enum {
+    MOST_INDICES = 3,
+    MOST_CUTS = 64,
+    MOST_CELLS = 512, // combinations of intervals: where there are more, one version is likely
+};
+static const double worth = 0.2; // of all rows: another version's share
+
+typedef struct Axis { // an index, and where its range is cut
+    Ix at;
+    int64_t cut[MOST_CUTS];
+    uint32_t cuts;
+} Axis;
+
+typedef struct States {
+    Axis axis[MOST_INDICES];
+    uint32_t axes;
+    VEC(NestVersion) found;
+} States;
+
+static void cut_at(Axis *x, int64_t at) {
+    uint32_t k = 0;
+    if (at <= x->cut[0] || at >= x->cut[x->cuts - 1])
+        return;
+    while (x->cut[k] < at)
+        k++;
+    if (x->cut[k] == at)
+        return;
+    memmove(x->cut + k + 1, x->cut + k, (x->cuts - k) * sizeof *x->cut);
+    x->cut[k] = at;
+    x->cuts++;
+}
+
+static Axis *axis_of(States *s, const Nest *n, Ix at) {
+    for (uint32_t i = 0; i < s->axes; i++)
+        if (s->axis[i].at == at)
+            return &s->axis[i];
+    if (s->axes == MOST_INDICES)
+        return NULL;
+    Axis *x = &s->axis[s->axes++];
+    *x = (Axis){.at = at, .cuts = 2};
+    ix_range(&n->ix, at, &x->cut[0], &x->cut[1]);
+    x->cut[1]++;
+    return x;
+}
+
+// False: more than is worth a look.
+static bool find_cuts(States *s, const Nest *n, const bool *tested) {
+    for (uint32_t i = 1; i < n->bounds.n; i++) {
+        const Bounds *b = &n->bounds.at[i];
+        for (uint32_t k = 0; tested[i] && k < b->n; k++) {
+            Axis *x = axis_of(s, n, b->b[k].at);
+            if (!x || x->cuts + 2 > MOST_CUTS)
+                return false;
+            cut_at(x, b->b[k].lo);
+            cut_at(x, b->b[k].hi);
+        }
+    }
+    uint64_t cells = 1;
+    for (uint32_t i = 0; i < s->axes; i++)
+        cells *= s->axis[i].cuts - 1;
+    return cells <= MOST_CELLS;
+}
+
+// Does the bound hold in the cell whose interval along each axis is cell[axis]?
+static bool holds(States *s, const Nest *n, const Bounds *b, const uint32_t *cell) {
+    for (uint32_t k = 0; k < b->n; k++) {
+        const Axis *x = axis_of(s, n, b->b[k].at);
+        int64_t at = x->cut[cell[x - s->axis]];
+        if (at < b->b[k].lo || at >= b->b[k].hi)
+            return false;
+    }
+    return true;
+}
+
+static void add_state(States *s, Arena *a, const bool *state, uint32_t bounds, double share) {
+    for (uint32_t i = 0; i < s->found.n; i++)
+        if (memcmp(s->found.at[i].holds, state, bounds * sizeof *state) == 0) {
+            s->found.at[i].share += share;
+            return;
+        }
+    bool *kept = arena_array(a, bool, bounds);
+    memcpy(kept, state, bounds * sizeof *state);
+    vec_push(a, &s->found, ((NestVersion){kept, share}));
+}
+
+static void find_states(States *s, Arena *a, const Nest *n, const bool *tested) {
+    uint32_t cell[MOST_INDICES] = {0}, i;
+    bool *state = arena_array(a, bool, n->bounds.n);
+    do {
+        double share = 1;
+        for (i = 0; i < s->axes; i++) {
+            const Axis *x = &s->axis[i];
+            share *= (double)(x->cut[cell[i] + 1] - x->cut[cell[i]]) /
+                     (double)(x->cut[x->cuts - 1] - x->cut[0]);
+        }
+        for (i = 1; i < n->bounds.n; i++)
+            state[i] = tested[i] && holds(s, n, &n->bounds.at[i], cell);
+        add_state(s, a, state, n->bounds.n, share);
+        for (i = 0; i < s->axes && ++cell[i] + 1 == s->axis[i].cuts; i++)
+            cell[i] = 0;
+    } while (i < s->axes);
+}
+
+uint32_t nest_versions(const Nest *n, Arena *a, const bool *tested, NestVersion *out) {
+    States *s = arena_new(a, States);
+    uint32_t versions = 0;
+    if (find_cuts(s, n, tested)) {
+        find_states(s, a, n, tested);
+    } else {
+        bool *each = arena_array(a, bool, n->bounds.n);
+        for (uint32_t i = 1; i < n->bounds.n; i++)
+            each[i] = tested[i] && nest_is_likely(n, i);
+        vec_push(a, &s->found, ((NestVersion){each, worth}));
+    }
+    while (versions < MAX_VERSIONS) {
+        NestVersion *most = &s->found.at[0];
+        for (uint32_t i = 1; i < s->found.n; i++)
+            most = s->found.at[i].share > most->share ? &s->found.at[i] : most;
+        if (most->share < worth)
+            break;
+        out[versions++] = *most;
+        most->share = -1;
+    }
+    return versions;
+}
