@@ -81,10 +81,10 @@ static bool few(const Var *v) {
     return !v->tile && !v->reduced && (v->n == 2 || v->n == 3 || v->n == 4 || v->n == 8);
 }
 
-// Inside a loop that sums, which is not vectorized, eight elements are a vector themselves: written
-// out, an exp of each is scalar code (a softmax over eight heads, 15.5 ms; 5.0 as a loop).
+// Inside a loop that sums, which is not vectorized, four or eight elements are a vector themselves:
+// written out, an exp of each is scalar code (a softmax over eight heads, 15.5 ms; 5.0 as a loop).
 static bool is_written_out(const Nest *n, const Var *v) {
-    return few(v) && (!n->reduce.n || v->n < 8);
+    return few(v) && (!n->reduce.n || v->n < 4);
 }
 
 static void put_in_order(Emit *e) {

@@ -6,7 +6,7 @@
 // sum squares
 // a0 [B, 8, 16, 16] -> a1 [B, 8, 1, 1], a2 [B, 8, 1, 1]
 // regions 0
-void sum_squares_c31b358966692aa0(void *const *p, const gan_counters *c, int64_t lo, int64_t hi) {
+void sum_squares_ae3a6120416fff6b(void *const *p, const gan_counters *c, int64_t lo, int64_t hi) {
     const int64_t *n = (const int64_t *)p[4];
     const int64_t n0 = n[0]; // extent of i1
     const int64_t n1 = n[1]; // stride
@@ -21,7 +21,6 @@ void sum_squares_c31b358966692aa0(void *const *p, const gan_counters *c, int64_t
         double s1[2048];
         for (int64_t k = 0; k < 8; k++) s1[k] = 0;
         for (int64_t i1 = 0; i1 < n0; i1++) {
-            GAN_FEW(8)
             GAN_SIMD
             for (int64_t i2 = 0; i2 < 8; i2++) {
                 const float v0 = a0[i0*n1 + i1*8 + i2];
