@@ -191,7 +191,7 @@ static size_t address_share(void) {
 }
 
 // Where the machine has no more to give the default shrinks until two fit, for there will be
-// others; a size that was asked for does not.
+// others; a size that was asked for does not, but for a limit's share.
 GanStatus arena_init(Arena *a, size_t reserve) {
     const size_t usual = (size_t)16 << 30, least = SMALLEST, share = address_share();
     *a = (Arena){0};

@@ -54,8 +54,8 @@ static void tasks_list(Arena *a, uint32_t jobs, Tasks *t) {
     t->n = t->texts + jobs;
 }
 
-// How long an image takes to make, in no unit: its PTX, of which code for Hopper's successors and
-// Hopper itself takes 1.3 to 1.6 times as long as for cards before.
+// How long an image takes to make, in no unit: by its PTX, which takes 1.3 to 1.6 times as long for
+// Hopper and later cards as for those before.
 static size_t image_time(const Tasks *t, const Task *k) {
     return t->task[k->text].made.code.len * (t->job[k->job].arch < 90 ? 2 : 3);
 }
