@@ -6,35 +6,18 @@
 // and written slot with the graph evaluated node by node. The elementwise cases iterate over
 // lang/ops.def, so a new row is tested without further work.
 #define _GNU_SOURCE // mkdtemp
-#include "kernel_runs.h"
-
-#include <setjmp.h>
-#include <cmocka.h>
-#include "cases.h"
 #include "cc.h"
+#include "kernel_runs.h"
+#include "kernel_suite.h"
+
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static Arena arena;
-static Cases cases = {.arena = &arena, .dialect = &dialect_c};
 static void *library;
 
 // --- compiling -----------------------------------------------------------------------------------
-
-static int plan_all(void **state) {
-    (void)state;
-    assert_int_equal(arena_init(&arena, 0), GAN_OK);
-    kernel_cases(&cases);
-    return 0;
-}
-
-static int release_all(void **state) {
-    (void)state;
-    arena_release(&arena);
-    return 0;
-}
 
 static int compile_all(void **state) {
     (void)state;
@@ -156,7 +139,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(zeros_of_a_pad_are_those_of_its_loads),
         cmocka_unit_test(one_index_is_tested_once),
     };
-    if (CASES_LISTED(tests))
-        return 0;
-    return cmocka_run_group_tests(tests, plan_all, release_all);
+    return KERNEL_SUITE(tests, &dialect_c, kernel_cases);
 }

@@ -283,7 +283,7 @@ static void put_version_test(Emit *e, const bool *tested, const bool *holds) {
 static void put_inner_loops(Emit *e, uint32_t k) {
     const Nest *n = e->n;
     const Var *v = &n->var[n->order[k]];
-    NestVersion version[MAX_VERSIONS];
+    const bool *version[MAX_VERSIONS];
     uint32_t versions = 0;
     bool *tested = arena_array(e->t->arena, bool, n->bounds.n);
     if ((v->tile ? v->tile : v->n) >= LEAST_UNSWITCHED && find_tested(e, 2 + k - n->prefix, tested))
@@ -295,9 +295,9 @@ static void put_inner_loops(Emit *e, uint32_t k) {
     for (uint32_t i = 0; i < versions; i++) {
         emit_line(e);
         text_put(e->t, i ? STR("else ") : STR(""));
-        put_version_test(e, tested, version[i].holds);
+        put_version_test(e, tested, version[i]);
         emit_open(e);
-        e->holds = version[i].holds;
+        e->holds = version[i];
         put_innermost(e, k);
         e->holds = NULL;
         emit_close(e);

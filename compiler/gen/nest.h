@@ -198,14 +198,10 @@ bool nest_is_likely(const Nest *n, uint32_t bounds);
 
 // --- versions.c ----------------------------------------------------------------------------------
 
-typedef struct NestVersion {
-    const bool *holds; // [bounds.n] of those that are tested
-    double share;      // of all rows
-} NestVersion;
 enum { MAX_VERSIONS = 4 };
 // The states of the `tested` bounds, invariant ones, in which an innermost loop is worth a version
-// without tests: out[MAX_VERSIONS], the most frequent first. Returns how many.
-uint32_t nest_versions(const Nest *n, Arena *a, const bool *tested, NestVersion *out);
+// without tests, the most frequent first: in each, which of them hold [bounds.n]. Returns how many.
+uint32_t nest_versions(const Nest *n, Arena *a, const bool *tested, const bool *out[MAX_VERSIONS]);
 
 // --- team.c --------------------------------------------------------------------------------------
 

@@ -22,10 +22,15 @@ typedef struct Axis { // an index, and where its range is cut
     uint32_t cuts;
 } Axis;
 
+typedef struct State {
+    const bool *holds; // [bounds.n] of those that are tested
+    double share;      // of all rows
+} State;
+
 typedef struct States {
     Axis axis[MOST_INDICES];
     uint32_t axes;
-    VEC(NestVersion) found;
+    VEC(State) found;
 } States;
 
 static void cut_at(Axis *x, int64_t at) {
@@ -91,7 +96,7 @@ static void add_state(States *s, Arena *a, const bool *state, uint32_t bounds, d
         }
     bool *kept = arena_array(a, bool, bounds);
     memcpy(kept, state, bounds * sizeof *state);
-    vec_push(a, &s->found, ((NestVersion){kept, share}));
+    vec_push(a, &s->found, ((State){kept, share}));
 }
 
 static void find_states(States *s, Arena *a, const Nest *n, const bool *tested) {
@@ -112,7 +117,7 @@ static void find_states(States *s, Arena *a, const Nest *n, const bool *tested) 
     } while (i < s->axes);
 }
 
-uint32_t nest_versions(const Nest *n, Arena *a, const bool *tested, NestVersion *out) {
+uint32_t nest_versions(const Nest *n, Arena *a, const bool *tested, const bool *out[MAX_VERSIONS]) {
     States *s = arena_new(a, States);
     uint32_t versions = 0;
     if (find_cuts(s, n, tested)) {
@@ -121,15 +126,15 @@ uint32_t nest_versions(const Nest *n, Arena *a, const bool *tested, NestVersion 
         bool *each = arena_array(a, bool, n->bounds.n);
         for (uint32_t i = 1; i < n->bounds.n; i++)
             each[i] = tested[i] && nest_is_likely(n, i);
-        vec_push(a, &s->found, ((NestVersion){each, worth}));
+        vec_push(a, &s->found, ((State){each, worth}));
     }
     while (versions < MAX_VERSIONS) {
-        NestVersion *most = &s->found.at[0];
+        State *most = &s->found.at[0];
         for (uint32_t i = 1; i < s->found.n; i++)
             most = s->found.at[i].share > most->share ? &s->found.at[i] : most;
         if (most->share < worth)
             break;
-        out[versions++] = *most;
+        out[versions++] = most->holds;
         most->share = -1;
     }
     return versions;

@@ -2,52 +2,23 @@
 // reference evaluator, without a card: sizes that fill no tile, every rank, stride, padding,
 // dilation and number of groups, split reductions, each type. They run on the emulator (shim.h),
 // so out-of-bounds accesses and races fail too.
+#include "kernel_suite.h"
 #include "shim_cases.h"
-
-#include <setjmp.h>
-#include <string.h>
-
-#include <cmocka.h>
-#include "cases.h"
-#include "plan.h"
-
-static Arena arena;
-static Cases cases = {.arena = &arena, .dialect = &dialect_cuda};
 
 // --- building ------------------------------------------------------------------------------------
 
-static Case *begin(int64_t batch, Dtype real, const char *format, ...) {
-    Case *c = arena_new(&arena, Case);
-    va_list args;
-    vec_push(&arena, &cases.at, c);
-    va_start(args, format);
-    vsnprintf(c->name, sizeof c->name, format, args);
-    va_end(args);
-    c->all = &cases;
-    c->tolerance = real == DtF64 ? 1e-12 : real == DtBF16 ? 1e-2 : real == DtF16 ? 1.5e-3 : 3e-6;
-    c->m = (Module){.name = STR("anchors"), .batch = batch};
-    Func *f = &c->m.step;
-    f->name = STR("step");
-    graph_init(&f->g, &arena, batch);
-    c->at = (Builder){.g = &f->g, .raw = true};
-    f->blocks = 1;
-    vec_push(&arena, &f->tape, ((Ctl){.kind = CtlBlock}));
-    return c;
+static double tolerance(Dtype real) {
+    return real == DtF64 ? 1e-12 : real == DtBF16 ? 1e-2 : real == DtF16 ? 1.5e-3 : 3e-6;
 }
 
 static Val input(Case *c, Type t, Dtype real) {
     t.dtype = (uint8_t)real;
-    Slot s = {.kind = SlotState, .name = STR("s"), .net = NONE, .type = t};
-    vec_push(&arena, &c->m.slot, s);
-    return Read(&c->at, c->m.slot.n - 1, 0, t);
+    return case_input(c, t);
 }
 
 static void finish(Case *c, Val result, Dtype real) {
-    PassOptions o = {.real = real};
-    vec_push(&arena, &c->m.step.result, ((Named){STR("r"), result.id, 0}));
-    c->plan = (Plan){.module = &c->m, .func = &c->m.step, .real = real};
-    fuse(&arena, &o, &c->plan);
-    gen_kernels(&arena, &c->plan, &dialect_cuda);
+    case_result(c, result);
+    case_finish(c, real);
     for (uint32_t i = 0; i < c->plan.region.n; i++)
         if (c->plan.region.at[i].kernel == NONE)
             fail_msg("%s: a region has no kernel", c->name);
@@ -88,13 +59,13 @@ static void conv_cases(Dtype real) {
             xd[1 + d] = k->x[d], wd[2 + d] = k->k[d];
         Type xt = type_make(true, n + 1, xd), wt = type_make(false, n + 2, wd);
         xt.dtype = wt.dtype = (uint8_t)real;
-        Case *c = begin(k->batch, real, "conv %zu %s", i, dtype_name[real]);
+        Case *c = case_begin(&cases, k->batch, tolerance(real), "conv %zu %s", i, dtype_name[real]);
         Val y = Conv(input(c, xt, real), input(c, wt, real), &k->geom);
         Type yt = val_type(y);
         finish(c, y, real);
-        c = begin(k->batch, real, "conv_dx %zu %s", i, dtype_name[real]);
+        c = case_begin(&cases, k->batch, tolerance(real), "conv_dx %zu %s", i, dtype_name[real]);
         finish(c, ConvDx(input(c, yt, real), input(c, wt, real), &k->geom, xt), real);
-        c = begin(k->batch, real, "conv_dw %zu %s", i, dtype_name[real]);
+        c = case_begin(&cases, k->batch, tolerance(real), "conv_dw %zu %s", i, dtype_name[real]);
         finish(c, ConvDw(input(c, xt, real), input(c, yt, real), &k->geom, wt), real);
     }
 }
@@ -138,20 +109,20 @@ static Type dot_type(const DotCase *k, bool batched, const uint8_t *labels) {
 static void dot_cases(Dtype real) {
     for (size_t i = 0; i < sizeof dots / sizeof *dots; i += step_of(real)) {
         const DotCase *k = &dots[i];
-        Case *c = begin(k->batch, real, "dot %zu %s", i, dtype_name[real]);
+        Case *c = case_begin(&cases, k->batch, tolerance(real), "dot %zu %s", i, dtype_name[real]);
         Val a = input(c, dot_type(k, k->a_batched, k->a), real);
         Val b = input(c, dot_type(k, k->b_batched, k->b), real);
         finish(c, Dot(a, k->a, b, k->b, k->out, count(k->out), k->batched), real);
     }
     static const uint8_t ik[] = {1, 2}, jk[] = {3, 2}, ij[] = {1, 3};
-    Case *c = begin(1, real, "dot with itself %s", dtype_name[real]);
+    Case *c = case_begin(&cases, 1, tolerance(real), "dot with itself %s", dtype_name[real]);
     Val x = input(c, type_make(false, 2, (int64_t[]){33, 50}), real);
     finish(c, Dot(x, ik, x, jk, ij, 2, false), real);
 }
 
 // Many tiles, and enough terms for several iterations.
 static void tiles_case(void) {
-    Case *c = begin(1, DtF32, "dot of many tiles");
+    Case *c = case_begin(&cases, 1, tolerance(DtF32), "dot of many tiles");
     static const uint8_t ik[] = {1, 2}, kj[] = {2, 3}, ij[] = {1, 3};
     Val a = input(c, type_make(false, 2, (int64_t[]){128 * 88 - 5, 18}), DtF32);
     Val b = input(c, type_make(false, 2, (int64_t[]){18, 64 * 3 - 3}), DtF32);
@@ -176,7 +147,8 @@ static void fft_cases(Dtype real) {
                 given.dim[2] = n / 2 + 1;
             }
             made.dtype = (uint8_t)real;
-            Case *c = begin(2, real, "fft %lld kind %d %s", (long long)n, kind, dtype_name[real]);
+            Case *c = case_begin(&cases, 2, tolerance(real), "fft %lld kind %d %s", (long long)n,
+                                 kind, dtype_name[real]);
             Val x = input(c, given, real);
             finish(c, Fft(x, inverse, !whole && inverse ? &made : NULL), real);
         }
@@ -194,27 +166,28 @@ static void order_cases(Dtype real) {
         int64_t n = lengths[i], lines = n > 600 && n != 4099 ? 1 : 3;
         for (int kind = 0; kind < 4; kind++) {
             bool batched = kind & 1, back = kind & 2;
-            Case *c = begin(lines > 1 ? 2 : 1, real, "order %lld kind %d %s", (long long)n, kind,
-                            dtype_name[real]);
+            Case *c = case_begin(&cases, lines > 1 ? 2 : 1, tolerance(real),
+                                 "order %lld kind %d %s", (long long)n, kind, dtype_name[real]);
             Val x = input(c, type_make(batched, 2, (int64_t[]){lines, n}), real);
             finish(c, Arrange(x, ArgSort(x), back), real);
         }
     }
     for (int k = 0; k < 2; k++) { // equal numbers, and NaN
-        Case *c = begin(1, real, "an order of %s ties %s", k ? "many" : "few", dtype_name[real]);
+        Case *c = case_begin(&cases, 1, tolerance(real), "an order of %s ties %s",
+                             k ? "many" : "few", dtype_name[real]);
         Val x = input(c, type_make(true, 1, (int64_t[]){k ? 9000 : 700}), real);
         finish(c, ArgSort(Sqrt(Floor(Mul(x, Num(x, 4))))), real);
     }
-    Case *c = begin(1, real, "an order in its own order %s", dtype_name[real]);
+    Case *c =
+        case_begin(&cases, 1, tolerance(real), "an order in its own order %s", dtype_name[real]);
     Val x = ArgSort(input(c, type_make(true, 1, (int64_t[]){9}), real));
     finish(c, Arrange(x, x, false), real);
 }
 
 // --- running -------------------------------------------------------------------------------------
 
-static int plan_all(void **state) {
-    (void)state;
-    assert_int_equal(arena_init(&arena, 0), GAN_OK);
+static void anchor_cases(Cases *all) {
+    (void)all; // the file's own
     static const Dtype reals[] = {DtF32, DtBF16, DtF16, DtF64};
     for (size_t i = 0; i < sizeof reals / sizeof *reals; i++) {
         conv_cases(reals[i]);
@@ -225,13 +198,6 @@ static int plan_all(void **state) {
     fft_cases(DtF64);
     order_cases(DtF32);
     order_cases(DtF64);
-    return 0;
-}
-
-static int release_all(void **state) {
-    (void)state;
-    arena_release(&arena);
-    return 0;
 }
 
 static void anchors_agree_with_the_evaluator(void **state) {
@@ -253,7 +219,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(anchors_agree_with_the_evaluator),
         cmocka_unit_test(every_form_is_met),
     };
-    if (CASES_LISTED(tests))
-        return 0;
-    return cmocka_run_group_tests(tests, plan_all, release_all);
+    return KERNEL_SUITE(tests, &dialect_cuda, anchor_cases);
 }

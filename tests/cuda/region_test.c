@@ -1,29 +1,10 @@
 // region_test.c - CUDA kernels against the reference evaluator, without a card: every kernel case
 // (the op table's rows, reductions, moves, random draws, norms) runs on the emulator, twice with
 // different numbers of blocks, and is compared with its graph evaluated node by node.
+#include "kernel_suite.h"
 #include "shim_cases.h"
 
-#include <setjmp.h>
 #include <string.h>
-
-#include <cmocka.h>
-#include "cases.h"
-
-static Arena arena;
-static Cases cases = {.arena = &arena, .dialect = &dialect_cuda};
-
-static int plan_all(void **state) {
-    (void)state;
-    assert_int_equal(arena_init(&arena, 0), GAN_OK);
-    kernel_cases(&cases);
-    return 0;
-}
-
-static int release_all(void **state) {
-    (void)state;
-    arena_release(&arena);
-    return 0;
-}
 
 static void kernels_agree_with_the_evaluator(void **state) {
     (void)state;
@@ -126,7 +107,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_is_divided_by_in_all_steps_is_inverted_once),
         cmocka_unit_test(units_of_a_tile_share_their_loads),
     };
-    if (CASES_LISTED(tests))
-        return 0;
-    return cmocka_run_group_tests(tests, plan_all, release_all);
+    return KERNEL_SUITE(tests, &dialect_cuda, kernel_cases);
 }

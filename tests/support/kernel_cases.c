@@ -7,7 +7,7 @@
 
 // --- building ------------------------------------------------------------------------------------
 
-static Case *begin(Cases *all, int64_t batch, double tolerance, const char *format, ...) {
+Case *case_begin(Cases *all, int64_t batch, double tolerance, const char *format, ...) {
     Case *c = arena_new(all->arena, Case);
     vec_push(all->arena, &all->at, c);
     c->all = all;
@@ -36,13 +36,13 @@ static Type shape(bool batched, uint32_t rank, ...) {
     return type_make(batched, rank, dim);
 }
 
-static Val input(Case *c, Type t) {
+Val case_input(Case *c, Type t) {
     Slot s = {.kind = SlotState, .name = STR("s"), .net = NONE, .type = t};
     vec_push(c->all->arena, &c->m.slot, s);
     return Read(&c->at, c->m.slot.n - 1, 0, t);
 }
 
-static void result(Case *c, Val v) {
+void case_result(Case *c, Val v) {
     vec_push(c->all->arena, &c->m.step.result, ((Named){STR("r"), v.id, 0}));
 }
 
@@ -50,15 +50,11 @@ static void write_slot(Case *c, uint32_t slot, Val v) {
     vec_push(c->all->arena, &c->m.step.effect, Write(slot, v).id);
 }
 
-static void finish_in(Case *c, Dtype real) {
+void case_finish(Case *c, Dtype real) {
     PassOptions o = {.real = real};
     c->plan = (Plan){.module = &c->m, .func = &c->m.step, .real = real};
     fuse(c->all->arena, &o, &c->plan);
     gen_kernels(c->all->arena, &c->plan, c->all->dialect);
-}
-
-static void finish(Case *c) {
-    finish_in(c, DtF32);
 }
 
 // --- the cases -----------------------------------------------------------------------------------
@@ -90,7 +86,7 @@ static void elementwise_cases(Cases *all) {
         for (int variant = 0; variant < 5; variant++) {
             Dtype dtype = variant == 2 ? DtBF16 : variant == 3 ? DtF16 : DtF32;
             double tolerance = variant == 2 ? 2e-2 : variant == 3 ? 3e-3 : 2e-5;
-            Case *c = begin(all, 3, tolerance, "%s %d", op_info[op].text, variant);
+            Case *c = case_begin(all, 3, tolerance, "%s %d", op_info[op].text, variant);
             Type t[3] = {shape(true, 3, 5, 7, 3), shape(true, 3, 5, 7, 3), shape(true, 3, 5, 7, 3)};
             if (variant == 1) {
                 t[1] = shape(false, 1, 5);
@@ -99,12 +95,12 @@ static void elementwise_cases(Cases *all) {
             uint32_t in[3];
             for (uint32_t k = 0; k < op_info[op].least; k++) {
                 t[k].dtype = (uint8_t)dtype;
-                Val x = domain(input(c, t[k]), (Domain)op_info[op].domain, k);
+                Val x = domain(case_input(c, t[k]), (Domain)op_info[op].domain, k);
                 in[k] = (variant == 4 ? with_nans(x) : x).id;
             }
-            result(c,
-                   (Val){&c->at, builder_add(&c->at, (Op)op, in, op_info[op].least, NULL, NULL)});
-            finish(c);
+            case_result(
+                c, (Val){&c->at, builder_add(&c->at, (Op)op, in, op_info[op].least, NULL, NULL)});
+            case_finish(c, DtF32);
         }
     }
 }
@@ -120,16 +116,16 @@ static void rounding_cases(Cases *all) {
     static const Dtype halves[] = {DtBF16, DtF16};
     for (size_t i = 0; i < sizeof halves / sizeof *halves; i++) {
         for (int stored = 0; stored < 2; stored++) {
-            Case *c = begin(all, 3, 2e-5, "rounded to %s %s", dtype_name[halves[i]],
-                            stored ? "and stored" : "on its way");
+            Case *c = case_begin(all, 3, 2e-5, "rounded to %s %s", dtype_name[halves[i]],
+                                 stored ? "and stored" : "on its way");
             c->rounds = true;
-            Val x = input(c, shape(true, 3, 5, 7, 3)), kept = cast(x, halves[i]);
+            Val x = case_input(c, shape(true, 3, 5, 7, 3)), kept = cast(x, halves[i]);
             Val lost = Sub(CastTo(kept, x), x);
             if (stored)
-                result(c, kept);
-            result(c, lost);
-            result(c, Sum(Abs(lost), 4 | 8));
-            finish(c);
+                case_result(c, kept);
+            case_result(c, lost);
+            case_result(c, Sum(Abs(lost), 4 | 8));
+            case_finish(c, DtF32);
         }
     }
 }
@@ -141,14 +137,15 @@ static void far_cases(Cases *all) {
     static const uint32_t axes[] = {1 | 4 | 8, 4 | 8, 2, 1 | 2 | 4 | 8};
     for (size_t i = 0; i < sizeof axes / sizeof *axes; i++) {
         for (int odd = 0; odd < 2; odd++) {
-            Case *c = begin(all, 64, 2e-5, "%s squares over axes %u", odd ? "odd" : "far", axes[i]);
+            Case *c =
+                case_begin(all, 64, 2e-5, "%s squares over axes %u", odd ? "odd" : "far", axes[i]);
             c->rounds = true; // only the terms: their rounding is not the sum's error
-            Val x = input(c, shape(true, 3, 16, 24, 24)), from = Num(x, 600);
+            Val x = case_input(c, shape(true, 3, 16, 24, 24)), from = Num(x, 600);
             Val first = Eq(Iota(x.b, axes[i], val_type(x)), Num(x, 0));
             Val y = odd ? Add(x, Mul(first, from)) : Add(x, from);
-            result(c, Squares(y, axes[i]));
-            result(c, Sum(y, axes[i]));
-            finish(c);
+            case_result(c, Squares(y, axes[i]));
+            case_result(c, Sum(y, axes[i]));
+            case_finish(c, DtF32);
         }
     }
 }
@@ -162,38 +159,38 @@ static void nan_cases(Cases *all) {
     } of[] = {{{5, 7, 11}, 8},     {{5, 7, 11}, 2},   {{3, 40, 50}, 4 | 8},
               {{40, 3, 2}, 4 | 8}, {{2, 9, 8000}, 8}, {{2, 130, 130}, 2 | 4 | 8}};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
-        Case *c = begin(all, 2, 2e-5, "greatest of %zu with NaN", i);
-        Val x = with_nans(input(c, type_make(true, 3, of[i].dim)));
-        result(c, MaxOf(x, of[i].axes));
-        result(c, ArgMax(x, of[i].axes));
-        finish(c);
+        Case *c = case_begin(all, 2, 2e-5, "greatest of %zu with NaN", i);
+        Val x = with_nans(case_input(c, type_make(true, 3, of[i].dim)));
+        case_result(c, MaxOf(x, of[i].axes));
+        case_result(c, ArgMax(x, of[i].axes));
+        case_finish(c, DtF32);
     }
 }
 
 // The maximum and its index in either order; a maximum alone, which is split; plans in other
 // precisions: sums of 16-bit plans are f32, squares about a mean far from zero are not.
 static void accumulator_cases(Cases *all) {
-    Case *c = begin(all, 3, 1e-6, "an index before its maximum");
-    Val x = input(c, shape(true, 2, 6, 50));
-    result(c, ArgMax(x, 4));
-    result(c, MaxOf(x, 4));
-    finish(c);
-    c = begin(all, 2, 1e-6, "a maximum alone");
-    result(c, MaxOf(input(c, shape(true, 2, 130, 520)), 2 | 4));
-    finish(c);
+    Case *c = case_begin(all, 3, 1e-6, "an index before its maximum");
+    Val x = case_input(c, shape(true, 2, 6, 50));
+    case_result(c, ArgMax(x, 4));
+    case_result(c, MaxOf(x, 4));
+    case_finish(c, DtF32);
+    c = case_begin(all, 2, 1e-6, "a maximum alone");
+    case_result(c, MaxOf(case_input(c, shape(true, 2, 130, 520)), 2 | 4));
+    case_finish(c, DtF32);
     for (int wide = 0; wide < 2; wide++) {
         Dtype real = wide ? DtF64 : DtBF16;
-        c = begin(all, 64, wide ? 1e-9 : 2e-5, "sums of a plan in %s", dtype_name[real]);
+        c = case_begin(all, 64, wide ? 1e-9 : 2e-5, "sums of a plan in %s", dtype_name[real]);
         c->rounds = !wide;
         Type t = shape(true, 2, 5, 2500);
         t.dtype = wide ? DtF64 : DtF32;
-        x = input(c, t);
+        x = case_input(c, t);
         Val far = Add(Mul(x, Num(x, 0.1)), Num(x, 60));
-        result(c, Sum(far, 1 | 4));
-        result(c, Squares(far, 1 | 4));
-        result(c, Sum(Mul(x, x), 1 | 2 | 4));
-        result(c, MaxOf(far, 2 | 4));
-        finish_in(c, real);
+        case_result(c, Sum(far, 1 | 4));
+        case_result(c, Squares(far, 1 | 4));
+        case_result(c, Sum(Mul(x, x), 1 | 2 | 4));
+        case_result(c, MaxOf(far, 2 | 4));
+        case_finish(c, real);
     }
 }
 
@@ -215,50 +212,50 @@ static void reduction_cases(Cases *all) {
                 continue;
             int64_t dim[3] = {shapes[s].dim[0], shapes[s].dim[1], shapes[s].dim[2]};
             Type t = type_make(shapes[s].batched, (uint32_t)rank, dim);
-            Case *c = begin(all, shapes[s].batch, 2e-5, "reduce shape %zu axes %u", s, axes);
-            Val x = input(c, t), y = Mul(x, Add(x, Num(x, 0.5)));
-            result(c, Sum(y, axes));
-            result(c, Squares(y, axes));
-            result(c, Squares(x, axes)); // a second shift in the same shared memory
+            Case *c = case_begin(all, shapes[s].batch, 2e-5, "reduce shape %zu axes %u", s, axes);
+            Val x = case_input(c, t), y = Mul(x, Add(x, Num(x, 0.5)));
+            case_result(c, Sum(y, axes));
+            case_result(c, Squares(y, axes));
+            case_result(c, Squares(x, axes)); // a second shift in the same shared memory
             if (!(axes & 1)) {
-                result(c, MaxOf(y, axes));
-                result(c, ArgMax(x, axes));
+                case_result(c, MaxOf(y, axes));
+                case_result(c, ArgMax(x, axes));
             }
-            finish(c);
+            case_finish(c, DtF32);
         }
     }
     far_cases(all);
-    Case *c = begin(all, 12, 1e-5, "group_sum");
-    Val x = input(c, shape(true, 3, 4, 5, 6));
-    result(c, GroupSum(Mul(x, x), 4));
-    finish(c);
-    c = begin(all, 3, 1e-2, "bf16 sums");
+    Case *c = case_begin(all, 12, 1e-5, "group_sum");
+    Val x = case_input(c, shape(true, 3, 4, 5, 6));
+    case_result(c, GroupSum(Mul(x, x), 4));
+    case_finish(c, DtF32);
+    c = case_begin(all, 3, 1e-2, "bf16 sums");
     Type t = shape(true, 3, 8, 9, 10);
     t.dtype = DtBF16;
-    x = input(c, t);
-    result(c, Sum(Mul(x, x), 1 | 4 | 8));
-    result(c, Sum(x, 4 | 8));
-    finish(c);
+    x = case_input(c, t);
+    case_result(c, Sum(Mul(x, x), 1 | 4 | 8));
+    case_result(c, Sum(x, 4 | 8));
+    case_finish(c, DtF32);
 }
 
 // One computation in four shapes: a card's teams are of several units a block, whole or in pieces,
 // and steps fill the unrolled loop or not. All four have one kernel (Team.open).
 static void shape_case(Cases *all, const char *lie, uint32_t axis, bool stored,
                        const int64_t of[4][2]) {
-    Case *c =
-        begin(all, 1, 2e-5, "teams of several shapes, %s, %s", lie, stored ? "stored" : "reduced");
+    Case *c = case_begin(all, 1, 2e-5, "teams of several shapes, %s, %s", lie,
+                         stored ? "stored" : "reduced");
     for (int i = 0; i < 4; i++) {
         int64_t row[2] = {axis == 1 ? 1 : of[i][0], axis == 2 ? 1 : of[i][1]};
-        Val x = input(c, type_make(false, 2, of[i]));
-        Val by = Add(Abs(input(c, type_make(false, 2, row))), Num(x, 0.5));
+        Val x = case_input(c, type_make(false, 2, of[i]));
+        Val by = Add(Abs(case_input(c, type_make(false, 2, row))), Num(x, 0.5));
         Val y = stored ? Div(x, by) : Add(x, by);
         if (stored)
-            result(c, y);
+            case_result(c, y);
         else
-            result(c, Squares(y, 1u << axis));
-        result(c, Sum(y, 1u << axis));
+            case_result(c, Squares(y, 1u << axis));
+        case_result(c, Sum(y, 1u << axis));
     }
-    finish(c);
+    case_finish(c, DtF32);
 }
 
 static void shape_cases(Cases *all) {
@@ -292,17 +289,17 @@ static void pair_cases(Cases *all) {
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         int p = of[i][1], q = of[i][2];
         for (int sums = 0; sums < 2; sums++) {
-            Case *c = begin(all, (uint32_t)of[i][0], 2e-5, "pairs of %d and %d, %s", p, q,
-                            sums ? "sums" : "minima");
-            Val x = input(c, shape(true, 2, 3, p)), y = input(c, shape(true, 2, 3, q));
+            Case *c = case_begin(all, (uint32_t)of[i][0], 2e-5, "pairs of %d and %d, %s", p, q,
+                                 sums ? "sums" : "minima");
+            Val x = case_input(c, shape(true, 2, 3, p)), y = case_input(c, shape(true, 2, 3, q));
             x = sums ? x : with_nans(x);
             Val from = Reshape(Add(y, Num(y, 0.25)), 3, (int64_t[]){3, 1, q});
             Val d = Sub(Reshape(x, 3, (int64_t[]){3, p, 1}), from), near = Neg(Sum(Mul(d, d), 2));
             for (uint32_t axes = 4; axes <= 8; axes += 4) {
-                result(c, sums ? Sum(near, axes) : MaxOf(near, axes));
-                result(c, sums ? Squares(near, axes) : ArgMax(near, axes));
+                case_result(c, sums ? Sum(near, axes) : MaxOf(near, axes));
+                case_result(c, sums ? Squares(near, axes) : ArgMax(near, axes));
             }
-            finish(c);
+            case_finish(c, DtF32);
         }
     }
 }
@@ -314,19 +311,20 @@ static void transpose_cases(Cases *all) {
     for (size_t i = 0; i < 2 * sizeof of / sizeof *of; i++) {
         int p = of[i / 2][0], q = of[i / 2][1];
         Dtype dtype = i % 2 ? DtBF16 : DtF32;
-        Case *c = begin(all, 5, i % 2 ? 2e-2 : 2e-5, "transposes of [%d, %d] %s", p, q,
-                        dtype_name[dtype]);
+        Case *c = case_begin(all, 5, i % 2 ? 2e-2 : 2e-5, "transposes of [%d, %d] %s", p, q,
+                             dtype_name[dtype]);
         Type there = shape(true, 2, p, q), here = shape(true, 2, q, p);
         there.dtype = here.dtype = (uint8_t)dtype;
-        Val x = input(c, there), y = input(c, here), w = input(c, shape(false, 1, q));
+        Val x = case_input(c, there), y = case_input(c, here),
+            w = case_input(c, shape(false, 1, q));
         Val moved = Permute(Mul(x, Num(x, 3)), (uint32_t[]){1, 0}), both = Mul(moved, y);
-        result(c, moved);
-        result(c, both);
-        result(c, Sum(both, 1));
-        result(c, Sum(both, 1 | 2));
-        result(c, Sum(Add(both, y), 1 | 4));
-        result(c, Div(moved, Add(CastTo(w, moved), Num(moved, 3)))); // a column's number
-        finish(c);
+        case_result(c, moved);
+        case_result(c, both);
+        case_result(c, Sum(both, 1));
+        case_result(c, Sum(both, 1 | 2));
+        case_result(c, Sum(Add(both, y), 1 | 4));
+        case_result(c, Div(moved, Add(CastTo(w, moved), Num(moved, 3)))); // a column's number
+        case_finish(c, DtF32);
     }
 }
 
@@ -340,8 +338,8 @@ static void move_cases(Cases *all) {
                          merged[3] = {16, 3, 5};
     static const uint32_t shuffle[5] = {0, 1, 4, 2, 3};
     for (int k = 0; k < 12; k++) {
-        Case *c = begin(all, 3, 1e-6, "move %d", k);
-        Val x = input(c, t), y = Add(x, Num(x, 1)), m = y;
+        Case *c = case_begin(all, 3, 1e-6, "move %d", k);
+        Val x = case_input(c, t), y = Add(x, Num(x, 1)), m = y;
         switch (k) {
         case 0:
             m = Permute(y, order);
@@ -381,11 +379,11 @@ static void move_cases(Cases *all) {
             m = mirror(mirror(y, 1), 2);
             break;
         }
-        result(c, m);         // stored as it is,
-        result(c, Mul(m, m)); // read through by arithmetic,
-        result(c, Sum(m, 1)); // and by reductions
-        result(c, Sum(m, (2u << val_type(m).rank) - 1));
-        finish(c);
+        case_result(c, m);         // stored as it is,
+        case_result(c, Mul(m, m)); // read through by arithmetic,
+        case_result(c, Sum(m, 1)); // and by reductions
+        case_result(c, Sum(m, (2u << val_type(m).rank) - 1));
+        case_finish(c, DtF32);
     }
 }
 
@@ -397,17 +395,17 @@ static void row_cases(Cases *all) {
     } rows_of[] = {{true, true, 17000}, {true, false, 12}, {false, true, 2500}, {false, false, 9}};
     for (size_t i = 0; i < sizeof rows_of / sizeof *rows_of; i++) {
         uint32_t n = rows_of[i].n;
-        Case *c = begin(all, 3, 1e-6, "rows of %u at places [7, 5]%s%s", n,
-                        rows_of[i].table ? ", tables of samples" : "",
-                        rows_of[i].places ? ", places of samples" : "");
-        Val table = input(c, shape(rows_of[i].table, 2, n, 3));
-        Val at = input(c, shape(rows_of[i].places, 2, 7, 5));
+        Case *c = case_begin(all, 3, 1e-6, "rows of %u at places [7, 5]%s%s", n,
+                             rows_of[i].table ? ", tables of samples" : "",
+                             rows_of[i].places ? ", places of samples" : "");
+        Val table = case_input(c, shape(rows_of[i].table, 2, n, 3));
+        Val at = case_input(c, shape(rows_of[i].places, 2, 7, 5));
         at = Floor(Mul(Add(Mul(at, Num(at, 0.6)), Num(at, 0.5)), Num(at, n))); // some out of range
         Val rows = Gather(Add(table, Num(table, 1)), at);
-        result(c, Mul(rows, rows));
-        result(c, Scatter(Mul(rows, rows), at, shape(rows_of[i].table, 2, n, 3)));
-        result(c, Scatter(Mul(at, at), at, shape(rows_of[i].places, 1, n)));
-        finish(c);
+        case_result(c, Mul(rows, rows));
+        case_result(c, Scatter(Mul(rows, rows), at, shape(rows_of[i].table, 2, n, 3)));
+        case_result(c, Scatter(Mul(at, at), at, shape(rows_of[i].places, 1, n)));
+        case_finish(c, DtF32);
     }
 }
 
@@ -422,46 +420,47 @@ static void column_cases(Cases *all) {
               {4, 64, 16, 16, 1 | 4 | 8}, {4, 6, 16, 16, 1 | 4 | 8}, {2, 12, 16, 18, 4 | 8}};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         uint32_t same = of[i].same;
-        Case *c = begin(all, of[i].samples, 2e-5, "columns of [%u, %u, %u, %u] along %u",
-                        of[i].samples, of[i].channels, of[i].high, of[i].wide, same);
-        Val x = input(c, shape(true, 3, of[i].channels, of[i].high, of[i].wide));
+        Case *c = case_begin(all, of[i].samples, 2e-5, "columns of [%u, %u, %u, %u] along %u",
+                             of[i].samples, of[i].channels, of[i].high, of[i].wide, same);
+        Val x = case_input(c, shape(true, 3, of[i].channels, of[i].high, of[i].wide));
         Type column = shape(!(same & 1), 3, of[i].channels, same & 4 ? 1 : of[i].high,
                             same & 8 ? 1 : of[i].wide);
-        Val mean = input(c, column), squares = input(c, column);
+        Val mean = case_input(c, column), squares = case_input(c, column);
         Val dev = Sqrt(Add(Abs(squares), Num(x, 0.1))), y = Div(Sub(x, mean), dev);
-        result(c, Max(y, Num(y, 0)));
+        case_result(c, Max(y, Num(y, 0)));
         write_slot(c, 0, Div(Mul(y, x), dev));
         if (of[i].high == 16)
-            result(c, Sum(Div(Mul(y, y), dev), same));
-        finish(c);
+            case_result(c, Sum(Div(Mul(y, y), dev), same));
+        case_finish(c, DtF32);
     }
 }
 
 // Of the padded axis one index passes the bounds.
 static void point_case(Cases *all) {
-    Case *c = begin(all, 2, 1e-6, "one row between zeros");
-    Val x = input(c, shape(true, 3, 4, 1, 10));
-    result(c, Pad(x, (int64_t[]){0, 1, 0}, NULL, (int64_t[]){4, 3, 10}));
-    finish(c);
+    Case *c = case_begin(all, 2, 1e-6, "one row between zeros");
+    Val x = case_input(c, shape(true, 3, 4, 1, 10));
+    case_result(c, Pad(x, (int64_t[]){0, 1, 0}, NULL, (int64_t[]){4, 3, 10}));
+    case_finish(c, DtF32);
 }
 
 // Parts of a concatenation along an outer axis, each in a version of its own of the inner loop, and
 // a third of the rows in the one that tests; two axes at once.
 static void part_cases(Cases *all) {
-    Case *c = begin(all, 3, 1e-6, "parts of rows");
-    Val x = input(c, shape(true, 2, 33, 40)), y = input(c, shape(true, 2, 33, 25)),
-        z = input(c, shape(true, 2, 33, 5));
+    Case *c = case_begin(all, 3, 1e-6, "parts of rows");
+    Val x = case_input(c, shape(true, 2, 33, 40)), y = case_input(c, shape(true, 2, 33, 25)),
+        z = case_input(c, shape(true, 2, 33, 5));
     Val some = Concat((Val[]){x, Sin(y), z}, 3, 1),
         other = Concat((Val[]){z, Mul(y, y), Exp(x)}, 3, 1);
-    result(c, Add(some, other));
-    result(c, Sum(Mul(some, some), 2 | 4));
-    finish(c);
+    case_result(c, Add(some, other));
+    case_result(c, Sum(Mul(some, some), 2 | 4));
+    case_finish(c, DtF32);
 
-    c = begin(all, 6, 1e-6, "parts of a picture");
+    c = case_begin(all, 6, 1e-6, "parts of a picture");
     Type half = shape(true, 3, 12, 9, 10), wide = shape(true, 3, 12, 9, 20);
-    Val left = Concat((Val[]){input(c, half), input(c, half)}, 2, 2), right = input(c, wide);
-    result(c, Neg(Concat((Val[]){left, Mul(right, right)}, 2, 1)));
-    finish(c);
+    Val left = Concat((Val[]){case_input(c, half), case_input(c, half)}, 2, 2),
+        right = case_input(c, wide);
+    case_result(c, Neg(Concat((Val[]){left, Mul(right, right)}, 2, 1)));
+    case_finish(c, DtF32);
 }
 
 // Between zeros, stored or through other moves: values that are not zero where what they are
@@ -469,9 +468,9 @@ static void part_cases(Cases *all) {
 static void zeros_cases(Cases *all) {
     enum { VALUES = 6 };
     for (int k = 0; k < 2 * VALUES; k++) {
-        Case *c = begin(all, 2, 2e-6, "value %d with a border of zeros%s", k % VALUES,
-                        k < VALUES ? "" : ", through moves");
-        Val x = input(c, shape(true, 3, 2, 5, 33)), one = Num(x, 1), two = Num(x, 2), y = x;
+        Case *c = case_begin(all, 2, 2e-6, "value %d with a border of zeros%s", k % VALUES,
+                             k < VALUES ? "" : ", through moves");
+        Val x = case_input(c, shape(true, 3, 2, 5, 33)), one = Num(x, 1), two = Num(x, 2), y = x;
         switch (k % VALUES) {
         case 0:
             y = Mul(x, Cos(x));
@@ -495,38 +494,38 @@ static void zeros_cases(Cases *all) {
         int64_t high = val_type(y).dim[1];
         y = Pad(y, (int64_t[]){0, 2, 0}, NULL, (int64_t[]){2, high + 5, 33});
         if (k < VALUES) {
-            result(c, y);
+            case_result(c, y);
         } else {
-            result(c, Add(Flip(y, 4), one));
-            result(c, Slice(y, (int64_t[]){0, 1, 0}, (int64_t[]){2, high / 2 + 1, 11},
-                            (int64_t[]){1, 2, 3}));
+            case_result(c, Add(Flip(y, 4), one));
+            case_result(c, Slice(y, (int64_t[]){0, 1, 0}, (int64_t[]){2, high / 2 + 1, 11},
+                                 (int64_t[]){1, 2, 3}));
         }
-        finish(c);
+        case_finish(c, DtF32);
     }
 }
 
 // Packs that begin inside the bounds and end beyond; lengths that are no whole packs, of elements
 // of two sizes; one value in two shapes.
 static void pack_cases(Cases *all) {
-    Case *c = begin(all, 1, 1e-6, "five numbers with borders of zeros");
-    Val x = input(c, shape(false, 1, 5));
-    result(c, Pad(x, (int64_t[]){4}, NULL, (int64_t[]){16}));
-    finish(c);
+    Case *c = case_begin(all, 1, 1e-6, "five numbers with borders of zeros");
+    Val x = case_input(c, shape(false, 1, 5));
+    case_result(c, Pad(x, (int64_t[]){4}, NULL, (int64_t[]){16}));
+    case_finish(c, DtF32);
     for (int wide = 0; wide < 2; wide++) {
-        c = begin(all, 3, 1e-6, "%s, not whole packs", wide ? "bf16 to f32" : "f32 to bf16");
+        c = case_begin(all, 3, 1e-6, "%s, not whole packs", wide ? "bf16 to f32" : "f32 to bf16");
         Type t = shape(true, 2, 5, 7);
         t.dtype = wide ? DtBF16 : DtF32;
         c->rounds = true;
-        x = input(c, t);
-        result(c, cast(x, wide ? DtF32 : DtBF16));
-        finish(c);
+        x = case_input(c, t);
+        case_result(c, cast(x, wide ? DtF32 : DtBF16));
+        case_finish(c, DtF32);
     }
-    c = begin(all, 2, 2e-6, "one value in two shapes");
-    x = input(c, shape(true, 3, 4, 6, 10));
+    c = case_begin(all, 2, 2e-6, "one value in two shapes");
+    x = case_input(c, shape(true, 3, 4, 6, 10));
     x = Mul(x, Num(x, 3));
-    result(c, x);
-    result(c, Sum(Reshape(x, 2, (int64_t[]){24, 10}), 4));
-    finish(c);
+    case_result(c, x);
+    case_result(c, Sum(Reshape(x, 2, (int64_t[]){24, 10}), 4));
+    case_finish(c, DtF32);
 }
 
 // Images with few channels between borders: the vectorized loop is the one along a line, and lanes
@@ -537,20 +536,20 @@ static void border_cases(Cases *all) {
     for (int i = 0; i < 4 * 3 * 3; i++) {
         int64_t n = channels[i % 4], line = lines[i / 4 % 3];
         Dtype dtype = stored[i / 12];
-        Case *c = begin(all, 2, 1e-6, "%d channels between borders of %d, in %s", (int)n, (int)line,
-                        dtype_name[dtype]);
+        Case *c = case_begin(all, 2, 1e-6, "%d channels between borders of %d, in %s", (int)n,
+                             (int)line, dtype_name[dtype]);
         c->rounds = true;
-        Val x = input(c, shape(true, 3, (int)n, 3, (int)line));
+        Val x = case_input(c, shape(true, 3, (int)n, 3, (int)line));
         Val wide = Pad(x, (int64_t[]){0, 0, 2}, NULL, (int64_t[]){n, 3, line + 4}), sum = {0};
         for (int64_t at = 0; at < 4; at++) {
             Val y = Slice(wide, (int64_t[]){0, 0, at}, (int64_t[]){n, 3, line + 1}, NULL);
-            result(c, dtype == DtF32 ? y : cast(y, dtype));
+            case_result(c, dtype == DtF32 ? y : cast(y, dtype));
             sum = at ? Add(sum, y) : y;
         }
-        result(c, dtype == DtF32 ? sum : cast(sum, dtype));
-        result(c, Sum(sum, 8));
-        result(c, Sum(Mul(sum, sum), 4 | 8));
-        finish(c);
+        case_result(c, dtype == DtF32 ? sum : cast(sum, dtype));
+        case_result(c, Sum(sum, 8));
+        case_result(c, Sum(Mul(sum, sum), 4 | 8));
+        case_finish(c, DtF32);
     }
 }
 
@@ -559,14 +558,14 @@ static void border_cases(Cases *all) {
 // hit; some rows nothing hits.
 static void scatter_case(Cases *all, const char *name, int64_t batch, Dtype dtype, Type rows,
                          uint32_t places, Type table) {
-    Case *c = begin(all, batch, 1e-5, "%s", name);
+    Case *c = case_begin(all, batch, 1e-5, "%s", name);
     Type at = type_make(true, places, rows.dim);
-    Val x = with_nans(input(c, rows)), i = with_nans(input(c, at));
+    Val x = with_nans(case_input(c, rows)), i = with_nans(case_input(c, at));
     c->rounds = dtype != DtF32;
     table.dtype = (uint8_t)dtype;
     Val index = Mul(Add(i, Num(i, 0.9)), Num(i, 0.55 * (double)table.dim[0]));
-    result(c, Scatter(dtype == DtF32 ? x : cast(x, dtype), index, table));
-    finish(c);
+    case_result(c, Scatter(dtype == DtF32 ? x : cast(x, dtype), index, table));
+    case_finish(c, DtF32);
 }
 
 static void scatter_cases(Cases *all) {
@@ -608,38 +607,38 @@ static void scatter_row_cases(Cases *all) {
 }
 
 static void other_cases(Cases *all) {
-    Case *c = begin(all, 5, 1e-6, "gather and scatter");
-    Val table = input(c, shape(false, 3, 6, 3, 2)),
-        label = Floor(Mul(input(c, shape(true, 0)), Num(table, 6)));
+    Case *c = case_begin(all, 5, 1e-6, "gather and scatter");
+    Val table = case_input(c, shape(false, 3, 6, 3, 2)),
+        label = Floor(Mul(case_input(c, shape(true, 0)), Num(table, 6)));
     Val rows = Gather(table, label);
-    result(c, Mul(rows, rows));
-    result(c, Scatter(Add(rows, Num(rows, 1)), label, shape(false, 3, 6, 3, 2)));
-    finish(c);
+    case_result(c, Mul(rows, rows));
+    case_result(c, Scatter(Add(rows, Num(rows, 1)), label, shape(false, 3, 6, 3, 2)));
+    case_finish(c, DtF32);
 
-    c = begin(all, 2, 1e-6, "a long row of moves");
-    Val row = input(c, shape(true, 1, 3)), last = input(c, shape(true, 1, 2));
+    c = case_begin(all, 2, 1e-6, "a long row of moves");
+    Val row = case_input(c, shape(true, 1, 3)), last = case_input(c, shape(true, 1, 2));
     for (int i = 0; i < 40; i++)
         row = Concat((Val[]){row, Neg(last)}, 2, 0);
-    result(c, Mul(row, row));
-    finish(c);
+    case_result(c, Mul(row, row));
+    case_finish(c, DtF32);
 
-    c = begin(all, 4, 1e-6, "indices");
-    Val x = input(c, shape(true, 2, 3, 5));
-    result(c, Add(x, Iota(&c->at, 2 | 4, shape(false, 2, 3, 5))));
-    result(c, Eq(Iota(&c->at, 1 | 2, shape(true, 2, 3, 1)), Num(x, 4)));
-    finish(c);
+    c = case_begin(all, 4, 1e-6, "indices");
+    Val x = case_input(c, shape(true, 2, 3, 5));
+    case_result(c, Add(x, Iota(&c->at, 2 | 4, shape(false, 2, 3, 5))));
+    case_result(c, Eq(Iota(&c->at, 1 | 2, shape(true, 2, 3, 1)), Num(x, 4)));
+    case_finish(c, DtF32);
 
     for (Dist d = DistUniform; d <= DistCategorical; d++) {
-        c = begin(all, 3, 2e-6, "draws %d", (int)d);
-        result(c, Rand(&c->at, d, 7, 10, shape(true, 3, 3, 4, 5)));
-        result(c, Rand(&c->at, d, 8, 10, shape(false, 2, 33, 3)));
-        finish(c);
+        c = case_begin(all, 3, 2e-6, "draws %d", (int)d);
+        case_result(c, Rand(&c->at, d, 7, 10, shape(true, 3, 3, 4, 5)));
+        case_result(c, Rand(&c->at, d, 8, 10, shape(false, 2, 33, 3)));
+        case_finish(c, DtF32);
     }
 
-    c = begin(all, 1, 1e-5, "adam in place");
+    c = case_begin(all, 1, 1e-5, "adam in place");
     Type w = shape(false, 2, 70, 33);
-    Val p = input(c, w), g = input(c, w), m = input(c, w), v = input(c, w),
-        n = input(c, shape(false, 0));
+    Val p = case_input(c, w), g = case_input(c, w), m = case_input(c, w), v = case_input(c, w),
+        n = case_input(c, shape(false, 0));
     Val next = Add(n, Num(n, 1));
     Val m1 = Add(Mul(m, Num(m, 0.9)), Mul(g, Num(g, 0.1))),
         v1 = Add(Mul(v, Num(v, 0.9)), Mul(Mul(g, g), Num(g, 0.1)));
@@ -648,34 +647,35 @@ static void other_cases(Cases *all) {
     write_slot(c, 2, m1);
     write_slot(c, 3, v1);
     write_slot(c, 4, next);
-    finish(c);
+    case_finish(c, DtF32);
 
-    c = begin(all, 4, 2e-5, "a table that only minima read");
-    Val a = input(c, shape(true, 2, 3, 40)), b = input(c, shape(true, 2, 3, 50));
+    c = case_begin(all, 4, 2e-5, "a table that only minima read");
+    Val a = case_input(c, shape(true, 2, 3, 40)), b = case_input(c, shape(true, 2, 3, 50));
     Type cube = shape(true, 3, 3, 40, 50);
     Val d = Sub(Expand(Reshape(a, 3, (int64_t[]){3, 40, 1}), cube),
                 Reshape(b, 3, (int64_t[]){3, 1, 50}));
     Val squares = Neg(Reshape(Sum(Mul(d, d), 2), 2, (int64_t[]){40, 50}));
-    result(c, Sum(MaxOf(squares, 2), 4));
-    result(c, Sum(MaxOf(squares, 4), 2));
-    finish(c);
+    case_result(c, Sum(MaxOf(squares, 2), 4));
+    case_result(c, Sum(MaxOf(squares, 4), 2));
+    case_finish(c, DtF32);
 
     // If the products are stored too, compilers sum them in another order.
-    c = begin(all, 64, 2e-5, "a value and its own greatest element");
+    c = case_begin(all, 64, 2e-5, "a value and its own greatest element");
     Type line = shape(true, 1, 40);
-    Val s = input(c, line), t = Mul(s, input(c, line)), u = Mul(s, input(c, line)), sum = Add(t, u);
-    result(c, Where(Gt(MaxOf(sum, 2), sum), Sub(Exp(t), Mul(u, Num(u, 0.7))), Num(u, 10)));
-    finish(c);
+    Val s = case_input(c, line), t = Mul(s, case_input(c, line)), u = Mul(s, case_input(c, line)),
+        sum = Add(t, u);
+    case_result(c, Where(Gt(MaxOf(sum, 2), sum), Sub(Exp(t), Mul(u, Num(u, 0.7))), Num(u, 10)));
+    case_finish(c, DtF32);
 
-    c = begin(all, 8, 2e-5, "batch norm");
-    x = input(c, shape(true, 3, 6, 8, 8));
-    Val y = Add(x, input(c, shape(false, 1, 6))), z = Mul(y, y);
+    c = case_begin(all, 8, 2e-5, "batch norm");
+    x = case_input(c, shape(true, 3, 6, 8, 8));
+    Val y = Add(x, case_input(c, shape(false, 1, 6))), z = Mul(y, y);
     Val mean = Mul(Sum(y, 1 | 4 | 8), Num(y, 1.0 / 512)), centred = Sub(y, mean);
     Val dev =
         Sqrt(Add(Mul(Sum(Mul(centred, centred), 1 | 4 | 8), Num(y, 1.0 / 512)), Num(y, 1e-3)));
-    result(c, Max(Div(centred, dev), Num(y, 0)));
-    result(c, Sum(z, 2 | 4 | 8));
-    finish(c);
+    case_result(c, Max(Div(centred, dev), Num(y, 0)));
+    case_result(c, Sum(z, 2 | 4 | 8));
+    case_finish(c, DtF32);
 }
 
 // --- all of them ---------------------------------------------------------------------------------

@@ -23,6 +23,13 @@ struct Cases {
     VEC(Case *) at;
 };
 
+// A case of one's own: begin, build a graph on inputs and give results, finish. Names are
+// formatted.
+Case *case_begin(Cases *all, int64_t batch, double tolerance, const char *format, ...);
+Val case_input(Case *c, Type t); // of a slot of its own
+void case_result(Case *c, Val v);
+void case_finish(Case *c, Dtype real); // fuses it and generates kernels
+
 // Every case, in out->arena and out->dialect.
 void kernel_cases(Cases *out);
 
