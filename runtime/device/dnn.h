@@ -91,6 +91,8 @@ typedef struct DnnTensor {
 // Each adds one step to `call`. The tensors' memory objects belong to `d`.
 dnnl_status_t dnn_add_step(Dnn *d, DnnCall *call, DnnDesc desc, const int *arg,
                            const DnnTensor *tensor, int n);
+// A product of matrices or a forward convolution: its source, its weights, its destination.
+dnnl_status_t dnn_add_forward(Dnn *d, DnnCall *call, DnnDesc desc, const DnnTensor operand[3]);
 dnnl_status_t dnn_add_reorder(Dnn *d, DnnCall *call, DnnTensor from, DnnTensor to);
 void dnn_add_host(DnnCall *call, DnnHost *host, void *job);
 void *dnn_job(Dnn *d, size_t size);                // zeroed, lives as long as d
@@ -116,6 +118,14 @@ dnnl_status_t dnn_copy_of(Dnn *d, uint32_t id, uint64_t form, DnnLayoutRef from,
 // reorder when this is the first use.
 dnnl_status_t dnn_pack(Dnn *d, DnnCall *call, uint32_t id, DnnTensor from, DnnLayoutRef to,
                        DnnTensor *out);
+typedef struct DnnMatmul {  // of two matrices, or of batches of them
+    DnnDesc desc;           // d's
+    DnnLayoutRef layout[3]; // of the two and of the result
+} DnnMatmul;
+// `add`: to what the result holds.
+dnnl_status_t dnn_matmul(Dnn *d, const DnnShape shape[3], bool add, DnnMatmul *out);
+// Adds it to `call`. at: where they lie, in the product's layouts.
+dnnl_status_t dnn_add_matmul(Dnn *d, DnnCall *call, const DnnMatmul *p, const DnnTensor at[3]);
 // As a primitive likes them: `plain` itself, or memory of d's with the reorder from or to it still
 // to be added.
 dnnl_status_t dnn_own_packed(Dnn *d, DnnLayoutRef wanted, DnnTensor plain, DnnTensor *out);
@@ -127,15 +137,18 @@ DnnShape dnn_turned(DnnShape s); // the same memory with the last two axes excha
 // --- dnn_conv.c, dnn_dot.c -----------------------------------------------------------------------
 // False in *done: the library does not do it, and `call` is as it was.
 
-dnnl_status_t dnn_prepare_conv(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call,
-                               bool *done);
-dnnl_status_t dnn_prepare_dot(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call,
-                              bool *done);
+typedef struct DnnNode { // what is to be computed
+    const Plan *plan;    // borrowed
+    uint32_t id;         // of its graph
+    Memory memory;       // where the plan's values lie
+} DnnNode;
+dnnl_status_t dnn_prepare_conv(Dnn *d, const DnnNode *node, DnnCall *call, bool *done);
+dnnl_status_t dnn_prepare_dot(Dnn *d, const DnnNode *node, DnnCall *call, bool *done);
 // The spatial axes, the last at the end; before them axes of extent 1 where there are fewer.
 void dnn_axes(const DnnConv *c, DnnAxis out[DNN_AXES]);
-// A convolution of x and w to y, one of which is `id`, whose kernel covers all of x.
-dnnl_status_t dnn_prepare_covering(Dnn *d, const Plan *p, uint32_t x, uint32_t w, uint32_t y,
-                                   uint32_t id, Memory m, DnnCall *call, bool *done);
+// A convolution whose kernel covers all of x. side: the nodes of x, w and y, one of which it is.
+dnnl_status_t dnn_prepare_covering(Dnn *d, const DnnNode *node, const uint32_t side[3],
+                                   DnnCall *call, bool *done);
 
 // --- methods of convolution ----------------------------------------------------------------------
 // Each decides in its own file, from shapes, types and the library's name for its own way, whether

@@ -167,58 +167,38 @@ static void matrices(DnnConvKind kind, const DnnConv *c, const Columns *j, DnnSh
     }
 }
 
-typedef struct Product {
-    DnnDesc *desc;
-    DnnLayoutRef layout[3];
-} Product;
-
-static dnnl_status_t multiply(Dnn *d, DnnCall *call, const Product *p, DnnTensor a, DnnTensor b,
-                              DnnTensor to) {
-    a.layout = p->layout[0];
-    b.layout = p->layout[1];
-    to.layout = p->layout[2];
-    return dnn_add_step(d, call, *p->desc,
-                        (const int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
-                        (const DnnTensor[]){a, b, to}, 3);
-}
-
-static dnnl_status_t add_product(Dnn *d, DnnCall *call, DnnConvKind kind, Columns *j,
-                                 const Product *p, const DnnTensor t[3]) {
-    const DnnTensor columns = {NULL, NULL, 1, 0};
+static dnnl_status_t add_product(Dnn *d, DnnCall *call, const DnnProblem *p, Columns *j,
+                                 const DnnMatmul *product) {
+    const DnnTensor columns = {NULL, NULL, 1, 0}, *t = p->t;
     dnnl_status_t s = dnnl_success;
-    if (kind != DnnConvData)
+    if (p->kind != DnnConvData)
         dnn_add_host(call, gather, j);
-    switch (kind) {
+    switch (p->kind) {
     case DnnConvForward:
-        return multiply(d, call, p, columns, t[1], t[2]);
+        return dnn_add_matmul(d, call, product, (const DnnTensor[]){columns, t[1], t[2]});
     case DnnConvData:
-        s = multiply(d, call, p, t[2], t[1], columns);
+        s = dnn_add_matmul(d, call, product, (const DnnTensor[]){t[2], t[1], columns});
         dnn_add_host(call, scatter, j);
         return s;
     case DnnConvWeights:
-        return multiply(d, call, p, t[2], columns, t[1]);
+        return dnn_add_matmul(d, call, product, (const DnnTensor[]){t[2], columns, t[1]});
     }
     return s;
 }
 
 dnnl_status_t dnn_columns(Dnn *d, DnnCall *call, const DnnProblem *p, bool *done) {
-    DnnConvKind kind = p->kind;
     const DnnConv *c = &p->conv;
-    const DnnTensor *t = p->t;
     Columns *j = dnn_job(d, sizeof *j);
     *j = columns_of(c);
-    j->x = t[0].at;
-    if (!pays(kind, c, j))
+    j->x = p->t[0].at;
+    if (!pays(p->kind, c, j))
         return dnnl_success;
     DnnShape s[3];
-    Product product = {.desc = dnn_new_desc(d)};
-    matrices(kind, c, j, s);
-    for (int i = 0; i < 3; i++)
-        product.layout[i] = dnn_keep_layout(d, &s[i]);
-    if (!product.layout[0] || !product.layout[1] || !product.layout[2] ||
-        dnn_matmul_desc(dnn_engine(d), &s[0], &s[1], &s[2], false, product.desc) != dnnl_success)
+    DnnMatmul product;
+    matrices(p->kind, c, j, s);
+    if (dnn_matmul(d, s, false, &product) != dnnl_success)
         return dnnl_success;
-    dnnl_status_t status = add_product(d, call, kind, j, &product, t);
+    dnnl_status_t status = add_product(d, call, p, j, &product);
     *done = status == dnnl_success;
     return status;
 }

@@ -241,20 +241,19 @@ static const struct {
                {"taps", dnn_taps},    {"winograd", dnn_winograd}, {"columns", dnn_columns},
                {"phases", dnn_phases}};
 
-dnnl_status_t dnn_prepare_conv(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call,
-                               bool *done) {
-    const Graph *g = &p->func->g;
-    Roles r = roles_of(g, id);
-    ConvGeom geom = conv_geom(node_attr(g, id));
+dnnl_status_t dnn_prepare_conv(Dnn *d, const DnnNode *node, DnnCall *call, bool *done) {
+    const Graph *g = &node->plan->func->g;
+    Roles r = roles_of(g, node->id);
+    ConvGeom geom = conv_geom(node_attr(g, node->id));
     if (covers(g, &r, &geom)) {
         call->method = "product";
-        return dnn_prepare_covering(d, p, r.node[SideX], r.node[SideW], r.node[SideY], id, m, call,
-                                    done);
+        return dnn_prepare_covering(d, node, r.node, call, done);
     }
     DnnProblem x = {r.kind, conv_of(g, r.node, &geom), .weights = r.node[SideW]};
     const DnnShape *shape[Sides] = {&x.conv.src, &x.conv.weights, &x.conv.dst};
     for (int i = 0; i < Sides; i++) {
-        x.t[i] = (DnnTensor){dnn_keep_layout(d, shape[i]), memory_at(m, p, r.node[i]), 0, 0};
+        void *at = memory_at(node->memory, node->plan, r.node[i]);
+        x.t[i] = (DnnTensor){dnn_keep_layout(d, shape[i]), at, 0, 0};
         if (!x.t[i].layout || !x.t[i].at)
             return dnnl_success;
     }

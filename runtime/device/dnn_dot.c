@@ -242,16 +242,13 @@ static dnnl_status_t bring_in(Dnn *d, DnnCall *call, uint32_t id, Operand *o) {
     return s;
 }
 
-static dnnl_status_t multiply(Dnn *d, DnnCall *call, DnnDesc desc, const Operand *o) {
-    DnnTensor t[Sides];
-    for (int i = 0; i < Sides; i++) {
-        t[i] = (DnnTensor){dnn_keep_layout(d, &o[i].shape),
-                           i == SideOut && o[i].copied ? NULL : o[i].at, o[i].staging, o[i].offset};
-        if (!t[i].layout)
-            return dnnl_unimplemented;
-    }
-    dnnl_status_t s = dnn_add_step(
-        d, call, desc, (const int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}, t, Sides);
+static dnnl_status_t multiply(Dnn *d, DnnCall *call, const DnnMatmul *p, const Operand *o) {
+    DnnTensor at[Sides];
+    for (int i = 0; i < Sides; i++)
+        at[i] = (DnnTensor){NULL, o[i].at, o[i].staging, o[i].offset};
+    if (o[SideOut].copied)
+        at[SideOut].at = NULL;
+    dnnl_status_t s = dnn_add_matmul(d, call, p, at);
     if (s != dnnl_success || !o[SideOut].copied)
         return s;
     DnnTensor from = {dnn_keep_layout(d, &o[SideOut].packed), NULL, 0, 0};
@@ -259,9 +256,9 @@ static dnnl_status_t multiply(Dnn *d, DnnCall *call, DnnDesc desc, const Operand
     return from.layout && to.layout ? dnn_add_reorder(d, call, from, to) : dnnl_unimplemented;
 }
 
-static dnnl_status_t prepare(Dnn *d, const Plan *p, const Einsum *e, Memory m, DnnCall *call,
+static dnnl_status_t prepare(Dnn *d, const DnnNode *node, const Einsum *e, DnnCall *call,
                              bool *done) {
-    const Graph *g = &p->func->g;
+    const Graph *g = &node->plan->func->g;
     Product product;
     if (!read_product(&product, g, e, false))
         return dnnl_success;
@@ -270,44 +267,42 @@ static dnnl_status_t prepare(Dnn *d, const Plan *p, const Einsum *e, Memory m, D
     sort_all(&product);
     Operand o[Sides];
     for (int i = 0; i < Sides; i++) {
-        o[i] = operand_of(&product, (Side)i, memory_at(m, p, product.node[i]));
+        o[i] = operand_of(&product, (Side)i, memory_at(node->memory, node->plan, product.node[i]));
         if (!o[i].at)
             return dnnl_success; // a constant inside kernels
     }
-    DnnDesc *desc = dnn_new_desc(d);
-    dnnl_status_t s = dnn_matmul_desc(dnn_engine(d), &o[SideA].shape, &o[SideB].shape,
-                                      &o[SideOut].shape, false, desc);
+    DnnMatmul matrices;
+    dnnl_status_t s = dnn_matmul(
+        d, (const DnnShape[]){o[SideA].shape, o[SideB].shape, o[SideOut].shape}, false, &matrices);
     if (s != dnnl_success)
         return s == dnnl_unimplemented || s == dnnl_invalid_arguments ? dnnl_success : s;
     s = bring_in(d, call, product.node[SideA], &o[SideA]);
     if (s == dnnl_success)
         s = bring_in(d, call, product.node[SideB], &o[SideB]);
     if (s == dnnl_success)
-        s = multiply(d, call, *desc, o);
+        s = multiply(d, call, &matrices, o);
     *done = s == dnnl_success;
     return s;
 }
 
-dnnl_status_t dnn_prepare_dot(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call,
-                              bool *done) {
-    const Graph *g = &p->func->g;
-    const int64_t *a = node_attr(g, id)->i + 1, *b = a + a[-1] + 1, *out = b + b[-1] + 1;
-    Einsum e = {{node_in(g, id, 0), node_in(g, id, 1), id}, {a, b, out}};
-    return prepare(d, p, &e, m, call, done);
+dnnl_status_t dnn_prepare_dot(Dnn *d, const DnnNode *node, DnnCall *call, bool *done) {
+    const Graph *g = &node->plan->func->g;
+    const int64_t *a = node_attr(g, node->id)->i + 1, *b = a + a[-1] + 1, *out = b + b[-1] + 1;
+    Einsum e = {{node_in(g, node->id, 0), node_in(g, node->id, 1), node->id}, {a, b, out}};
+    return prepare(d, node, &e, call, done);
 }
 
-dnnl_status_t dnn_prepare_covering(Dnn *d, const Plan *p, uint32_t x, uint32_t w, uint32_t y,
-                                   uint32_t id, Memory m, DnnCall *call, bool *done) {
+dnnl_status_t dnn_prepare_covering(Dnn *d, const DnnNode *node, const uint32_t side[3],
+                                   DnnCall *call, bool *done) {
     // Labels: 1 the output's channel, 2 the input's, then the axes; the output's own axes have
     // extent 1.
     static const int64_t xs[] = {2, 3, 4, 5}, ws[] = {1, 2, 3, 4, 5}, ys[] = {1, 6, 7, 8};
-    const uint32_t node[3] = {x, w, y};
     const int64_t *labels[3] = {xs, ws, ys};
-    Einsum e = {{0, 0, id}, {NULL, NULL, NULL}};
+    Einsum e = {{0, 0, node->id}, {NULL, NULL, NULL}};
     for (int i = 0, n = 0; i < 3; i++) {
-        int at = node[i] == id ? SideOut : n++;
-        e.node[at] = node[i];
+        int at = side[i] == node->id ? SideOut : n++;
+        e.node[at] = side[i];
         e.labels[at] = labels[i];
     }
-    return prepare(d, p, &e, m, call, done);
+    return prepare(d, node, &e, call, done);
 }

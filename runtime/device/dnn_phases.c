@@ -16,6 +16,8 @@
 // long in one and two axes, in three axes 0.73 to 0.96.
 #include "dnn.h"
 
+#include "integers.h"
+
 #include <string.h>
 
 enum { LEAST_CHANNELS = 32, LEAST_GRID = 8 };
@@ -92,9 +94,9 @@ static void deal(void *job, void *const staging[DNN_STAGING], int64_t round) {
 
 DnnPhase dnn_phase(const DnnAxis *a, int64_t residue) {
     DnnPhase f = {.first = (residue + a->p) % a->s};
-    f.taps = (a->k - f.first + a->s - 1) / a->s;
+    f.taps = ceil_div(a->k - f.first, a->s);
     f.before = f.taps - 1 - (residue + a->p) / a->s;
-    f.grid = (a->x - residue + a->s - 1) / a->s;
+    f.grid = ceil_div(a->x - residue, a->s);
     return f;
 }
 
@@ -204,19 +206,15 @@ static dnnl_status_t make_weights(Dnn *d, uint32_t weights, const Phases *j, Pha
     return s;
 }
 
-static dnnl_status_t add_phase(Dnn *d, DnnCall *call, const Phases *j, const Phase *f,
-                               const Made *m, DnnTensor x, DnnTensor y) {
+// x: where its pixels go.
+static dnnl_status_t add_phase(Dnn *d, DnnCall *call, const Made *m, DnnTensor y, DnnTensor x) {
     dnnl_status_t s = dnnl_success;
     if (m->reordered)
         s = dnn_add_reorder(d, call, m->spread, m->packed);
-    DnnTensor to = {dnn_desc_layout(*m->desc, dnnl_query_dst_md), NULL, 0, f->at};
-    if (j->phases == 1)
-        to.at = x.at;
+    x.layout = dnn_desc_layout(*m->desc, dnnl_query_dst_md);
     return s != dnnl_success
                ? s
-               : dnn_add_step(d, call, *m->desc,
-                              (const int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
-                              (const DnnTensor[]){y, m->packed, to}, 3);
+               : dnn_add_forward(d, call, *m->desc, (const DnnTensor[]){y, m->packed, x});
 }
 
 // Places all phases side by side. False when one of them is not the library's.
@@ -228,8 +226,7 @@ static bool make_phases(Dnn *d, const DnnConv *c, Phases *j, Made *made) {
             return false;
         f->at = at;
         const DnnPhase *g = f->along;
-        at += ((size_t)(j->n * g[0].grid * g[1].grid * g[2].grid * j->c) * j->size + 63) &
-              ~(size_t)63;
+        at += round_up((size_t)(j->n * g[0].grid * g[1].grid * g[2].grid * j->c) * j->size, 64);
     }
     return true;
 }
@@ -248,8 +245,10 @@ dnnl_status_t dnn_phases(Dnn *d, DnnCall *call, const DnnProblem *p, bool *done)
     j->x = t[0].at;
     if (made[0].fresh)
         dnn_add_host(call, spread, j);
-    for (int64_t i = 0; i < j->phases && s == dnnl_success; i++)
-        s = add_phase(d, call, j, &j->phase[i], &made[i], t[0], t[2]);
+    for (int64_t i = 0; i < j->phases && s == dnnl_success; i++) {
+        DnnTensor x = {.at = j->phases == 1 ? t[0].at : NULL, .offset = j->phase[i].at};
+        s = add_phase(d, call, &made[i], t[2], x);
+    }
     if (j->phases > 1)
         dnn_add_host(call, deal, j);
     *done = s == dnnl_success;

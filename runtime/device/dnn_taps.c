@@ -184,7 +184,9 @@ static double met(const Taps *j) {
     return (double)j->rows / all;
 }
 
-static bool pays(DnnConvKind kind, const DnnConv *c, const Taps *j) {
+static bool pays(const DnnProblem *p, const Taps *j) {
+    const DnnConvKind kind = p->kind;
+    const DnnConv *c = &p->conv;
     const DnnShape *a = kind == DnnConvData ? &c->dst : &c->src;
     const DnnShape *b = kind == DnnConvWeights ? &c->dst : &c->weights;
     const DnnShape *to = kind == DnnConvForward ? &c->dst : kind == DnnConvData ? &c->src : NULL;
@@ -197,12 +199,12 @@ static bool pays(DnnConvKind kind, const DnnConv *c, const Taps *j) {
 }
 
 // The three matrices of an element's product, in the library's order.
-static void matrices(DnnConvKind kind, const DnnConv *c, const Taps *j, int64_t rows,
-                     DnnShape s[3]) {
+static void matrices(const DnnProblem *p, const Taps *j, int64_t rows, DnnShape s[3]) {
+    const DnnConv *c = &p->conv;
     DnnShape x = dnn_matrix(rows, j->c, c->src.type);
     DnnShape y = dnn_matrix(rows, j->o, c->dst.type);
     DnnShape w = dnn_matrix(j->o, j->c, c->weights.type);
-    switch (kind) {
+    switch (p->kind) {
     case DnnConvForward:
         y.type = DtF32;
         memcpy(s, (DnnShape[]){x, dnn_turned(w), y}, 3 * sizeof *s);
@@ -215,23 +217,6 @@ static void matrices(DnnConvKind kind, const DnnConv *c, const Taps *j, int64_t 
         memcpy(s, (DnnShape[]){dnn_turned(y), x, w}, 3 * sizeof *s);
         return;
     }
-}
-
-typedef struct Product { // of one element, apart from where its operands lie
-    int64_t rows;
-    DnnDesc *desc;
-    DnnLayoutRef layout[3];
-} Product;
-
-static dnnl_status_t product_of(Dnn *d, DnnConvKind kind, const DnnConv *c, const Taps *j,
-                                int64_t rows, Product *out) {
-    DnnShape s[3];
-    matrices(kind, c, j, rows, s);
-    *out = (Product){.rows = rows, .desc = dnn_new_desc(d)};
-    for (int i = 0; i < 3; i++)
-        if (!(out->layout[i] = dnn_keep_layout(d, &s[i])))
-            return dnnl_unimplemented;
-    return dnn_matmul_desc(dnn_engine(d), &s[0], &s[1], &s[2], false, out->desc);
 }
 
 static DnnTensor moved(DnnTensor t, int64_t elements, size_t size) {
@@ -268,24 +253,25 @@ static void operands(DnnConvKind kind, const Taps *j, int t, DnnTensor w, DnnTen
 }
 
 // Elements that meet equally many pixels share a description.
-static dnnl_status_t add_products(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
-                                  const Taps *j, DnnTensor w) {
-    Product made[MOST];
+static dnnl_status_t add_products(Dnn *d, DnnCall *call, const DnnProblem *p, const Taps *j,
+                                  DnnTensor w) {
+    DnnMatmul made[MOST];
+    int64_t rows[MOST]; // of each
     int n = 0;
     for (int t = 0; t < j->taps; t++) {
         int i = 0;
-        while (i < n && made[i].rows != j->tap[t].rows)
+        while (i < n && rows[i] != j->tap[t].rows)
             i++;
         dnnl_status_t s = dnnl_success;
-        if (i == n)
-            s = product_of(d, kind, c, j, j->tap[t].rows, &made[n++]);
+        if (i == n) {
+            DnnShape shape[3];
+            matrices(p, j, rows[n] = j->tap[t].rows, shape);
+            s = dnn_matmul(d, shape, false, &made[n++]);
+        }
         DnnTensor at[3];
-        operands(kind, j, t, w, at);
-        for (int k = 0; k < 3; k++)
-            at[k].layout = made[i].layout[k];
+        operands(p->kind, j, t, w, at);
         if (s == dnnl_success)
-            s = dnn_add_step(d, call, *made[i].desc,
-                             (const int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}, at, 3);
+            s = dnn_add_matmul(d, call, &made[i], at);
         if (s != dnnl_success)
             return s;
     }
@@ -303,43 +289,43 @@ static DnnShape elements_outside(const DnnShape *w) {
     return s;
 }
 
-static dnnl_status_t add_steps(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c, Taps *j,
-                               uint32_t weights, DnnTensor w, DnnTensor inside) {
+// inside: the weights with the kernel's elements outermost.
+static dnnl_status_t add_steps(Dnn *d, DnnCall *call, const DnnProblem *p, Taps *j,
+                               DnnTensor inside) {
     static DnnHost *const before[] = {gather_x, gather_y, gather_both};
+    const DnnTensor w = p->t[1];
     dnnl_status_t s = dnnl_success;
-    if (kind != DnnConvWeights)
-        s = dnn_pack(d, call, weights, w, inside.layout, &inside);
-    dnn_add_host(call, before[kind], j);
+    if (p->kind != DnnConvWeights)
+        s = dnn_pack(d, call, p->weights, w, inside.layout, &inside);
+    dnn_add_host(call, before[p->kind], j);
     if (s == dnnl_success)
-        s = add_products(d, call, kind, c, j, inside);
-    if (s == dnnl_success && kind == DnnConvWeights)
+        s = add_products(d, call, p, j, inside);
+    if (s == dnnl_success && p->kind == DnnConvWeights)
         return dnn_add_reorder(d, call, inside, w);
-    dnn_add_host(call, kind == DnnConvData ? scatter_x : scatter_y, j);
+    dnn_add_host(call, p->kind == DnnConvData ? scatter_x : scatter_y, j);
     return s;
 }
 
 dnnl_status_t dnn_taps(Dnn *d, DnnCall *call, const DnnProblem *p, bool *done) {
-    DnnConvKind kind = p->kind;
     const DnnConv *c = &p->conv;
-    const DnnTensor *t = p->t;
     Taps *j = dnn_job(d, sizeof *j);
     *j = (Taps){.n = c->src.dim[0],
                 .c = c->src.dim[1],
                 .o = c->dst.dim[1],
-                .x = t[0].at,
-                .y = t[2].at,
-                .size = dtype_size[kind == DnnConvData ? c->dst.type : c->src.type],
+                .x = p->t[0].at,
+                .y = p->t[2].at,
+                .size = dtype_size[p->kind == DnnConvData ? c->dst.type : c->src.type],
                 .weight = dtype_size[c->weights.type]};
     dnn_axes(c, j->axis);
-    if (!taps_set(j) || !pays(kind, c, j))
+    if (!taps_set(j) || !pays(p, j))
         return dnnl_success;
-    j->beside = kind == DnnConvWeights ? round_up((size_t)(j->rows * j->c) * j->size, 64) : 0;
+    j->beside = p->kind == DnnConvWeights ? round_up((size_t)(j->rows * j->c) * j->size, 64) : 0;
     DnnShape shape = elements_outside(&c->weights);
     DnnTensor inside = {dnn_keep_layout(d, &shape), NULL, 0, 0};
     DnnCall as_it_was = *call;
     dnnl_status_t s = dnnl_unimplemented;
     if (inside.layout)
-        s = add_steps(d, call, kind, c, j, p->weights, t[1], inside);
+        s = add_steps(d, call, p, j, inside);
     *done = s == dnnl_success;
     if (s != dnnl_unimplemented)
         return s;

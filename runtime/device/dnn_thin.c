@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-enum { LANES = 16, THIN = 8, AXES = 3 };
+enum { LANES = 16, THIN = 8 };
 
 typedef struct Axis {      // one spatial axis of an input gradient
     int64_t k, s, p, x, y; // kernel, stride, padding before, extents of x and y
@@ -157,53 +157,56 @@ static Widen *widen_job(Dnn *d, const DnnConv *c, int64_t b, const void *from, v
     return w;
 }
 
-static dnnl_status_t add_forward(Dnn *d, DnnCall *call, const DnnConv *c, int64_t b, DnnDesc desc,
-                                 DnnTensor wide, const DnnTensor t[3]) {
-    DnnTensor packed, y = {dnn_desc_layout(desc, dnnl_query_dst_md), t[2].at, 0, 0};
+typedef struct Widened { // a convolution, b of whose pixels have become channels of one
+    const DnnConv *thin; // what was asked for
+    const DnnTensor *t;  // its x, w, y
+    int64_t b;
+    DnnDesc desc;    // of the wide one
+    DnnTensor plain; // the wide weights, as widen stores them
+} Widened;
+
+static dnnl_status_t add_forward(Dnn *d, DnnCall *call, const Widened *w) {
+    DnnTensor packed, y = {dnn_desc_layout(w->desc, dnnl_query_dst_md), w->t[2].at, 0, 0};
     dnnl_status_t s =
-        dnn_own_packed(d, dnn_desc_layout(desc, dnnl_query_weights_md), wide, &packed);
+        dnn_own_packed(d, dnn_desc_layout(w->desc, dnnl_query_weights_md), w->plain, &packed);
     if (s != dnnl_success)
         return s;
-    dnn_add_host(call, widen, widen_job(d, c, b, t[1].at, wide.at));
-    if (packed.at != wide.at)
-        s = dnn_add_reorder(d, call, wide, packed);
+    dnn_add_host(call, widen, widen_job(d, w->thin, w->b, w->t[1].at, w->plain.at));
+    if (packed.at != w->plain.at)
+        s = dnn_add_reorder(d, call, w->plain, packed);
     return s != dnnl_success
                ? s
-               : dnn_add_step(d, call, desc,
-                              (const int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
-                              (const DnnTensor[]){t[0], packed, y}, 3);
+               : dnn_add_forward(d, call, w->desc, (const DnnTensor[]){w->t[0], packed, y});
 }
 
-static dnnl_status_t add_weights(Dnn *d, DnnCall *call, const DnnConv *c, int64_t b, DnnDesc desc,
-                                 DnnTensor wide, const DnnTensor t[3]) {
-    DnnTensor packed, y = {dnn_desc_layout(desc, dnnl_query_diff_dst_md), t[2].at, 0, 0};
+static dnnl_status_t add_weights(Dnn *d, DnnCall *call, const Widened *w) {
+    DnnTensor packed, y = {dnn_desc_layout(w->desc, dnnl_query_diff_dst_md), w->t[2].at, 0, 0};
     dnnl_status_t s =
-        dnn_own_packed(d, dnn_desc_layout(desc, dnnl_query_diff_weights_md), wide, &packed);
+        dnn_own_packed(d, dnn_desc_layout(w->desc, dnnl_query_diff_weights_md), w->plain, &packed);
     if (s == dnnl_success)
-        s = dnn_add_step(d, call, desc,
+        s = dnn_add_step(d, call, w->desc,
                          (const int[]){DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST},
-                         (const DnnTensor[]){t[0], packed, y}, 3);
-    if (s == dnnl_success && packed.at != wide.at)
-        s = dnn_add_reorder(d, call, packed, wide);
+                         (const DnnTensor[]){w->t[0], packed, y}, 3);
+    if (s == dnnl_success && packed.at != w->plain.at)
+        s = dnn_add_reorder(d, call, packed, w->plain);
     if (s == dnnl_success)
-        dnn_add_host(call, narrow, widen_job(d, c, b, wide.at, t[1].at));
+        dnn_add_host(call, narrow, widen_job(d, w->thin, w->b, w->plain.at, w->t[1].at));
     return s;
 }
 
-static dnnl_status_t thin_output(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
-                                 const DnnTensor t[3], bool *done) {
-    int64_t b = best_widening(c);
-    if (b == 1 || (kind == DnnConvWeights && c->weights.type != DtF32))
+static dnnl_status_t thin_output(Dnn *d, DnnCall *call, const DnnProblem *p, bool *done) {
+    const DnnConv *c = &p->conv;
+    Widened w = {.thin = c, .t = p->t, .b = best_widening(c)};
+    if (w.b == 1 || (p->kind == DnnConvWeights && c->weights.type != DtF32))
         return dnnl_success;
-    DnnConv wide = widened(c, b);
-    DnnTensor plain_weights;
-    dnnl_status_t s = own_weights(d, &wide, &plain_weights);
+    DnnConv wide = widened(c, w.b);
+    dnnl_status_t s = own_weights(d, &wide, &w.plain);
     wide.weights.any = true;
     DnnDesc *desc = dnn_new_desc(d);
-    if (s != dnnl_success || dnn_conv_desc(dnn_engine(d), kind, &wide, desc) != dnnl_success)
+    if (s != dnnl_success || dnn_conv_desc(dnn_engine(d), p->kind, &wide, desc) != dnnl_success)
         return s; // the library cannot: the caller goes on without
-    s = (kind == DnnConvForward ? add_forward : add_weights)(d, call, c, b, *desc, plain_weights,
-                                                             t);
+    w.desc = *desc;
+    s = (p->kind == DnnConvForward ? add_forward : add_weights)(d, call, &w);
     *done = s == dnnl_success;
     return s;
 }
@@ -211,7 +214,7 @@ static dnnl_status_t thin_output(Dnn *d, DnnCall *call, DnnConvKind kind, const 
 // --- few channels in: the input's gradient -------------------------------------------------------
 
 typedef struct Subpixel {
-    Axis axis[AXES];     // leading ones are of extent 1 where there are fewer
+    Axis axis[DNN_AXES];
     int64_t n, o, c;     // samples, channels of y, channels of x
     size_t size;         // of an element
     const void *weights; // [o, k.., c]
@@ -278,19 +281,15 @@ static void shuffle(void *job, void *const staging[DNN_STAGING], int64_t round) 
 }
 
 static Subpixel subpixel_of(const DnnConv *c) {
-    int spatial = c->src.n - 2;
+    DnnAxis of[DNN_AXES];
     Subpixel j = {.n = c->src.dim[0],
                   .o = c->dst.dim[1],
                   .c = c->src.dim[1],
                   .size = dtype_size[c->src.type]};
-    for (int i = 0; i < AXES; i++) {
-        int at = i - (AXES - spatial);
-        j.axis[i] = at < 0 ? (Axis){.k = 1, .s = 1, .x = 1, .y = 1}
-                           : (Axis){.k = c->weights.dim[2 + at],
-                                    .s = c->stride[at],
-                                    .p = c->before[at],
-                                    .x = c->src.dim[2 + at],
-                                    .y = c->dst.dim[2 + at]};
+    dnn_axes(c, of);
+    for (int i = 0; i < DNN_AXES; i++) {
+        const DnnAxis *a = &of[i];
+        j.axis[i] = (Axis){.k = a->k, .s = a->s, .p = a->p, .x = a->x, .y = a->y};
         axis_set(&j.axis[i], 1);
     }
     return j;
@@ -325,7 +324,7 @@ static bool subpixel_conv(const DnnConv *c, const Subpixel *j, DnnConv *out) {
     out->weights.dim[0] = out->dst.dim[1] = j->c;
     out->weights.dim[1] = j->o;
     for (int i = 0; i < spatial; i++) {
-        const Axis *a = &j->axis[i + AXES - spatial];
+        const Axis *a = &j->axis[i + DNN_AXES - spatial];
         out->weights.dim[0] = out->dst.dim[1] *= a->r;
         out->weights.dim[2 + i] = a->wide;
         out->dst.dim[2 + i] = a->grid;
@@ -353,20 +352,19 @@ static dnnl_status_t add_subpixel(Dnn *d, DnnCall *call, Subpixel *j, DnnDesc de
     if (packed.at != wide.at)
         s = dnn_add_reorder(d, call, wide, packed);
     if (s == dnnl_success)
-        s = dnn_add_step(d, call, desc, (const int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
-                         (const DnnTensor[]){y, packed, made}, 3);
+        s = dnn_add_forward(d, call, desc, (const DnnTensor[]){y, packed, made});
     if (s == dnnl_success)
         dnn_add_host(call, shuffle, j);
     return s;
 }
 
-static dnnl_status_t thin_input(Dnn *d, DnnCall *call, const DnnConv *c, const DnnTensor t[3],
-                                bool *done) {
+static dnnl_status_t thin_input(Dnn *d, DnnCall *call, const DnnProblem *p, bool *done) {
+    const DnnConv *c = &p->conv;
     Subpixel *j = dnn_job(d, sizeof *j);
     DnnConv conv;
     *j = subpixel_of(c);
-    j->weights = t[1].at;
-    j->x = t[0].at;
+    j->weights = p->t[1].at;
+    j->x = p->t[0].at;
     if (!choose_steps(j) || c->weights.type != c->src.type || !subpixel_conv(c, j, &conv))
         return dnnl_success;
     DnnTensor wide;
@@ -376,17 +374,15 @@ static dnnl_status_t thin_input(Dnn *d, DnnCall *call, const DnnConv *c, const D
     if (s != dnnl_success ||
         dnn_conv_desc(dnn_engine(d), DnnConvForward, &conv, desc) != dnnl_success)
         return s;
-    s = add_subpixel(d, call, j, *desc, wide, t[2]);
+    s = add_subpixel(d, call, j, *desc, wide, p->t[2]);
     *done = s == dnnl_success;
     return s;
 }
 
 dnnl_status_t dnn_thin(Dnn *d, DnnCall *call, const DnnProblem *p, bool *done) {
-    DnnConvKind kind = p->kind;
     const DnnConv *c = &p->conv;
-    const DnnTensor *t = p->t;
-    if (!plain(c, kind == DnnConvData ? &c->src : &c->dst))
+    bool input = p->kind == DnnConvData;
+    if (!plain(c, input ? &c->src : &c->dst))
         return dnnl_success;
-    return kind == DnnConvData ? thin_input(d, call, c, t, done)
-                               : thin_output(d, call, kind, c, t, done);
+    return (input ? thin_input : thin_output)(d, call, p, done);
 }

@@ -21,6 +21,8 @@
 
 #include "integers.h"
 
+#include <string.h>
+
 enum {
     ROUND_BYTES = 3 << 20, // V and M of a round: little more than two cores keep next to them
     MOVING = 16,           // multiplications done in the time a number takes to memory or back
@@ -173,40 +175,26 @@ static bool points_of(Dnn *d, const Winograd *j, Points *p) {
     return p->v_at.layout && p->u_at.layout && p->m_at.layout;
 }
 
-typedef struct Product { // with the library's description of it
-    DnnShape shape[3];
+typedef struct Product {
+    DnnMatmul of;
     DnnTensor at[3];
-    DnnDesc *desc;
 } Product;
 
 static bool product_of(Dnn *d, DnnConvKind kind, const Points *p, bool add, Product *out) {
-    switch (kind) {
-    case DnnConvForward:
-        *out = (Product){{p->v, dnn_turned(p->u), p->m}, {p->v_at, p->u_at, p->m_at}, NULL};
-        break;
-    case DnnConvData:
-        *out = (Product){{p->m, p->u, p->v}, {p->m_at, p->u_at, p->v_at}, NULL};
-        break;
-    case DnnConvWeights:
-        *out = (Product){{dnn_turned(p->m), p->v, p->u}, {p->m_at, p->v_at, p->u_at}, NULL};
-        break;
-    }
-    bool fine = true;
-    for (int i = 0; i < 3; i++)
-        fine = (out->at[i].layout = dnn_keep_layout(d, &out->shape[i])) && fine;
-    out->desc = dnn_new_desc(d);
-    return fine && dnn_matmul_desc(dnn_engine(d), &out->shape[0], &out->shape[1], &out->shape[2],
-                                   add, out->desc) == dnnl_success;
+    const DnnShape made[][3] = {[DnnConvForward] = {p->v, dnn_turned(p->u), p->m},
+                                [DnnConvData] = {p->m, p->u, p->v},
+                                [DnnConvWeights] = {dnn_turned(p->m), p->v, p->u}};
+    const DnnTensor at[][3] = {[DnnConvForward] = {p->v_at, p->u_at, p->m_at},
+                               [DnnConvData] = {p->m_at, p->u_at, p->v_at},
+                               [DnnConvWeights] = {p->m_at, p->v_at, p->u_at}};
+    memcpy(out->at, at[kind], sizeof out->at);
+    return dnn_matmul(d, made[kind], add, &out->of) == dnnl_success;
 }
 
-static dnnl_status_t multiply(Dnn *d, DnnCall *call, const Product *p) {
-    return dnn_add_step(d, call, *p->desc,
-                        (const int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}, p->at, 3);
-}
-
-static dnnl_status_t add_rounds(Dnn *d, DnnCall *call, DnnConvKind kind, Winograd *j,
-                                const Product *p, int64_t rounds) {
+static dnnl_status_t add_rounds(Dnn *d, DnnCall *call, Winograd *j, const Product *p,
+                                int64_t rounds) {
     const WinoRun *run = run_of();
+    const DnnConvKind kind = j->kind;
     if (kind == DnnConvWeights && rounds > 1)
         dnn_add_host(call, run->weights_zero, j);
     call->from = call->n;
@@ -214,7 +202,7 @@ static dnnl_status_t add_rounds(Dnn *d, DnnCall *call, DnnConvKind kind, Winogra
         dnn_add_host(call, run->x_in, j);
     if (kind != DnnConvForward)
         dnn_add_host(call, run->y_in, j);
-    dnnl_status_t s = multiply(d, call, p);
+    dnnl_status_t s = dnn_add_matmul(d, call, &p->of, p->at);
     if (kind != DnnConvWeights)
         dnn_add_host(call, kind == DnnConvData ? run->x_out : run->y_out, j);
     call->to = call->n;
@@ -235,9 +223,10 @@ static Winograd *part_of(Dnn *d, const Winograd *whole, int64_t i, int64_t parts
 }
 
 // One round of tiles, part by part: V of x is made or used again, U and M are a part's.
-static dnnl_status_t add_parts(Dnn *d, DnnCall *call, DnnConvKind kind, const Winograd *whole,
-                               const Points *p, int64_t parts, bool *done) {
+static dnnl_status_t add_parts(Dnn *d, DnnCall *call, const Winograd *whole, const Points *p,
+                               int64_t parts, bool *done) {
     const WinoRun *run = run_of();
+    const DnnConvKind kind = whole->kind;
     Product first, more; // an input gradient adds its parts up
     if (!product_of(d, kind, p, false, &first) || !product_of(d, kind, p, true, &more))
         return dnnl_success;
@@ -250,7 +239,8 @@ static dnnl_status_t add_parts(Dnn *d, DnnCall *call, DnnConvKind kind, const Wi
             dnn_add_host(call, run->y_in, j);
         if (kind != DnnConvWeights)
             dnn_add_host(call, run->weights_in, j);
-        s = multiply(d, call, kind == DnnConvData && i ? &more : &first);
+        const Product *product = kind == DnnConvData && i ? &more : &first;
+        s = dnn_add_matmul(d, call, &product->of, product->at);
         if (kind == DnnConvData && i + 1 == parts)
             dnn_add_host(call, run->x_out, j);
         if (kind != DnnConvData)
@@ -261,55 +251,52 @@ static dnnl_status_t add_parts(Dnn *d, DnnCall *call, DnnConvKind kind, const Wi
 }
 
 // Everything but the forms and the rounds.
-static void shape_set(Winograd *j, const DnnConv *c, const DnnTensor t[3]) {
-    *j = (Winograd){.n = c->src.dim[0], .weights = t[1].at};
+static void shape_set(Winograd *j, const DnnProblem *p) {
+    const DnnConv *c = &p->conv;
     int64_t x = c->src.dim[1], y = c->dst.dim[1];
-    j->x = (WinoImage){.at = t[0].at, .c = x, .pixel = x, .is_x = true};
-    j->y = (WinoImage){.at = t[2].at, .c = y, .pixel = y};
+    *j = (Winograd){.kind = p->kind, .n = c->src.dim[0], .weights = p->t[1].at};
+    j->x = (WinoImage){.at = p->t[0].at, .c = x, .pixel = x, .is_x = true};
+    j->y = (WinoImage){.at = p->t[2].at, .c = y, .pixel = y};
     for (int i = 0; i < WINO_AXES; i++)
         axis_set(j, c, i);
 }
 
-static dnnl_status_t add_call(Dnn *d, DnnCall *call, DnnConvKind kind, Winograd *j, size_t bytes,
-                              bool *done) {
+static dnnl_status_t add_call(Dnn *d, DnnCall *call, Winograd *j, size_t bytes, bool *done) {
     int64_t rounds = rounds_set(j, (int64_t)bytes), parts = parts_of(j, rounds, (int64_t)bytes);
+    const DnnConvKind kind = j->kind;
     Points p;
     Product product;
     if (!points_of(d, part_of(d, j, 0, parts), &p))
         return dnnl_success;
     j->offset = p.u_at.offset = round_up(dnnl_memory_desc_get_size(p.v_at.layout), 64);
     if (parts > 1)
-        return add_parts(d, call, kind, j, &p, parts, done);
+        return add_parts(d, call, j, &p, parts, done);
     if (!product_of(d, kind, &p, kind == DnnConvWeights && rounds > 1, &product))
         return dnnl_success;
     if (kind != DnnConvWeights)
         dnn_add_host(call, run_of()->weights_in, j);
-    dnnl_status_t s = add_rounds(d, call, kind, j, &product, rounds);
+    dnnl_status_t s = add_rounds(d, call, j, &product, rounds);
     *done = s == dnnl_success;
     return s;
 }
 
-dnnl_status_t wino_add(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
-                       const DnnTensor t[3], const WinoForm form[WINO_AXES], size_t bytes,
-                       bool *done) {
-    Winograd *j = dnn_job(d, sizeof *j);
-    if (!suits(c))
+dnnl_status_t wino_add(Dnn *d, DnnCall *call, const DnnProblem *p, const WinoForm form[WINO_AXES],
+                       size_t bytes, bool *done) {
+    if (!suits(&p->conv))
         return dnnl_success;
-    shape_set(j, c, t);
+    Winograd *j = dnn_job(d, sizeof *j);
+    shape_set(j, p);
     if (!form_set(j, 0, form[0]) || !form_set(j, 1, form[1]))
         return dnnl_success;
-    return add_call(d, call, kind, j, bytes, done);
+    return add_call(d, call, j, bytes, done);
 }
 
 dnnl_status_t dnn_winograd(Dnn *d, DnnCall *call, const DnnProblem *p, bool *done) {
-    DnnConvKind kind = p->kind;
-    const DnnConv *c = &p->conv;
-    const DnnTensor *t = p->t;
-    if (!suits(c))
+    if (!suits(&p->conv))
         return dnnl_success;
     Winograd *j = dnn_job(d, sizeof *j);
-    shape_set(j, c, t);
+    shape_set(j, p);
     if (!choose(j, ERROR))
         return dnnl_success;
-    return add_call(d, call, kind, j, ROUND_BYTES, done);
+    return add_call(d, call, j, ROUND_BYTES, done);
 }

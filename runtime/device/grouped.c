@@ -56,13 +56,14 @@ static Lanes lanes_of(const Grouped *j, int64_t block, int64_t unit) {
 typedef struct Spots { // where the lanes' values lie in an image, in elements
     int64_t base;      // the first lane's at pixel 0
     int32_t at[LANES]; // from there
+    int used;          // lanes, as Lanes.n
     bool row;          // side by side
 } Spots;
 
 // input < 0: the channels computed, else those they read.
 static Spots spots_of(const Grouped *j, const Lanes *v, int64_t input) {
     const GroupedImage *p = input < 0 ? &j->made : &j->read;
-    Spots s = {.row = true};
+    Spots s = {.used = (int)v->n, .row = true};
     for (int l = 0; l < LANES; l++) {
         int64_t c = input < 0 ? v->channel[l] : v->channel[l] / j->made.group * p->group + input;
         int64_t at = v->sample[l] * p->pixels * p->c + c;
@@ -111,13 +112,13 @@ static void load(const GroupedImage *p, const Spots *s, int64_t at, int64_t step
 }
 
 static void store(const GroupedImage *p, const Spots *s, int64_t at, int64_t step, int64_t n,
-                  int64_t used, const float *from) {
-    bool row = s->row && used == LANES;
+                  const float *from) {
+    bool row = s->row && s->used == LANES;
     at += s->base;
     if (p->type == DtF32)
-        (row ? store_row : store_spots)(from, s->at, (int)used, step, n, (float *)p->at + at);
+        (row ? store_row : store_spots)(from, s->at, s->used, step, n, (float *)p->at + at);
     else
-        (row ? store_row_half : store_spots_half)(from, s->at, (int)used, step, n,
+        (row ? store_row_half : store_spots_half)(from, s->at, s->used, step, n,
                                                   (uint16_t *)p->at + at);
 }
 
@@ -173,16 +174,24 @@ static void fill_window(const Grouped *j, const Lanes *v, const Tile *t, float *
 
 // --- forward, input gradient ---------------------------------------------------------------------
 
-// `pixels` sums of n terms. The accumulators are registers once the loops are unrolled.
-static inline void sum_terms(int pixels, const float *restrict window, int64_t step,
-                             const int64_t *restrict offset, int64_t n,
-                             const float *restrict weights, const float *restrict zeros,
-                             float *restrict to) {
+typedef struct Terms { // what each pixel of a phase sums
+    int64_t n;
+    const int64_t *offset; // [n] of what is multiplied, from the pixel's place in the window
+    const float *weights;  // [n, lanes]
+    const float *zeros;
+} Terms;
+
+// Of `pixels` pixels, `step` floats apart in the window. The accumulators are registers once the
+// loops are unrolled.
+static inline void sum_terms(int pixels, const float *window, int64_t step, const Terms *terms,
+                             float *to) {
+    const int64_t n = terms->n, *offset = terms->offset;
+    const float *w = terms->weights, *zeros = terms->zeros;
     float sum[PIXELS][LANES];
     for (int p = 0; p < pixels; p++)
         EACH_LANE(LANES) sum[p][l] = zeros[l];
-    for (int64_t i = 0; i < n; i++) {
-        const float *x = window + offset[i], *w = weights + i * LANES;
+    for (int64_t i = 0; i < n; i++, w += LANES) {
+        const float *x = window + offset[i];
         for (int p = 0; p < pixels; p++)
             EACH_LANE(LANES) sum[p][l] += x[p * step + l] * w[l];
     }
@@ -192,14 +201,12 @@ static inline void sum_terms(int pixels, const float *restrict window, int64_t s
 
 #define EACH_COUNT(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
 #define SUM_TERMS(pixels)                                                                          \
-    static void sum_terms_##pixels(const float *window, int64_t step, const int64_t *offset,       \
-                                   int64_t n, const float *weights, const float *zeros,            \
+    static void sum_terms_##pixels(const float *window, int64_t step, const Terms *terms,          \
                                    float *to) {                                                    \
-        sum_terms(pixels, window, step, offset, n, weights, zeros, to);                            \
+        sum_terms(pixels, window, step, terms, to);                                                \
     }
 EACH_COUNT(SUM_TERMS)
-typedef void SumTerms(const float *window, int64_t step, const int64_t *offset, int64_t n,
-                      const float *weights, const float *zeros, float *to);
+typedef void SumTerms(const float *window, int64_t step, const Terms *terms, float *to);
 static SumTerms *const sum_terms_of[PIXELS + 1] = {
 #define SUM_TERMS_ROW(pixels) [pixels] = sum_terms_##pixels,
     EACH_COUNT(SUM_TERMS_ROW)};
@@ -210,24 +217,33 @@ static int64_t piece_of(int64_t left) {
     return (left + pieces - 1) / pieces;
 }
 
-static void sum_line(const Grouped *j, int64_t phase, const float *window, const float *weights,
-                     int64_t n, float *to) {
-    const int64_t *offset = j->offset + j->first[phase];
-    int64_t terms = j->first[phase + 1] - j->first[phase], step = j->axis[2].step * LANES;
-    weights += j->first[phase] * LANES;
+// A line of n pixels, whose places in the window begin at `window`.
+static void sum_line(const Grouped *j, const Terms *terms, const float *window, int64_t n,
+                     float *to) {
+    int64_t step = j->axis[2].step * LANES;
     for (int64_t i = 0, piece; i < n; i += piece) {
         piece = piece_of(n - i);
-        sum_terms_of[piece](window + i * step, step, offset, terms, weights, j->zeros,
-                            to + i * LANES);
+        sum_terms_of[piece](window + i * step, step, terms, to + i * LANES);
     }
 }
 
-static void convolve_phase(const Grouped *j, const Lanes *v, const Tile *t, int64_t phase,
-                           const float *weights, const float *window, float *line) {
+typedef struct Task {
+    Lanes lanes;
+    Tile tile;
+    const float *weights; // of its block
+    const float *window;  // what the tile reads
+    float *line;          // room for a line of sums
+} Task;
+
+static void convolve_phase(const Grouped *j, const Task *task, int64_t phase) {
     const GroupedAxis *a = j->axis;
+    const Tile *t = &task->tile;
     const int64_t r[DNN_AXES] = {phase / a[2].phases / a[1].phases,
                                  phase / a[2].phases % a[1].phases, phase % a[2].phases};
-    Spots s = spots_of(j, v, -1);
+    const int64_t first = j->first[phase];
+    const Terms terms = {j->first[phase + 1] - first, j->offset + first,
+                         task->weights + first * LANES, j->zeros};
+    Spots s = spots_of(j, &task->lanes, -1);
     int64_t last = (a[2].made - r[2] + a[2].phases - 1) / a[2].phases - t->q[2];
     last = last < t->n[2] ? last : t->n[2];
     for (int64_t k = 0; k < t->n[0] * t->n[1]; k++) {
@@ -236,9 +252,9 @@ static void convolve_phase(const Grouped *j, const Lanes *v, const Tile *t, int6
         if (d >= a[0].made || h >= a[1].made || last <= 0)
             continue;
         int64_t from = (q0 * a[0].step * a[1].window + q1 * a[1].step) * a[2].window * LANES;
-        sum_line(j, phase, window + from, weights, last, line);
+        sum_line(j, &terms, task->window + from, last, task->line);
         int64_t pixel = (d * a[1].made + h) * a[2].made + t->q[2] * a[2].phases + r[2];
-        store(&j->made, &s, pixel * j->made.c, a[2].phases * j->made.c, last, v->n, line);
+        store(&j->made, &s, pixel * j->made.c, a[2].phases * j->made.c, last, task->line);
     }
 }
 
@@ -248,15 +264,14 @@ static void convolve(void *job, void *const staging[DNN_STAGING], int64_t round)
     const GroupedAxis *a = j->axis;
     int64_t tiles = tiles_of(j), phases = a[0].phases * a[1].phases * a[2].phases;
 #pragma omp parallel for schedule(static)
-    for (int64_t task = 0; task < j->units * j->blocks * tiles; task++) {
-        int64_t block = task / tiles % j->blocks;
-        Lanes v = lanes_of(j, block, task / tiles / j->blocks);
-        Tile t = tile_of(j, task % tiles);
+    for (int64_t i = 0; i < j->units * j->blocks * tiles; i++) {
+        int64_t block = i / tiles % j->blocks;
         float *line = own_room(j, staging), *window = line + a[2].tile * LANES;
-        fill_window(j, &v, &t, window);
+        Task task = {lanes_of(j, block, i / tiles / j->blocks), tile_of(j, i % tiles),
+                     j->packed + block * j->first[phases] * LANES, window, line};
+        fill_window(j, &task.lanes, &task.tile, window);
         for (int64_t phase = 0; phase < phases; phase++)
-            convolve_phase(j, &v, &t, phase, j->packed + block * j->first[phases] * LANES, window,
-                           line);
+            convolve_phase(j, &task, phase);
     }
 }
 

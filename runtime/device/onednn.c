@@ -274,6 +274,30 @@ dnnl_status_t dnn_add_step(Dnn *d, DnnCall *call, DnnDesc desc, const int *arg,
     return s == dnnl_success ? bind_scratch(d, step, desc) : s;
 }
 
+dnnl_status_t dnn_add_forward(Dnn *d, DnnCall *call, DnnDesc desc, const DnnTensor operand[3]) {
+    static const int arg[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
+    return dnn_add_step(d, call, desc, arg, operand, 3);
+}
+
+dnnl_status_t dnn_matmul(Dnn *d, const DnnShape shape[3], bool add, DnnMatmul *out) {
+    DnnDesc *desc = dnn_new_desc(d);
+    for (int i = 0; i < 3; i++)
+        if (!(out->layout[i] = dnn_keep_layout(d, &shape[i])))
+            return dnnl_unimplemented;
+    dnnl_status_t s = dnn_matmul_desc(d->engine, &shape[0], &shape[1], &shape[2], add, desc);
+    out->desc = *desc;
+    return s;
+}
+
+dnnl_status_t dnn_add_matmul(Dnn *d, DnnCall *call, const DnnMatmul *p, const DnnTensor at[3]) {
+    DnnTensor t[3];
+    for (int i = 0; i < 3; i++) {
+        t[i] = at[i];
+        t[i].layout = p->layout[i];
+    }
+    return dnn_add_forward(d, call, p->desc, t);
+}
+
 dnnl_status_t dnn_add_reorder(Dnn *d, DnnCall *call, DnnTensor from, DnnTensor to) {
     DnnDesc *desc = dnn_new_desc(d);
     dnnl_status_t s = dnnl_reorder_primitive_desc_create(desc, from.layout, d->engine, to.layout,
@@ -370,9 +394,7 @@ dnnl_status_t dnn_own_packed(Dnn *d, DnnLayoutRef wanted, DnnTensor plain, DnnTe
 
 typedef struct Preparing {
     Dnn *dnn;
-    const Plan *plan;
-    uint32_t node;
-    Memory memory;
+    DnnNode node;
     DnnCall *call; // NULL: the library does not do it
 } Preparing;
 
@@ -414,18 +436,18 @@ static void count_readers(Dnn *d, const Plan *p) {
 static GanStatus prepare(void *user) {
     Preparing *p = user;
     Dnn *d = p->dnn;
+    const Graph *g = &p->node.plan->func->g;
+    Op op = (Op)graph_node(g, p->node.id)->op;
     if (d->began)
         forget_copies(d);
     d->began = true;
     if (d->counted != d->block)
-        count_readers(d, p->plan);
-    d->kind = kind_of(&p->plan->func->g, p->node);
+        count_readers(d, p->node.plan);
+    d->kind = kind_of(g, p->node.id);
     d->copied = 0;
     DnnCall *call = arena_new(&d->arena, DnnCall);
     bool done = false;
-    Op op = (Op)graph_node(&p->plan->func->g, p->node)->op;
-    dnnl_status_t s = (op == OpDot ? dnn_prepare_dot : dnn_prepare_conv)(d, p->plan, p->node,
-                                                                         p->memory, call, &done);
+    dnnl_status_t s = (op == OpDot ? dnn_prepare_dot : dnn_prepare_conv)(d, &p->node, call, &done);
     if (s != dnnl_success)
         return status_of(s, op_info[op].text);
     p->call = done ? call : NULL;
@@ -434,7 +456,7 @@ static GanStatus prepare(void *user) {
 }
 
 GanStatus dnn_prepare(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall **out) {
-    Preparing now = {d, p, id, m, NULL};
+    Preparing now = {d, {p, id, m}, NULL};
     *out = NULL;
     GanStatus st = arena_guard(&d->arena, "to prepare a product", prepare, &now);
     drop_descs(d);
@@ -524,11 +546,11 @@ GanStatus dnn_peak(Dtype type, double *gflops) {
         goto out; // no such type here: the rate stays 0
     char *at = memory;
     size_t one = (size_t)PEAK_SIZE * PEAK_SIZE * dtype_size[type];
-    TRY_OUT(status_of(
-        dnn_add_step(
-            d, &call, *desc, (const int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
-            (const DnnTensor[]){{l, at, 0, 0}, {l, at + one, 0, 0}, {l, at + 2 * one, 0, 0}}, 3),
-        "matmul"));
+    TRY_OUT(
+        status_of(dnn_add_forward(d, &call, *desc,
+                                  (const DnnTensor[]){
+                                      {l, at, 0, 0}, {l, at + one, 0, 0}, {l, at + 2 * one, 0, 0}}),
+                  "matmul"));
     TRY_OUT(dnn_ready(d));
     TRY_OUT(time_product(d, &call, gflops));
 out:

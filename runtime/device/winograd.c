@@ -117,12 +117,23 @@ typedef struct Spot { // among all of a round
     int64_t row, column, phase[WINO_AXES], channel;
 } Spot;
 
+typedef struct Pass { // of an image to the points of a round, or back
+    const Winograd *j;
+    const WinoImage *p;
+    Lines *lines[WINO_AXES];
+    int64_t round;
+    float *points; // [points, tiles of a round, phases, channels]
+    int64_t step;  // numbers from a point to the next
+} Pass;
+
 static int64_t chunk_of(const WinoImage *p) {
     return p->c % WINO_CHUNK == 0 ? WINO_CHUNK : WINO_LANES;
 }
 
-static Tile tile_at(const Winograd *j, const WinoImage *p, int64_t round, const Spot *at) {
-    int64_t row = round * j->rows + at->row, of[] = {row % j->tiles[0], at->column};
+static Tile tile_at(const Pass *s, const Spot *at) {
+    const Winograd *j = s->j;
+    const WinoImage *p = s->p;
+    int64_t row = s->round * j->rows + at->row, of[] = {row % j->tiles[0], at->column};
     Tile t = {.sample = row / j->tiles[0], .channel = at->channel, .chunk = chunk_of(p)};
     for (int i = 0; i < WINO_AXES; i++) {
         t.step[i] = p->phases[i];
@@ -159,32 +170,35 @@ static void copy_in(const Winograd *j, const WinoImage *p, const Tile *t, float 
         }
 }
 
-static void tile_in(const Winograd *j, const WinoImage *p, Lines *const lines[WINO_AXES],
-                    const Tile *t, float *points, int64_t step) {
+// points: where the tile's begin, and below.
+static void tile_in(const Pass *s, const Tile *t, float *points) {
+    const Winograd *j = s->j;
+    const WinoImage *p = s->p;
     Block copy, half; // [tile, tile, chunk], [points, tile, chunk]
     int64_t n = t->chunk, line = p->tile[1] * n;
     if (t->sample < j->n && is_inside(p, t)) {
         for (int64_t v = 0; v < p->tile[1]; v++)
-            lines[0](pixel_of(p, t, 0, v), t->step[0] * p->extent[1] * p->pixel, half + v * n, line,
-                     n);
+            s->lines[0](pixel_of(p, t, 0, v), t->step[0] * p->extent[1] * p->pixel, half + v * n,
+                        line, n);
     } else {
         copy_in(j, p, t, copy);
-        lines[0](copy, line, half, line, line);
+        s->lines[0](copy, line, half, line, line);
     }
     for (int64_t i = 0; i < j->points[0]; i++)
-        lines[1](half + i * line, n, points + i * j->points[1] * step, step, n);
+        s->lines[1](half + i * line, n, points + i * j->points[1] * s->step, s->step, n);
 }
 
 // Elements shared with an earlier tile were written by it: they are added to.
-static void tile_out(const Winograd *j, const WinoImage *p, Lines *const lines[WINO_AXES],
-                     const Tile *t, const bool is_first[WINO_AXES], const float *points,
-                     int64_t step) {
+static void tile_out(const Pass *s, const Tile *t, const bool is_first[WINO_AXES],
+                     const float *points) {
+    const Winograd *j = s->j;
+    const WinoImage *p = s->p;
     Block half, made; // [tile, points, chunk], [tile, chunk]
     int64_t n = t->chunk, line = j->points[1] * n;
     for (int64_t i = 0; i < j->points[1]; i++)
-        lines[0](points + i * step, j->points[1] * step, half + i * n, line, n);
+        s->lines[0](points + i * s->step, j->points[1] * s->step, half + i * n, line, n);
     for (int64_t u = 0; u < p->tile[0]; u++) {
-        lines[1](half + u * line, n, made, n, n);
+        s->lines[1](half + u * line, n, made, n, n);
         for (int64_t v = 0; v < p->tile[1]; v++) {
             float *to = pixel_of(p, t, u, v);
             bool fresh = (u >= p->shared[0] || is_first[0]) && (v >= p->shared[1] || is_first[1]);
@@ -197,51 +211,54 @@ static void tile_out(const Winograd *j, const WinoImage *p, Lines *const lines[W
     }
 }
 
-// A tile's place among the points: [points, tiles of a round, phases, channels].
-static int64_t place_of(const Winograd *j, const WinoImage *p, const Spot *at) {
-    return ((at->row * j->tiles[1] + at->column) * p->phases[0] * p->phases[1] +
+// Where a tile's points begin.
+static float *points_of(const Pass *s, const Spot *at) {
+    const WinoImage *p = s->p;
+    return s->points + at->channel +
+           ((at->row * s->j->tiles[1] + at->column) * p->phases[0] * p->phases[1] +
             at->phase[0] * p->phases[1] + at->phase[1]) *
-               p->c +
-           at->channel;
+               p->c;
 }
 
-static int64_t step_of(const Winograd *j, const WinoImage *p) {
-    return j->rows * j->tiles[1] * p->phases[0] * p->phases[1] * p->c;
+static Pass pass_of(const Winograd *j, const WinoImage *p, float *points, int64_t round) {
+    int64_t step = j->rows * j->tiles[1] * p->phases[0] * p->phases[1] * p->c;
+    return (Pass){.j = j, .p = p, .round = round, .points = points, .step = step};
 }
 
 static void image_in(const Winograd *j, const WinoImage *p, float *points, int64_t round) {
-    const struct FormLines *f[] = {&lines_of[j->form[0]], &lines_of[j->form[1]]};
-    Lines *const lines[] = {p->is_x ? f[0]->x_in : f[0]->y_in, p->is_x ? f[1]->x_in : f[1]->y_in};
-    int64_t step = step_of(j, p), phases = p->phases[0] * p->phases[1], chunk = chunk_of(p);
+    Pass s = pass_of(j, p, points, round);
+    for (int i = 0; i < WINO_AXES; i++)
+        s.lines[i] = p->is_x ? lines_of[j->form[i]].x_in : lines_of[j->form[i]].y_in;
+    int64_t phases = p->phases[0] * p->phases[1], chunk = chunk_of(p);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < j->rows * j->tiles[1]; i++)
         for (int64_t f = 0; f < phases; f++)
             for (int64_t c = 0; c < p->c; c += chunk) {
                 Spot at = {
                     i / j->tiles[1], i % j->tiles[1], {f / p->phases[1], f % p->phases[1]}, c};
-                Tile t = tile_at(j, p, round, &at);
-                tile_in(j, p, lines, &t, points + place_of(j, p, &at), step);
+                Tile t = tile_at(&s, &at);
+                tile_in(&s, &t, points_of(&s, &at));
             }
 }
 
 // All tiles of the round's rows lo..hi-1, one phase and chunk: in order, so that a tile finds what
 // it shares with earlier ones.
-static void rows_out(const Winograd *j, const WinoImage *p, Lines *const lines[WINO_AXES], Spot at,
-                     int64_t lo, int64_t hi, const float *points, int64_t round) {
+static void rows_out(const Pass *s, Spot at, int64_t lo, int64_t hi) {
+    const Winograd *j = s->j;
     for (at.row = lo; at.row < hi; at.row++)
         for (at.column = 0; at.column < j->tiles[1]; at.column++) {
-            Tile t = tile_at(j, p, round, &at);
-            bool is_first[] = {(round * j->rows + at.row) % j->tiles[0] == 0, at.column == 0};
+            Tile t = tile_at(s, &at);
+            bool is_first[] = {(s->round * j->rows + at.row) % j->tiles[0] == 0, at.column == 0};
             if (t.sample < j->n)
-                tile_out(j, p, lines, &t, is_first, points + place_of(j, p, &at), step_of(j, p));
+                tile_out(s, &t, is_first, points_of(s, &at));
         }
 }
 
 // Rows of tiles that share pixels are one thread's.
-static void image_out(const Winograd *j, const WinoImage *p, const float *points, int64_t round) {
-    const struct FormLines *f[] = {&lines_of[j->form[0]], &lines_of[j->form[1]]};
-    Lines *const lines[] = {p->is_x ? f[0]->x_out : f[0]->y_out,
-                            p->is_x ? f[1]->x_out : f[1]->y_out};
+static void image_out(const Winograd *j, const WinoImage *p, float *points, int64_t round) {
+    Pass s = pass_of(j, p, points, round);
+    for (int i = 0; i < WINO_AXES; i++)
+        s.lines[i] = p->is_x ? lines_of[j->form[i]].x_out : lines_of[j->form[i]].y_out;
     int64_t chunk = chunk_of(p), chunks = p->c / chunk, phases = p->phases[0] * p->phases[1];
     int64_t first = round * j->rows, size = p->shared[0] ? j->tiles[0] : 1;
     int64_t groups = (first + j->rows - 1) / size - first / size + 1;
@@ -250,7 +267,7 @@ static void image_out(const Winograd *j, const WinoImage *p, const float *points
         int64_t f = i / chunks % phases, group = first / size + i / chunks / phases;
         int64_t lo = group * size - first, hi = lo + size;
         Spot at = {0, 0, {f / p->phases[1], f % p->phases[1]}, i % chunks * chunk};
-        rows_out(j, p, lines, at, lo > 0 ? lo : 0, hi < j->rows ? hi : j->rows, points, round);
+        rows_out(&s, at, lo > 0 ? lo : 0, hi < j->rows ? hi : j->rows);
     }
 }
 

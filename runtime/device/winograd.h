@@ -34,6 +34,7 @@ typedef struct WinoImage { // x or y, channels-last
 } WinoImage;
 
 typedef struct Winograd {
+    DnnConvKind kind;
     WinoForm form[WINO_AXES];
     int64_t n, tiles[WINO_AXES]; // samples; tiles of one
     int64_t made[WINO_AXES], taps[WINO_AXES], points[WINO_AXES];
@@ -47,9 +48,8 @@ typedef struct Winograd {
 
 // dnn_winograd.c: dnn_winograd with the forms given, and about how many bytes of points a
 // round may have. False in *done also where the forms do not fit the kernel.
-dnnl_status_t wino_add(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
-                       const DnnTensor t[3], const WinoForm form[WINO_AXES], size_t bytes,
-                       bool *done);
+dnnl_status_t wino_add(Dnn *d, DnnCall *call, const DnnProblem *p, const WinoForm form[WINO_AXES],
+                       size_t bytes, bool *done);
 
 typedef struct WinoRun { // jobs over a Winograd
     DnnHost *x_in, *y_in, *x_out, *y_out, *weights_in, *weights_out, *weights_zero;

@@ -123,14 +123,14 @@ static void sum_directly(const Shape *s, DnnConvKind kind) {
 static bool run(const Shape *s, DnnConvKind kind, const WinoForm form[2], size_t bytes) {
     Dnn *d;
     DnnCall call = {0};
-    DnnConv c = conv_of(s);
+    DnnProblem p = {.kind = kind, .conv = conv_of(s)};
     bool done = false;
     assert_int_equal(dnn_open(&d), GAN_OK);
-    DnnTensor t[] = {{dnn_keep_layout(d, &c.src), x, 0, 0},
-                     {dnn_keep_layout(d, &c.weights), w, 0, 0},
-                     {dnn_keep_layout(d, &c.dst), y, 0, 0}};
+    p.t[0] = (DnnTensor){dnn_keep_layout(d, &p.conv.src), x, 0, 0};
+    p.t[1] = (DnnTensor){dnn_keep_layout(d, &p.conv.weights), w, 0, 0};
+    p.t[2] = (DnnTensor){dnn_keep_layout(d, &p.conv.dst), y, 0, 0};
     dnn_block(d, 0);
-    assert_int_equal(wino_add(d, &call, kind, &c, t, form, bytes, &done), dnnl_success);
+    assert_int_equal(wino_add(d, &call, &p, form, bytes, &done), dnnl_success);
     if (done) {
         assert_int_equal(dnn_ready(d), GAN_OK);
         assert_int_equal(dnn_run(d, &call), GAN_OK);
