@@ -21,7 +21,7 @@
 enum { MAX_RANK = 6, MAX_INTS = 32, MAX_IN = 64 };
 
 typedef enum Dtype {
-#define DTYPE(Name, text, bytes, storage, compute) Dt##Name,
+#define DTYPE(Name, text, bytes) Dt##Name,
 #include "dtypes.def"
 #undef DTYPE
     DtCount

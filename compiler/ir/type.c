@@ -7,13 +7,13 @@
 #include <string.h>
 
 const char *const dtype_name[DtCount] = {
-#define DTYPE(Name, text, bytes, storage, compute) [Dt##Name] = #text,
+#define DTYPE(Name, text, bytes) [Dt##Name] = #text,
 #include "dtypes.def"
 #undef DTYPE
 };
 
 const size_t dtype_size[DtCount] = {
-#define DTYPE(Name, text, bytes, storage, compute) [Dt##Name] = bytes,
+#define DTYPE(Name, text, bytes) [Dt##Name] = bytes,
 #include "dtypes.def"
 #undef DTYPE
 };
