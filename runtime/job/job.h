@@ -61,21 +61,21 @@ typedef struct Job {
     bool from_optimizer; // --from-optimizer: and of the optimizers' initial state
     Str hash;            // the model's identity, 32 digits; fixed for the life of a run
     int64_t batch;       // of the run; a stage may set its own (job_batch)
-    int64_t save_every;
-    int64_t steps; // of all stages; 0: from the text, else DEFAULT_STEPS (job_hash)
-    int64_t kimg;  // --kimg, which job_hash converts to steps; 0: not given
-    int64_t keep;  // newest checkpoints to keep, 0: CHECKPOINTS_KEPT
+    int64_t save_every;  // steps
+    int64_t steps;       // of all stages; 0: from the text, else DEFAULT_STEPS (job_hash)
+    int64_t kimg;        // --kimg, which job_hash converts to steps; 0: not given
+    int64_t keep;        // newest checkpoints to keep, 0: CHECKPOINTS_KEPT
     uint64_t seed;
-    Dtype real;
-    Str device;
+    Dtype real;       // --precision
+    Str device;       // its name
     int threads;      // of a rank; 0: its share of the cores
     size_t memory;    // limit of a rank's plans in bytes; 0: none. No bit depends on it
     bool tf32;        // cuda: changes the bits
     bool no_graph;    // cuda: of this process alone, not stored
     bool no_branches; // the same
     Split split;
-    bool compress; // --compress bf16
-    bool skip_bad;
+    bool compress;       // --compress bf16
+    bool skip_bad;       // samples that cannot be read are left out
     Strs class_name;     // of its labels, from the data; empty: they are numbers
     uint32_t rate;       // sample rate of its sounds in Hz, from the data; 0: no sounds
     Settings setting;    // configs of the model
@@ -104,10 +104,6 @@ GanStatus device_of(const Options *o, const DeviceApi **api, Dtype *real);
 GanStatus model_fixes(Arena *perm, Str path, const Options *o, int64_t *batch, Dtype *real);
 void device_options(const Options *o, DeviceOptions *out); // those that a device reads
 GanStatus path_absolute(Arena *a, Str path, Str *out);
-void job_write(Text *t, const Job *job); // options.json
-// GAN_ERR_INPUT if a path of the job is not UTF-8, so that JSON cannot hold it.
-GanStatus job_writable(const Job *job);
-GanStatus job_read(Arena *perm, Str text, Str path, Job *out);
 // Applies the options that may change when a run is resumed: length, intervals, paths of the data,
 // threads; GAN_ERR_USAGE for one that is fixed.
 GanStatus job_resume(Arena *perm, Str dir, Job *job, const Options *o);
@@ -115,6 +111,12 @@ GanStatus job_resume(Arena *perm, Str dir, Job *job, const Options *o);
 // agree.
 GanStatus job_rejoin(Arena *perm, Job *job, const Job *asked, const Options *o);
 
+// --- job_json.c: options.json --------------------------------------------------------------------
+
+void job_write(Text *t, const Job *job);
+// GAN_ERR_INPUT if a path of the job is not UTF-8, so that JSON cannot hold it.
+GanStatus job_writable(const Job *job);
+GanStatus job_read(Arena *perm, Str text, Str path, Job *out);
 // GAN_ERR_USAGE if the format that this JSON file names is not `own`, such as a later version.
 GanStatus job_format(const Json *root, Str path, Str own);
 
