@@ -521,6 +521,21 @@ static void updates_with_one_optimizer_share_its_moments(void **state) {
     assert_int_equal(m->step.update.n, 3);
 }
 
+// A schedule is known at run time only: it has the state of what it may become.
+static void sgd_has_state_for_momentum_alone(void **state) {
+    static const struct {
+        const char *options;
+        uint32_t slots; // of the two weights of D
+    } rows[] = {
+        {"", 0}, {"momentum=0", 0}, {"momentum=0.9", 2}, {"momentum=ramp(0, 0.9, 0, 9)", 2}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *text = NETS "step { update D minimize mean(D(x)) using sgd(%s); " G_STEP "}";
+        const Module *m = small(show(str_format(&arena, text, rows[i].options)));
+        assert_int_equal(slots_named(m, "sgd.0.m/D"), rows[i].slots);
+    }
+}
+
 // A loss over a value from before an update and one from after it has gradients to both.
 static void a_gradient_flows_to_every_version_of_a_weight(void **state) {
     (void)state;
@@ -936,6 +951,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(a_replay_buffer_draws_each_random_number_once, set_up),
         cmocka_unit_test_setup(equal_step_counters_are_shared, set_up),
         cmocka_unit_test_setup(updates_with_one_optimizer_share_its_moments, set_up),
+        cmocka_unit_test_setup(sgd_has_state_for_momentum_alone, set_up),
         cmocka_unit_test_setup(a_gradient_flows_to_every_version_of_a_weight, set_up),
         cmocka_unit_test_setup(total_is_one_sum_over_all_weights, set_up),
         cmocka_unit_test_setup(a_data_map_is_part_of_the_graphs, set_up),

@@ -173,7 +173,7 @@ GanStatus job_unchanged(Job *job, const Console *c, Arena *perm) {
         return GAN_OK;
     return fail(GAN_ERR_INPUT,
                 "%.*s is no longer the model this run began with: its hash is %.*s, options.json "
-                "says %.*s",
+                "says %.*s; a new run begins with its weights by --from RUN",
                 SARG(job->model), SARG(hash), SARG(job->hash));
 }
 
