@@ -545,6 +545,20 @@ Value builtin_copy(Elab *e, const Value *in, uint32_t n) {
     return v;
 }
 
+static uint32_t original(const Elab *e, uint32_t net) {
+    while (e->m->net.at[net].copy_of != NONE)
+        net = e->m->net.at[net].copy_of;
+    return net;
+}
+
+Value builtin_copies(Elab *e, const Value *in, uint32_t n) {
+    uint32_t a, b;
+    (void)n;
+    if (!want_net(e, in[0], "copies", &a) || !want_net(e, in[1], "copies", &b))
+        return POISON;
+    return value_bool(original(e, a) == original(e, b));
+}
+
 Value builtin_name(Elab *e, const Value *in, uint32_t n) {
     (void)n;
     bool place = in[0].kind == KindSlot;
