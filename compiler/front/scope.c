@@ -93,6 +93,17 @@ bool scope_rebinds_outer(const Env *env, Str name) {
     return false;
 }
 
+const Global *scope_hidden_setting(const Env *env, Str name) {
+    bool inside = false;
+    for (const Binding *b = env->local; b && b->kind != BindFn; b = b->outer)
+        if (b->kind == BindControl)
+            inside = true;
+        else if (str_eq(b->name, name))
+            return NULL;
+    const Global *found = inside ? globals_find(env->globals, name) : NULL;
+    return found && value_is_setting(found->value) ? found : NULL;
+}
+
 Str scope_nearest(Elab *e, const Env *env, Str name) {
     VEC(Str) known = {0};
     for (const Binding *b = env->local; b; b = b->outer)

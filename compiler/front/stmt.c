@@ -98,7 +98,18 @@ static bool bound_for_good(Elab *e, Env *env, const Ast *name) {
     return true;
 }
 
+// A loop that seems to change a setting from round to round finds its first value in each.
+static void warn_hidden_setting(Elab *e, const Env *env, const Ast *name) {
+    const Global *hidden = scope_hidden_setting(env, name->text);
+    if (!hidden)
+        return;
+    diag(e->f, DiagW0910, name->span, SARG(name->text));
+    diag_note(e->f, hidden->span, "`%.*s` is bound here", SARG(name->text));
+}
+
 static void eval_bind(Elab *e, Env *env, const Ast *a) {
+    for (uint32_t i = 0; i < a->list.n; i++)
+        warn_hidden_setting(e, env, a->list.at[i]);
     for (uint32_t i = 0; i < a->list.n; i++)
         if (bound_for_good(e, env, a->list.at[i])) {
             bind_names(e, env, a->list.n, a->list.at, POISON);
