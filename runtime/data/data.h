@@ -39,8 +39,7 @@ GanStatus image_webp_decode(const uint8_t *data, size_t n, Image *out);
 uint32_t exif_orientation(const uint8_t *tiff, size_t n);
 GanStatus image_orient(Image *m, uint32_t orientation);
 GanStatus image_write_png(Str path, const Image *m); // atomic
-// Rows of `columns` images with gaps of 2 pixels. x is f32 [n, c, h, w], c = 1 or 3; lo..hi
-// becomes 0..255.
+// Rows of `columns` images, 2 pixels apart. x is f32 [n, c, h, w], c 1 or 3; lo..hi becomes 0..255.
 GanStatus image_grid(const float *x, size_t n, const uint32_t chw[3], uint32_t columns, double lo,
                      double hi, Image *out);
 
@@ -53,7 +52,6 @@ void plot_points(const float *x, size_t p, uint32_t d, double lo, double hi, uin
 
 // --- fit.c: any image to W x H x C ---------------------------------------------------------------
 
-// Auto is contain for an image with alpha and cover for one without.
 #define FIT_MODES(X)                                                                               \
     X(FitAuto, "auto") X(FitCover, "cover") X(FitContain, "contain") X(FitStretch, "stretch")
 #define FIT_WORDS "auto|cover|contain|stretch" // the same, for the command line
@@ -182,8 +180,9 @@ typedef struct PackOptions {
 } PackOptions;
 
 typedef struct PackSummary {
-    uint64_t good, bad;
-    uint64_t shorter, longer; // sounds that were padded with silence, and that were cut
+    // In `rounded` an array's numbers lie between those of f32; of sounds, some were padded with
+    // silence and some cut.
+    uint64_t good, bad, rounded, shorter, longer;
 } PackSummary;
 // Writes to `out_path`, or with "" opens the result from memory into *pack (else pack may be NULL).
 GanStatus pack_build(Arena *perm, Str path, const PackOptions *o, Str out_path, Pack *pack,
@@ -270,9 +269,10 @@ typedef struct DataOptions {
     uint64_t position; // batches already consumed: resuming is opening at another position
     uint32_t ahead;    // batches prepared in advance; 0: 3
     bool in_order;     // as Order has it; fewer samples than a batch are repeated to fill it
+    bool wide;         // the step computes in f64: what f32 rounds is said
     bool skip_bad;     // for sources packed on the fly
     int threads;       // the same
-    void (*notice)(void *user, const char *text); // of samples left out; may be NULL
+    void (*notice)(void *user, const char *text); // of samples left out or changed; may be NULL
     void *user;
 } DataOptions;
 

@@ -175,6 +175,9 @@ static GanStatus run_pack(Arena *arena, DataArgs *a) {
                 sum.shorter, sum.good);
     if (sum.longer)
         fprintf(a->err, "longer and cut: %" PRIu64 " of %" PRIu64 "\n", sum.longer, sum.good);
+    if (sum.rounded)
+        fprintf(a->err, "numbers rounded to 32 bits: in %" PRIu64 " of %" PRIu64 "\n", sum.rounded,
+                sum.good);
     fprintf(a->err, "packed in %.2f s\n", took);
     pack_close(&pack);
     return GAN_OK;

@@ -135,7 +135,7 @@ static GanStatus fit_sample(const Build *b, const ArrayPlan *p, const Array *row
 
 // Copies a sample in the pack's type. Answers the first element that is not a number, or `each`.
 static size_t copy_sample(const ArrayPlan *p, PackDtype t, const Array *row, uint8_t *record,
-                          double *lo, double *hi) {
+                          double *lo, double *hi, bool *rounded) {
     double from = INFINITY, to = -INFINITY;
     for (size_t k = 0; k < p->each; k++) {
         double v = element(p, row, k);
@@ -151,6 +151,7 @@ static size_t copy_sample(const ArrayPlan *p, PackDtype t, const Array *row, uin
             memcpy(record + 4 * k, &f, 4);
         from = v < from ? v : from;
         to = v > to ? v : to;
+        *rounded = *rounded || (t == PackF32 && (double)f != v);
     }
     *lo = from < *lo ? from : *lo;
     *hi = to > *hi ? to : *hi;
@@ -166,7 +167,9 @@ static GanStatus add_sample(Build *b, ArrayPlan *p, size_t i, uint8_t *record, d
     Str label = {name, n < 0 ? 0 : (size_t)n < sizeof name ? (size_t)n : sizeof name - 1};
     if (p->fit)
         TRY(fit_sample(b, p, &row, record));
-    size_t bad = p->fit ? p->each : copy_sample(p, b->field[0].dtype, &row, record, lo, hi);
+    bool rounded = false;
+    size_t bad =
+        p->fit ? p->each : copy_sample(p, b->field[0].dtype, &row, record, lo, hi, &rounded);
     if (bad < p->each) {
         double v = element(p, &row, bad);
         snprintf(reason, sizeof reason, "%s at element %zu",
@@ -179,6 +182,7 @@ static GanStatus add_sample(Build *b, ArrayPlan *p, size_t i, uint8_t *record, d
     if (b->labels.on)
         build_put_label_at(b, i, record);
     b->sum.good++;
+    b->sum.rounded += rounded;
     return pack_writer_add(b->writer, record, label);
 }
 

@@ -119,6 +119,23 @@ static void tell_progress(void *user, uint64_t files) {
         s->o.notice(s->o.user, text);
 }
 
+static void tell_changes(DataStream *s, Str path, const PackSummary *sum) {
+    char text[160];
+    if (sum->shorter || sum->longer) {
+        snprintf(text, sizeof text,
+                 "of %" PRIu64 " sounds %" PRIu64 " are shorter and padded with silence, %" PRIu64
+                 " are longer and cut",
+                 sum->good, sum->shorter, sum->longer);
+        tell_field(s, path, text);
+    }
+    if (sum->rounded && s->o.wide) {
+        snprintf(text, sizeof text,
+                 "its numbers are rounded to 32 bits, in %" PRIu64 " of %" PRIu64 " samples",
+                 sum->rounded, sum->good);
+        tell_field(s, path, text);
+    }
+}
+
 // How a source is packed in memory: to the size of a resize() that comes first, or to the field's
 // own.
 static PackOptions pack_options(DataStream *s, const DataField *f, bool with_labels,
@@ -160,13 +177,7 @@ static GanStatus open_pack(DataStream *s, const DataField *f, Str path, bool wit
     PackOptions o = pack_options(s, f, with_labels, kind);
     PackSummary sum = {0};
     TRY(pack_build(&s->arena, path, &o, (Str){0}, out, &sum));
-    if ((sum.shorter || sum.longer) && s->o.notice)
-        s->o.notice(s->o.user, str_format(&s->arena,
-                                          "%.*s: of %" PRIu64 " sounds %" PRIu64
-                                          " are shorter and padded with silence, %" PRIu64
-                                          " are longer and cut",
-                                          SARG(path), sum.good, sum.shorter, sum.longer)
-                                   .ptr);
+    tell_changes(s, path, &sum);
     return GAN_OK;
 }
 

@@ -40,7 +40,7 @@ static GanStatus refuse_field(const Numbers *x, uint32_t column, Str field) {
         return fail(GAN_ERR_INPUT, "line %u: column %.*s is empty", x->text.line, SARG(name));
     return fail(GAN_ERR_INPUT,
                 "line %u: `%.*s` in column %.*s is not a number: words are encoded as numbers "
-                "before training, usually one-hot",
+                "before training, usually one-hot (pandas.get_dummies)",
                 x->text.line, SARG(field), SARG(name));
 }
 

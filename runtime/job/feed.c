@@ -152,6 +152,7 @@ static GanStatus open_stream(Feed *f, uint32_t i, const FeedOptions *o) {
         .position = f->position[i],
         .in_order = o->in_order,
         .skip_bad = o->job->skip_bad,
+        .wide = o->job->real == DtF64,
         .threads = o->job->threads,
         .notice = o->notice,
         .user = o->user,

@@ -112,6 +112,17 @@ expect 0 train tiny.gan --data x=last.pack --batch 4 --steps 1 --out run; rm -r 
 npy one.npy '4, 1' '\000\000\200\077\000\000\200\077\000\000\200\077\000\000\200\077'
 refused 1 'has 65 `data` statements, the maximum is 64' ganrun train many.gan \
     $(for i in $(seq 65); do echo "--data x$i=one.npy"; done) --batch 4 --steps 1 --out run
+# Of numbers of 64 bits 32 are kept, which is said where more could matter: 0.1 and 0.5, two samples each.
+{ printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '<f8', 'fortran_order': False, 'shape': (4, 1), }"
+  for i in 1 2; do printf '\232\231\231\231\231\231\271\077\000\000\000\000\000\000\340\077'; done; } >wide.npy
+{ echo 'model wide'; echo 'data x : float(1)'; echo 'net G(z: [1]) -> [1] = z |> dense(1)'
+  echo 'step { update G minimize mean(sum(G(x), sample)) using sgd(lr=0.1) }'; } >wide.gan
+expect 0 train wide.gan --data x=wide.npy --batch 4 --steps 1 --device ref --precision f64 --out run; rm -r run
+says 'wide.npy: its numbers are rounded to 32 bits, in 2 of 4 samples$'
+expect 0 train wide.gan --data x=wide.npy --batch 4 --steps 1 --device ref --out run; rm -r run
+grep -q rounded err && fail 'in f32 there is nothing to say'
+expect 0 data pack wide.npy -o wide.pack
+says '^numbers rounded to 32 bits: in 2 of 4$'
 # Control bytes in names do not reach a terminal.
 odd_name=$(printf 'esc\033[2J.png')
 mkdir escapes; echo text >"escapes/$odd_name"
