@@ -353,7 +353,7 @@ static GanStatus import_failing(Arena scratch, Str from, Str to, Refused kind, i
     const Host host = {.console = {.result = hear_nothing, .say = hear_nothing}};
     Options o = {.command = CommandImport};
     vec_push(&scratch, &o.file, from);
-    o.at[OptFile] = (OptionValue){.given = true, .text = to};
+    o.at[OptFile] = (ArgValue){.given = true, .text = to};
     refuse_at[kind](n);
     GanStatus st = cmd_import(&scratch, &host, &o);
     refuse_at[kind](0);

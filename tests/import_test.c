@@ -362,7 +362,7 @@ static void both_files_are_written_or_none(void **state) {
         weights = str_format(&a, "%.*s.safetensors", SARG(stem));
     (void)state;
     vec_push(&a, &o.file, STR(TEST_DIR "/fuzz/corpus/onnx/layers.onnx"));
-    o.at[OptFile] = (OptionValue){.given = true, .text = text};
+    o.at[OptFile] = (ArgValue){.given = true, .text = text};
     int64_t n = 1;
     for (;; n++) {
         Arena scratch = a;

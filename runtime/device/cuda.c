@@ -277,7 +277,7 @@ static double mib(size_t bytes) {
 GanStatus cuda_reserve(Cuda *c, size_t bytes, CUdeviceptr *out) {
     size_t room = 0, all = 0;
     *out = 0;
-    bytes = bytes ? bytes : CUDA_ALIGN;
+    bytes = bytes ? bytes : CARD_ALIGN;
     CUDA_TRY(c, MemGetInfo(&room, &all), "querying free memory");
     CUresult code = bytes > room ? CUDA_ERROR_OUT_OF_MEMORY : c->cu->MemAlloc(out, bytes);
     if (code == CUDA_ERROR_OUT_OF_MEMORY)
@@ -290,7 +290,7 @@ GanStatus cuda_reserve(Cuda *c, size_t bytes, CUdeviceptr *out) {
 }
 
 GanStatus cuda_alloc(Cuda *c, size_t bytes, CUdeviceptr *out) {
-    bytes = bytes ? bytes : CUDA_ALIGN;
+    bytes = bytes ? bytes : CARD_ALIGN;
     TRY(cuda_reserve(c, bytes, out));
     GanStatus st = cuda_check(c, c->cu->MemsetD8Async(*out, 0, bytes, c->compute),
                               "clearing %zu bytes", bytes);

@@ -115,7 +115,6 @@ void *cudnn_load(CudnnApi *out);
 
 enum {
     CUDA_OLDEST_DRIVER = 12000, // CUDA 12.0
-    CUDA_ALIGN = CARD_ALIGN,    // of every piece of memory on the card
     // Bytes left free for the driver and the libraries, which take memory for code, when it first
     // runs, and for captured graphs. No function says how much beforehand; not measured.
     CUDA_BESIDE = 512 << 20,

@@ -23,7 +23,7 @@
 #define GROUPED_LEVEL grouped_run_v1
 #endif
 
-enum { LANES = GROUPED_LANES, PIXELS = GROUPED_PIXELS };
+enum { LANES = GROUPED_LANES, PIXELS = 8 }; // PIXELS: made side by side
 
 static float *own_room(const Grouped *j, void *const staging[DNN_STAGING]) {
 #ifdef _OPENMP

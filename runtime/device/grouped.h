@@ -6,7 +6,7 @@
 
 #include "dnn.h"
 
-enum { GROUPED_LANES = 16, GROUPED_PIXELS = 8 }; // channels of a vector; pixels made side by side
+enum { GROUPED_LANES = 16 }; // channels of a vector
 
 // Along one axis, for position q the loops read pixels step*q + lo .. + reach - 1 and compute
 // pixels phases*q .. + phases - 1. Forward: step is the stride. An input gradient reads y and

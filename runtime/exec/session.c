@@ -4,7 +4,6 @@
 // second one plans the step, loads it, and plans the entry points. Whichever finishes first helps
 // with what remains: the caller takes over plans, the second thread returns to the device. A plan
 // does not depend on which thread makes it.
-
 #include "session.h"
 
 #include <pthread.h>

@@ -50,7 +50,7 @@ Str option_text(const Options *o, OptionId id, Str otherwise) {
 
 void options_pass(Arena *a, const Options *o, const OptionId *id, size_t n, CommandLine *line) {
     for (size_t i = 0; i < n; i++) {
-        const OptionValue *v = &o->at[id[i]];
+        const ArgValue *v = &o->at[id[i]];
         const ArgOption *row = &options[id[i]];
         for (uint32_t k = 0; k < v->pair.n; k++) {
             Setting s = v->pair.at[k];

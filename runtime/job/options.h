@@ -17,13 +17,12 @@ typedef enum OptionId {
     OptCount
 } OptionId;
 
-typedef ArgValue OptionValue;
 enum { METRIC_SAMPLES = 256 }; // of a metric without --count
 
 typedef struct Options {
     Command command;
     StrVec file; // what is not an option
-    OptionValue at[OptCount];
+    ArgValue at[OptCount];
 } Options;
 
 extern const ArgTable ganrun_args;

@@ -273,7 +273,7 @@ Str ranks_options_text(Arena *a, const Options *o) {
     Text t = {.arena = a};
     text_fmt(&t, "ganrun %s", ganrun_args.command[o->command].word);
     for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
-        const OptionValue *v = &o->at[shared[i]];
+        const ArgValue *v = &o->at[shared[i]];
         text_fmt(&t, ",%s%s", v->given ? "" : "no ", option_word(shared[i]));
         if (v->text.len)
             text_fmt(&t, " %.*s", SARG(v->text));
@@ -287,7 +287,7 @@ CardRoute ranks_route(const Options *o) {
 
 GanStatus ranks_split(const Options *o, Split *out) {
     double mb = 0;
-    const OptionValue *d = &o->at[OptDeterm], *b = &o->at[OptBucketMb];
+    const ArgValue *d = &o->at[OptDeterm], *b = &o->at[OptBucketMb];
     *out = (Split){.chunks = !d->given   ? 0
                              : d->number ? d->number
                                          : CHUNKS,

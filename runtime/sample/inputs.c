@@ -164,7 +164,7 @@ static GanStatus find_input(const Module *m, uint32_t entry, Str name, uint32_t 
 }
 
 GanStatus inputs_read(Arena *perm, const Module *m, uint32_t entry, const Strs *classes,
-                      const OptionValue *o, Inputs *out) {
+                      const ArgValue *o, Inputs *out) {
     static const Strs none;
     *out = (Inputs){0};
     for (uint32_t i = 0; i < o->pair.n; i++) {

@@ -118,7 +118,7 @@ static void a_timeline_has_every_kernel_of_its_steps(void **state) {
     b.session.exec = run->exec;
     b.session.device = run->device;
     b.session.compiled = run->compiled;
-    o.at[OptTimeline] = (OptionValue){.given = true, .text = str_c(path)};
+    o.at[OptTimeline] = (ArgValue){.given = true, .text = str_c(path)};
     assert_fine(bench_timeline(&b, 3));
     Str text;
     assert_fine(file_read(&run->arena, str_c(path), &text));

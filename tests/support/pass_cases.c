@@ -1,3 +1,4 @@
+// pass_cases.c - models and programs before and after a pass (pass_cases.h).
 #include "pass_cases.h"
 
 #include "programs.h"

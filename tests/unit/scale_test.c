@@ -188,7 +188,7 @@ static void options_are_passed_on_as_given(void **state) {
         assert_int_equal(options_parse(&scratch, (int)line.n, (char **)(uintptr_t)line.at, &two),
                          GAN_OK);
         for (int i = 0; i < OptCount; i++) {
-            const OptionValue *a = &one.at[i], *b = &two.at[i];
+            const ArgValue *a = &one.at[i], *b = &two.at[i];
             assert_true(a->given == b->given && a->number == b->number && a->real == b->real &&
                         str_eq(a->text, b->text) && a->pair.n == b->pair.n);
             for (uint32_t k = 0; k < a->pair.n; k++)
