@@ -44,47 +44,48 @@ static void factors_of(FftPlan *f) {
             f->factor[f->factors++] = p, n /= p;
 }
 
-// The chirp's transform, which every line is multiplied by.
-static GanStatus bend(FftPlan *f) {
-    int64_t m = f->round->n;
+// The transform of the conjugate chirp, which every line's is multiplied by.
+static GanStatus filter_make(FftPlan *f) {
+    int64_t m = f->padded->n;
     FftLines one = {.n = m, .lines = 1, .in = {.n = m, .step = 2, .part = 1}};
     one.out = one.in;
-    double *room = mem_alloc_aligned(fft_room(f->round) * sizeof *room, 64);
+    double *room = mem_alloc_aligned(fft_room(f->padded) * sizeof *room, 64);
     if (!room)
         return fail(GAN_ERR_MEMORY, "no memory for a transform of %lld numbers", (long long)f->n);
     for (int64_t k = 0; k < f->n; k++) {
         const double *c = f->chirp.f64[k];
-        table_put(&f->bent, k, c[0] / (double)m, -c[1] / (double)m);
-        table_put(&f->bent, k ? m - k : 0, c[0] / (double)m, -c[1] / (double)m);
+        table_put(&f->filter, k, c[0] / (double)m, -c[1] / (double)m);
+        table_put(&f->filter, k ? m - k : 0, c[0] / (double)m, -c[1] / (double)m);
     }
-    fft_run64(f->round, &one, &f->bent.f64[0][0], &f->bent.f64[0][0], 0, 1, room);
+    fft_run64(f->padded, &one, &f->filter.f64[0][0], &f->filter.f64[0][0], 0, 1, room);
     for (int64_t k = 0; k < m; k++)
-        table_put(&f->bent, k, f->bent.f64[k][0], f->bent.f64[k][1]);
+        table_put(&f->filter, k, f->filter.f64[k][0], f->filter.f64[k][1]);
     mem_free_aligned(room);
     return GAN_OK;
 }
 
 static GanStatus make(int64_t n, FftPlan **out);
 
-static GanStatus go_round(FftPlan *f) {
+// Bluestein, "A linear filtering approach to the computation of discrete Fourier transform", 1970.
+static GanStatus bluestein_make(FftPlan *f) {
     int64_t m = 1;
     while (m < 2 * f->n - 1)
         m *= 2;
-    TRY(make(m, &f->round));
+    TRY(make(m, &f->padded));
     TRY(table_make(f->n, &f->chirp));
-    TRY(table_make(m, &f->bent));
+    TRY(table_make(m, &f->filter));
     for (int64_t k = 0, square = 0; k < f->n; k++) {
         double angle = turn / 2 * (double)square / (double)f->n; // k^2 modulo 2n
         table_put(&f->chirp, k, cos(angle), -sin(angle));
         square = (square + 2 * k + 1) % (2 * f->n);
     }
-    return bend(f);
+    return filter_make(f);
 }
 
 static GanStatus fill(FftPlan *f) {
     factors_of(f);
     if (f->factors && f->factor[f->factors - 1] > LARGEST)
-        return go_round(f);
+        return bluestein_make(f);
     TRY(table_make(f->n, &f->root));
     for (int64_t k = 0; k < f->n; k++) {
         double angle = turn * (double)k / (double)f->n;
@@ -130,11 +131,11 @@ GanStatus fft_make(const FftLines *l, FftPlan **out) {
 void fft_free(FftPlan *f) {
     if (!f)
         return;
-    fft_free(f->round);
+    fft_free(f->padded);
     table_free(&f->root);
     table_free(&f->fold);
     table_free(&f->chirp);
-    table_free(&f->bent);
+    table_free(&f->filter);
     mem_free(f);
 }
 

@@ -17,7 +17,7 @@ typedef struct Many { // one number of each line
 // --- passes --------------------------------------------------------------------------------------
 
 // y = x*w, lane by lane; x may be y.
-static inline void turned(const Many *x, const REAL w[2], Many *y) {
+static inline void multiply(const Many *x, const REAL w[2], Many *y) {
     for (int l = 0; l < FFT_LANES; l++) {
         REAL re = x->re[l] * w[0] - x->im[l] * w[1];
         y->im[l] = x->re[l] * w[1] + x->im[l] * w[0];
@@ -86,7 +86,7 @@ static void pass_r(const Pass *a, int64_t r, const Many *restrict x, Many *restr
                 sum.im[l] += z->re[l] * w[1] + z->im[l] * w[0];
             }
         }
-        turned(&sum, a->root[p * k * a->step], &y[i]);
+        multiply(&sum, a->root[p * k * a->step], &y[i]);
     }
 }
 
@@ -118,29 +118,30 @@ static void exchange(Many *x, int64_t n) {
     }
 }
 
-// jk = (j^2 + k^2 - (k - j)^2)/2: a transform is a convolution with a chirp, times the chirp.
-static Many *chirped(const FftPlan *f, Many *x, Many *y) {
-    const FftPlan *round = f->round;
+// Bluestein's algorithm. jk = (j^2 + k^2 - (k - j)^2)/2: a transform is a convolution with a chirp,
+// times the chirp.
+static Many *bluestein(const FftPlan *f, Many *x, Many *y) {
+    const FftPlan *padded = f->padded;
     for (int64_t j = 0; j < f->n; j++)
-        turned(&x[j], f->chirp.TABLE[j], &x[j]);
-    memset(x + f->n, 0, (size_t)(round->n - f->n) * sizeof *x);
-    Many *z = passes(round, x, y);
-    for (int64_t k = 0; k < round->n; k++)
-        turned(&z[k], f->bent.TABLE[k], &z[k]);
-    exchange(z, round->n); // back again
-    z = passes(round, z, z == x ? y : x);
+        multiply(&x[j], f->chirp.TABLE[j], &x[j]);
+    memset(x + f->n, 0, (size_t)(padded->n - f->n) * sizeof *x);
+    Many *z = passes(padded, x, y);
+    for (int64_t k = 0; k < padded->n; k++)
+        multiply(&z[k], f->filter.TABLE[k], &z[k]);
+    exchange(z, padded->n); // back again
+    z = passes(padded, z, z == x ? y : x);
     exchange(z, f->n);
     for (int64_t k = 0; k < f->n; k++)
-        turned(&z[k], f->chirp.TABLE[k], &z[k]);
+        multiply(&z[k], f->chirp.TABLE[k], &z[k]);
     return z;
 }
 
 // --- lines to lanes and back ---------------------------------------------------------------------
 
 enum {
-    BLOCK = 16,
-    APART = 2 * FFT_LANES
-}; // elements of a line at a time; numbers from one Many's lane to the next's
+    BLOCK = 16,           // elements of a line at a time
+    APART = 2 * FFT_LANES // numbers from one Many's lane to the next's
+};
 
 typedef struct Lines {  // some lines, one part of them
     int64_t line, step; // numbers from a line, an element to the next
@@ -170,7 +171,7 @@ static Lines lines_of(const FftSide *s, int64_t first, int64_t all) {
 // --- groups --------------------------------------------------------------------------------------
 
 static Many *transformed(const FftPlan *f, Many *x, Many *y) {
-    return f->round ? chirped(f, x, y) : passes(f, x, y);
+    return f->padded ? bluestein(f, x, y) : passes(f, x, y);
 }
 
 static void complex_group(const FftPlan *f, const FftLines *a, const REAL *in, REAL *out, int64_t g,

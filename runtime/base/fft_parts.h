@@ -14,20 +14,19 @@ typedef struct FftTable { // complex numbers in both types
 } FftTable;
 
 struct FftPlan {
-    int64_t
-        n; // complex numbers of a line: half as many as there are real ones, where those are even
+    int64_t n; // complex numbers of a line, which are 2n real ones where it has an even number
     uint32_t factors;
     int64_t factor[FFT_FACTORS]; // fours first; their product is n
     FftTable root;               // [n] exp(-2 pi i k/n)
     FftTable fold;               // [n + 1] exp(-pi i k/n); lines of real numbers
-    // Where a factor is large: through another length. NULL: not.
-    FftPlan *round; // owned; a power of two, at least 2n - 1
-    FftTable chirp; // [n] exp(-pi i k^2/n)
-    FftTable bent;  // [round->n] the transform of its conjugate, wrapped around, over round->n
+    // Where a factor is large, Bluestein's algorithm: a convolution with a chirp. NULL: not.
+    FftPlan *padded; // owned; the convolution's length, a power of two, at least 2n - 1
+    FftTable chirp;  // [n] exp(-pi i k^2/n)
+    FftTable filter; // [padded->n] the transform of its conjugate, wrapped around, over padded->n
 };
 
 static inline int64_t fft_longest(const FftPlan *f) {
-    return f->round ? f->round->n : f->n + 1; // unfolded
+    return f->padded ? f->padded->n : f->n + 1; // unfolded
 }
 
 #endif

@@ -8,8 +8,7 @@
 
 enum { ReadBlock = 1 << 16 }; // bytes
 
-// --- archives and their members
-// -------------------------------------------------------------------
+// --- archives and their members ------------------------------------------------------------------
 
 GanStatus archive_open(Str path, struct archive **out) {
     TRY(archive_ready());

@@ -3,8 +3,8 @@
 // The library computes channels 16 at a time, so a convolution with 3 output channels runs at a
 // fifth of the rate. Here neighbouring pixels become channels (space to depth): `b` along the last
 // axis, and for an input gradient of stride s also the s residues along every axis (the sub-pixel
-// form of a transposed convolution). The library then computes a stride-b convolution with a
-// slightly wider kernel that contains the same weights, shifted, and zeros.
+// form of a transposed convolution, Shi et al., 2016). The library then computes a stride-b
+// convolution with a slightly wider kernel that contains the same weights, shifted, and zeros.
 //
 // Forward and weights' gradient: y[.., w, c] channels-last *is* y'[.., w / b, (w % b, c)], so
 // nothing moves. Input gradient: x[R*i + r] = x'[i + d(r), (r, c)], one shuffle of runs of

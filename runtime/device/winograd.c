@@ -1,4 +1,5 @@
-// winograd.c - Winograd's transforms of images and weights, and their inverses.
+// winograd.c - Winograd's transforms of images and weights, and their inverses (Lavin and Gray,
+// "Fast algorithms for convolutional neural networks", 2016).
 //
 // Along one axis, with the matrices below, y = AT (G w * BT x): `taps` weights and `points` pixels
 // give `made` outputs with `points` products. In two dimensions the matrices act on both axes, and
