@@ -5,6 +5,7 @@
 #include "driver.h"
 
 #include <math.h>
+#include <pthread.h>
 
 enum { MAX_MODEL_BYTES = 16 << 20 };
 
@@ -166,9 +167,12 @@ static GanStatus plans_begin(Arena *perm, Module *m, const CompileOptions *o, Co
                     size_text(o->memory).z, (long long)m->share.total,
                     size_text(rest->slot_bytes).z);
     out->entry = arena_array(perm, Plan, m->entry.n + 1);
-    PassOptions pass = quiet(rest);
-    plan_one(rest, perm, &m->init, &pass, &out->init);
     return GAN_OK;
+}
+
+static void plan_init(const Planning *p, Arena *perm) {
+    PassOptions pass = quiet(p);
+    plan_one(p, perm, &p->module->init, &pass, &p->out->init);
 }
 
 bool compile_next(Planning *p, Arena *perm, uint32_t *func) {
@@ -191,11 +195,34 @@ static void compile_rest(Planning *p, Arena *perm) {
         ;
 }
 
-GanStatus compile_plans(Arena *perm, Module *m, const CompileOptions *o, Compiled *out) {
+typedef struct Beside { // what a second thread plans
+    Planning *rest;
+    Arena *perm;
+} Beside;
+
+static void *plan_beside(void *user) {
+    const Beside *b = user;
+    compile_rest(b->rest, b->perm);
+    return NULL;
+}
+
+// One takes the step while the other plans `init`.
+GanStatus compile_plans_beside(Arena *perm, Arena *beside, Module *m, const CompileOptions *o,
+                               Compiled *out) {
     Planning rest;
+    Beside second = {&rest, beside};
+    pthread_t thread;
     TRY(plans_begin(perm, m, o, out, &rest));
+    bool two = beside && pthread_create(&thread, NULL, plan_beside, &second) == 0;
+    plan_init(&rest, perm);
     compile_rest(&rest, perm);
+    if (two)
+        pthread_join(thread, NULL);
     return compile_fits(out, o);
+}
+
+GanStatus compile_plans(Arena *perm, Module *m, const CompileOptions *o, Compiled *out) {
+    return compile_plans_beside(perm, NULL, m, o, out);
 }
 
 // Names and texts of a read module's sources, as diagnostics say and quote them.
@@ -258,6 +285,7 @@ GanStatus compile_begin(Front *f, const CompileOptions *asked, Compiled *out, Pl
     }
     TRY(compile_module(f, &o, &out->module));
     TRY(plans_begin(f->perm, &out->module, &o, out, rest));
+    plan_init(rest, f->perm);
     rest->code = code;
     if (code)
         ganx_cubins(f->perm, code, &out->init);

@@ -78,6 +78,9 @@ GanStatus compile_file(Front *f, const CompileOptions *o, Compiled *out);
 // The same from an elaborated module, which it changes. GAN_ERR_USAGE when it cannot be divided
 // among the ranks as asked.
 GanStatus compile_plans(Arena *perm, Module *m, const CompileOptions *o, Compiled *out);
+// The same by two threads, the second of which works in `beside`: *out is in both.
+GanStatus compile_plans_beside(Arena *perm, Arena *beside, Module *m, const CompileOptions *o,
+                               Compiled *out);
 // Gives `m` the slots of scales where its losses are scaled so; compile_plans does.
 void compile_scales(Arena *perm, Module *m, const CompileOptions *o);
 // Peak bytes: slots, and the largest work memory of a function; `card`: with the workspace of a
@@ -118,11 +121,11 @@ GanStatus compile_resolved(Arena *perm, const CompileOptions *o, Str *out);
 
 // --- ganx.c: a compiled model as one file --------------------------------------------------------
 //
-// A zip: manifest.json (what it is, and the hash of every other member), model.gan (the model's
-// text, settings written in), plan.txt (compiled_print), kernels/FUNC.c or .cu (what was generated,
-// to be read), kernels/sm_90/N.cubin (what was compiled, for all functions, in batches),
-// kernels/compute_80/N.ptx (of those, what libraries stand in for; the driver compiles it where
-// there is none). The same model gives the same bytes; machine code from a cache that has compiled
+// A zip: model.gan (the model's text, settings written in), plan.txt (compiled_print),
+// kernels/FUNC.c or .cu (what was generated, to be read), kernels/sm_90/N.cubin (what was compiled,
+// for all functions, in batches), kernels/compute_80/N.ptx (of those, what libraries stand in for;
+// the driver compiles it where there is none), manifest.json (what it is, and the hash of every
+// other member). The same model gives the same bytes; machine code from a cache that has compiled
 // other models comes in the batches it was compiled in.
 
 // The kernels of a model's plans to machine code for compute capabilities `arch` (90: 9.0),

@@ -8,6 +8,7 @@
 
 #include <archive.h>
 #include <archive_entry.h>
+#include <pthread.h>
 #include <string.h>
 
 enum { MEMBERS_MOST = 1000, BYTES_MOST = 1 << 29, MANIFEST_MOST = 1 << 20 };
@@ -58,25 +59,40 @@ static GanStatus put_member(struct archive *a, const Member *m) {
     return fine ? GAN_OK : zip_failed(a);
 }
 
-static GanStatus zip_members(struct archive *a, const MemberVec *m, Text *out) {
+// A zip as it is written, by one thread at a time.
+typedef struct Zip {
+    Arena *perm;      // of what is written and of its members
+    MemberVec member; // that it has
+    Text bytes;
+    struct archive *archive; // owned
+} Zip;
+
+static GanStatus zip_begin(Zip *z) {
+    TRY(archive_ready());
+    struct archive *a = z->archive = archive_write_new();
+    if (!a)
+        return fail(GAN_ERR_MEMORY, "no memory to pack a compiled model");
+    z->bytes.arena = z->perm;
     if (archive_write_set_format_zip(a) != ARCHIVE_OK ||
         archive_write_set_format_option(a, "zip", "compression-level", "1") != ARCHIVE_OK ||
         archive_write_set_bytes_in_last_block(a, 1) != ARCHIVE_OK ||
-        archive_write_open(a, out, NULL, append, NULL) != ARCHIVE_OK)
+        archive_write_open(a, &z->bytes, NULL, append, NULL) != ARCHIVE_OK)
         return zip_failed(a);
-    for (uint32_t i = 0; i < m->n; i++)
-        TRY(put_member(a, &m->at[i]));
-    return archive_write_close(a) == ARCHIVE_OK ? GAN_OK : zip_failed(a);
+    return GAN_OK;
 }
 
-static GanStatus zip(const MemberVec *m, Text *out) {
-    TRY(archive_ready());
-    struct archive *a = archive_write_new();
-    if (!a)
-        return fail(GAN_ERR_MEMORY, "no memory to pack a compiled model");
-    GanStatus status = zip_members(a, m, out);
-    archive_write_free(a);
-    return status;
+static GanStatus zip_add(Zip *z, Member m) {
+    vec_push(z->perm, &z->member, m);
+    return put_member(z->archive, &m);
+}
+
+static GanStatus zip_end(Zip *z) {
+    return archive_write_close(z->archive) == ARCHIVE_OK ? GAN_OK : zip_failed(z->archive);
+}
+
+static void zip_release(Zip *z) {
+    if (z->archive)
+        archive_write_free(z->archive);
 }
 
 // The configs of the resolved model: in its text, a default is the value.
@@ -142,22 +158,53 @@ static Str cubin_name(Arena *perm, const Cubin *c, uint32_t number) {
                   : str_format(perm, "kernels/sm_%d/%u.cubin", c->arch, number);
 }
 
-// The machine code of all functions, which share kernels: a member for each batch of kernels.
-static GanStatus add_cubins(Arena *perm, const GanxTarget *t, const Compiled *c, MemberVec *out) {
+// The machine code of all functions, which share kernels.
+static GanStatus compile_kernels(Arena *perm, const GanxTarget *t, const Compiled *c,
+                                 CubinVec *out) {
     uint32_t plans = 2 + c->module.entry.n;
     const Plan **plan = arena_array(perm, const Plan *, plans);
-    CubinVec made = {0};
     for (uint32_t i = 0; i < plans; i++)
         plan[i] = plan_at(c, i);
-    if (t->archs)
-        TRY(t->compile(t->user, plan, plans, t->arch, t->archs, perm, &made));
-    for (uint32_t i = 0, number = 0; i < made.n; i++, number++) {
-        const Cubin *c = &made.at[i];
-        if (i && (c->arch != made.at[i - 1].arch || c->ptx != made.at[i - 1].ptx))
+    return t->archs ? t->compile(t->user, plan, plans, t->arch, t->archs, perm, out) : GAN_OK;
+}
+
+// A member for each batch of kernels.
+static GanStatus add_cubins(Zip *z, const CubinVec *made) {
+    for (uint32_t i = 0, number = 0; i < made->n; i++, number++) {
+        const Cubin *c = &made->at[i];
+        if (i && (c->arch != c[-1].arch || c->ptx != c[-1].ptx))
             number = 0;
-        vec_push(perm, out, ((Member){cubin_name(perm, c, number), c->code}));
+        TRY(zip_add(z, (Member){cubin_name(z->perm, c, number), c->code}));
     }
     return GAN_OK;
+}
+
+typedef struct Packing { // of all that is known before kernels are compiled, meanwhile
+    Zip *zip;
+    const Ganx *ganx;
+    const Compiled *c;
+    GanStatus status;
+    char error[1024]; // the message of a thread is its own
+} Packing;
+
+static GanStatus add_texts(Zip *z, const Ganx *g, const Compiled *c) {
+    Text plan = {.arena = z->perm};
+    bool cpu = str_eq(g->target, STR("cpu"));
+    compiled_print(&plan, c, PlanPlaced);
+    TRY(zip_begin(z));
+    TRY(zip_add(z, (Member){STR(GANX_TEXT), g->model}));
+    TRY(zip_add(z, (Member){STR("plan.txt"), text_str(&plan)}));
+    for (uint32_t i = 0; i < 2 + c->module.entry.n; i++)
+        TRY(zip_add(z, kernel_member(z->perm, plan_at(c, i), cpu ? "c" : "cu")));
+    return GAN_OK;
+}
+
+static void *pack_texts(void *user) {
+    Packing *p = user;
+    p->status = add_texts(p->zip, p->ganx, p->c);
+    if (p->status != GAN_OK)
+        snprintf(p->error, sizeof p->error, "%s", gan_error());
+    return NULL;
 }
 
 // The model's text and what its own options do not say in it: all that decides the file's bytes.
@@ -174,11 +221,32 @@ static Str key_of(Arena *perm, const CompileOptions *o, const GanxTarget *target
     return text_str(&key);
 }
 
-// The file of a resolved and checked model. `file`: what its text was read as.
-static GanStatus make(Arena *perm, const CompileOptions *o, const GanxTarget *target,
-                      const Ast *file, const Module *m, Text *out) {
-    bool cpu = str_eq(target->name, STR("cpu"));
+// The zip of a planned model: its texts by a second thread, while this one compiles its kernels.
+static GanStatus pack(Arena *perm, Zip *z, const Ganx *g, const GanxTarget *target, const Ast *file,
+                      const Compiled *c) {
+    Packing texts = {z, g, c, GAN_OK, ""};
+    CubinVec made = {0};
+    pthread_t thread;
+    bool beside = pthread_create(&thread, NULL, pack_texts, &texts) == 0;
+    GanStatus status = compile_kernels(perm, target, c, &made);
+    if (beside)
+        pthread_join(thread, NULL);
+    TRY(status);
+    if (!beside)
+        pack_texts(&texts);
+    if (texts.status != GAN_OK)
+        return fail(texts.status, "%s", texts.error);
+    TRY(add_cubins(z, &made));
+    TRY(zip_add(z, (Member){STR("manifest.json"), manifest(z->perm, g, file, &z->member)}));
+    return zip_end(z);
+}
+
+// The file of a resolved and checked model. `file`: what its text was read as. *out is in `beside`,
+// the memory of a second thread.
+static GanStatus make(Arena *perm, Arena *beside, const CompileOptions *o, const GanxTarget *target,
+                      const Ast *file, const Module *m, Str *out) {
     Compiled c = {.module = *m};
+    Zip z = {.perm = beside};
     Ganx g = {.name = m->name,
               .hash = hash_hex(perm, module_hash(m, *perm)),
               .target = target->name,
@@ -187,19 +255,11 @@ static GanStatus make(Arena *perm, const CompileOptions *o, const GanxTarget *ta
               .real = o->real,
               .memory = o->memory,
               .model = o->text};
-    TRY(compile_plans(perm, &c.module, o, &c));
-    Text plan = {.arena = perm};
-    compiled_print(&plan, &c, PlanPlaced);
-    MemberVec member = {0}, all = {0};
-    vec_push(perm, &member, ((Member){STR(GANX_TEXT), g.model}));
-    vec_push(perm, &member, ((Member){STR("plan.txt"), text_str(&plan)}));
-    for (uint32_t i = 0; i < 2 + m->entry.n; i++)
-        vec_push(perm, &member, kernel_member(perm, plan_at(&c, i), cpu ? "c" : "cu"));
-    TRY(add_cubins(perm, target, &c, &member));
-    vec_push(perm, &all, ((Member){STR("manifest.json"), manifest(perm, &g, file, &member)}));
-    for (uint32_t i = 0; i < member.n; i++)
-        vec_push(perm, &all, member.at[i]);
-    return zip(&all, out);
+    TRY(compile_plans_beside(perm, beside, &c.module, o, &c));
+    GanStatus status = pack(perm, &z, &g, target, file, &c);
+    zip_release(&z);
+    *out = text_str(&z.bytes);
+    return status;
 }
 
 // A resolved model, which has nothing to say that was not said of the user's own text.
@@ -213,10 +273,29 @@ static GanStatus read_resolved(Arena *perm, const CompileOptions *o, Ast **file,
     return GAN_OK;
 }
 
+static GanStatus make_and_write(Arena *perm, const CompileOptions *o, const GanxTarget *target,
+                                Str path) {
+    Str key = target->find ? key_of(perm, o, target) : (Str){0}, bytes;
+    Ast *file = NULL;
+    Module m = {0};
+    Arena beside;
+    if (target->find && target->find(target->user, perm, key, &bytes))
+        return file_write_atomic(path, bytes.ptr, bytes.len);
+    TRY(read_resolved(perm, o, &file, &m));
+    TRY(arena_init(&beside, 0));
+    GanStatus status = make(perm, &beside, o, target, file, &m, &bytes);
+    if (status == GAN_OK && target->find)
+        target->keep(target->user, perm, key, bytes);
+    if (status == GAN_OK)
+        status = file_write_atomic(path, bytes.ptr, bytes.len);
+    arena_release(&beside);
+    return status;
+}
+
 GanStatus ganx_write(Front *f, const CompileOptions *asked, const GanxTarget *target, Str path) {
     Arena *perm = f->perm;
     CompileOptions o = *asked;
-    Module told = {0}, m = {0};
+    Module told = {0};
     if (ganx_is(o.path)) { // its text is a model like any other
         Ganx g;
         TRY(ganx_read(perm, o.path, &g));
@@ -234,16 +313,7 @@ GanStatus ganx_write(Front *f, const CompileOptions *asked, const GanxTarget *ta
     o.path = STR(GANX_TEXT);
     o.setting = NULL;
     o.settings = 0;
-    Str key = target->find ? key_of(perm, &o, target) : (Str){0}, kept;
-    if (target->find && target->find(target->user, perm, key, &kept))
-        return file_write_atomic(path, kept.ptr, kept.len);
-    Ast *file = NULL;
-    Text bytes = {.arena = perm};
-    TRY(read_resolved(perm, &o, &file, &m));
-    TRY(make(perm, &o, target, file, &m, &bytes));
-    if (target->find)
-        target->keep(target->user, perm, key, (Str){bytes.at, bytes.n});
-    return file_write_atomic(path, bytes.at, bytes.n);
+    return make_and_write(perm, &o, target, path);
 }
 
 // --- reading -------------------------------------------------------------------------------------

@@ -215,12 +215,19 @@ static NvrtcJob batch_job(Arena *a, const Batch *b) {
     return (NvrtcJob){t->prelude, source, name, n, t->arch, t->ptx};
 }
 
-// What cannot be written is not kept: no error.
-static void batch_keep(Arena *a, const Batch *b) {
-    if (!b->path.len || sealed_write(a, b->path, b->code) != GAN_OK)
+typedef struct Made {
+    const BatchVec *all;
+    const uint32_t *of; // the batch of each job
+} Made;
+
+// Keeps a batch's image. What cannot be written is not kept: no error.
+static void batch_keep(void *user, Arena scratch, uint32_t job, Str code) {
+    const Made *m = user;
+    const Batch *b = &m->all->at[m->of[job]];
+    if (!b->path.len || sealed_write(&scratch, b->path, code) != GAN_OK)
         return;
     for (uint32_t i = 0; i < b->kernel.n; i++)
-        cache_link(a, link_path(a, b->target, b->kernel.at[i]), b->path);
+        cache_link(&scratch, link_path(&scratch, b->target, b->kernel.at[i]), b->path);
 }
 
 // Compiles the batches, but those that the cache has: another process may have been as quick, or
@@ -236,11 +243,9 @@ static GanStatus batches_make(const Nvrtc *n, Arena *a, BatchVec *all) {
         job[jobs] = batch_job(a, b);
         of[jobs++] = i;
     }
-    TRY(nvrtc_compile_all(n, a, job, jobs, made));
-    for (uint32_t i = 0; i < jobs; i++) {
+    TRY(nvrtc_compile_all(n, a, job, jobs, batch_keep, &(Made){all, of}, made));
+    for (uint32_t i = 0; i < jobs; i++)
         all->at[of[i]].code = made[i].code;
-        batch_keep(a, &all->at[of[i]]);
-    }
     for (uint32_t i = 0; i < all->n; i++)
         target_add(all->at[i].target, all->at[i].code);
     return GAN_OK;

@@ -42,10 +42,12 @@ GanStatus nvrtc_compile(const Nvrtc *n, Arena *a, const NvrtcJob *job, NvrtcImag
 int nvrtc_ptx_arch(const Nvrtc *n, const NvrtcJob *job);
 GanStatus nvrtc_translate(const Nvrtc *n, Arena *a, const NvrtcJob *job, NvrtcImage *out);
 GanStatus nvrtc_assemble(const Nvrtc *n, Arena *a, const NvrtcJob *job, Str ptx, NvrtcImage *out);
+// Is told of an image by the thread that made it; several may be told at a time.
+typedef void NvrtcMade(void *user, Arena scratch, uint32_t job, Str code);
 // job[jobs] to out[jobs], on all cores. Jobs of the same sources (by address) share their PTX. An
-// image does not depend on the other jobs.
+// image does not depend on the other jobs. `made` may be NULL.
 GanStatus nvrtc_compile_all(const Nvrtc *n, Arena *a, const NvrtcJob *job, uint32_t jobs,
-                            NvrtcImage *out);
+                            NvrtcMade *made, void *user, NvrtcImage *out);
 uint32_t nvrtc_threads(void); // that it uses where there are jobs enough
 
 #endif

@@ -1,9 +1,8 @@
 // nvrtc_all.c - compiles many kernel texts to machine code in parallel.
 //
 // In: jobs. Out: an image each. The compiler is single-threaded and takes a few tens of
-// milliseconds a kernel, so every core takes tasks until none is left: first the translations, one
-// for all architectures of a text, then the images, the longest first, so that no core waits for
-// one that was started last.
+// milliseconds a kernel, so every core takes tasks until none is left: translations, one for all
+// architectures of a text, then the images, the longest first.
 #include "device.h"
 #include "nvrtc.h"
 
@@ -24,6 +23,8 @@ typedef struct Task {
 typedef struct Tasks {
     const Nvrtc *nvrtc;
     const NvrtcJob *job;
+    NvrtcMade *made; // is told of each image; NULL: no one
+    void *user;
     Task *task; // [n] `texts` translations, then an image of each job
     uint32_t texts, n;
     pthread_mutex_t lock;
@@ -54,24 +55,27 @@ static void tasks_list(Arena *a, uint32_t jobs, Tasks *t) {
     t->n = t->texts + jobs;
 }
 
-// How long an image takes to make, in no unit: by its PTX, which takes 1.3 to 1.6 times as long for
-// Hopper and later cards as for those before.
-static size_t image_time(const Tasks *t, const Task *k) {
-    return t->task[k->text].made.code.len * (t->job[k->job].arch < 90 ? 2 : 3);
+// How long a task takes, in no unit. Translations that images wait for come before all others.
+// Images take time by their PTX, for Hopper and later cards 1.3 to 1.6 times as long as before; a
+// text that stays PTX takes least.
+static size_t task_time(const Tasks *t, const Task *k) {
+    const NvrtcJob *job = &t->job[k->job];
+    const Task *text = &t->task[k->text];
+    if (k == text)
+        return job->ptx ? 0 : SIZE_MAX;
+    return text->made.code.len * (job->arch < 90 ? 2 : 3);
 }
 
-// The next task: a translation while there are any, then the longest image whose PTX is complete.
-// `n`: none now; *later: there will be one.
+// The longest task whose text is there, so that no core waits for one that was begun last. `n`:
+// none now; *later: there will be one.
 static uint32_t task_best(const Tasks *t, bool *later) {
     uint32_t best = t->n;
     *later = false;
-    for (uint32_t i = 0; i < t->n && best >= t->texts; i++) {
+    for (uint32_t i = 0; i < t->n; i++) {
         const Task *k = &t->task[i], *text = &t->task[k->text];
         bool ready = text == k || text->ended;
         *later |= !k->begun && !ready;
-        if (k->begun || !ready)
-            continue;
-        if (best == t->n || image_time(t, k) > image_time(t, &t->task[best]))
+        if (!k->begun && ready && (best == t->n || task_time(t, k) > task_time(t, &t->task[best])))
             best = i;
     }
     return best;
@@ -106,8 +110,12 @@ static GanStatus task_compile(void *user) {
     const NvrtcJob *job = &c->t->job[c->k->job];
     const Task *text = &c->t->task[c->k->text];
     Arena *a = &c->k->arena;
-    return text == c->k ? nvrtc_translate(c->t->nvrtc, a, job, &c->k->made)
-                        : nvrtc_assemble(c->t->nvrtc, a, job, text->made.code, &c->k->made);
+    if (text == c->k)
+        return nvrtc_translate(c->t->nvrtc, a, job, &c->k->made);
+    TRY(nvrtc_assemble(c->t->nvrtc, a, job, text->made.code, &c->k->made));
+    if (c->t->made)
+        c->t->made(c->t->user, *a, c->k->job, c->k->made.code);
+    return GAN_OK;
 }
 
 static void task_run(const Tasks *t, Task *k) {
@@ -171,8 +179,8 @@ static GanStatus tasks_collect(void *user) {
 }
 
 GanStatus nvrtc_compile_all(const Nvrtc *n, Arena *a, const NvrtcJob *job, uint32_t jobs,
-                            NvrtcImage *out) {
-    Tasks t = {.nvrtc = n, .job = job};
+                            NvrtcMade *made, void *user, NvrtcImage *out) {
+    Tasks t = {.nvrtc = n, .job = job, .made = made, .user = user};
     tasks_list(a, jobs, &t);
     tasks_run(&t);
     GanStatus st =

@@ -121,7 +121,7 @@ static GanStatus compile_for(Arena *a, const KernelVec *kernels, int arch, Str *
     uint32_t jobs;
     NvrtcJob *job = modules(a, kernels, arch, &jobs);
     NvrtcImage *image = arena_array(a, NvrtcImage, jobs);
-    TRY(nvrtc_compile_all(nvrtc, a, job, jobs, image));
+    TRY(nvrtc_compile_all(nvrtc, a, job, jobs, NULL, NULL, image));
     Text said = {.arena = a};
     for (uint32_t i = 0; i < jobs; i++)
         text_put(&said, image[i].log);
@@ -257,7 +257,7 @@ static void a_refused_kernel_is_named_with_its_line(void **state) {
                                "}\n");
     assert_named(nvrtc_compile(nvrtc, &a, &job, &image));
     const NvrtcJob both[] = {job, job};
-    assert_named(nvrtc_compile_all(nvrtc, &a, both, 2, code)); // on other threads
+    assert_named(nvrtc_compile_all(nvrtc, &a, both, 2, NULL, NULL, code)); // on other threads
 }
 
 static void stack_use_is_detected(void **state) {
@@ -382,11 +382,17 @@ static void named_kernels_are_assembled_alone_without_the_block_minimum(void **s
     assert_true(str_eq(ptx_with_room(&a, ptx, (Str[]){name, without}, 2), both));
 }
 
+static void hash_of_image(void *user, Arena scratch, uint32_t job, Str code) {
+    (void)scratch;
+    ((Hash128 *)user)[job] = hash128(code.ptr, code.len);
+}
+
 // The same PTX for all architectures from one on: an image does not depend on the others requested.
 static void an_image_does_not_depend_on_the_others(void **state) {
     (void)state;
     Arena a = arena;
     NvrtcImage alone, all[3];
+    Hash128 told[3] = {0};
     if (!nvrtc)
         skip();
     NvrtcJob job[3];
@@ -398,7 +404,9 @@ static void an_image_does_not_depend_on_the_others(void **state) {
     job[1].ptx = true;
     job[2].arch = 90;
     assert_int_equal(nvrtc_compile(nvrtc, &a, &job[2], &alone), GAN_OK);
-    assert_int_equal(nvrtc_compile_all(nvrtc, &a, job, 3, all), GAN_OK);
+    assert_int_equal(nvrtc_compile_all(nvrtc, &a, job, 3, hash_of_image, told, all), GAN_OK);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(told[i].lo, hash128(all[i].code.ptr, all[i].code.len).lo);
     assert_true(str_eq(all[2].code, alone.code));
     assert_false(str_eq(all[0].code, alone.code));
     assert_non_null(strstr(all[1].code.ptr, ".target sm_80"));
@@ -424,7 +432,7 @@ static void refused_memory_is_a_status(void **state) {
         mem_fail_at(++n);
         if (setjmp(oom))
             continue;
-        st = nvrtc_compile_all(nvrtc, &once, job, 2, image);
+        st = nvrtc_compile_all(nvrtc, &once, job, 2, NULL, NULL, image);
         mem_fail_at(0);
         assert_true(st == GAN_OK || st == GAN_ERR_MEMORY);
         assert_ptr_equal(once.oom, &oom);
