@@ -225,7 +225,8 @@ GanStatus file_append(Str path, Str bytes); // one write call
 GanStatus file_append_line(Str path, Str line); // the same, for logs
 GanStatus file_sync(Str path);                  // what was appended survives a crash of the machine
 GanStatus file_remove(Str path);                // fine when absent
-void file_fail_at(int64_t nth); // tests: the nth write-side I/O call from now fails (ENOSPC)
+void file_fail_at(int64_t nth);      // tests: the nth write-side I/O call from now fails (ENOSPC)
+void file_interrupt_at(int64_t nth); // the same by a signal (EINTR)
 
 // --- dir.c: folders ------------------------------------------------------------------------------
 

@@ -19,34 +19,40 @@
 typedef struct IoCalls {
     _Atomic int64_t n;     // so far
     _Atomic int64_t fails; // the one that fails; 0: none
+    _Atomic int error;     // and why
 } IoCalls;
 static IoCalls writes, reads;
 
-static bool refused(IoCalls *calls, int error) {
+static bool refused(IoCalls *calls) {
     bool now = atomic_fetch_add(&calls->n, 1) + 1 == atomic_load(&calls->fails);
     if (now)
-        errno = error;
+        errno = atomic_load(&calls->error);
     return now;
 }
 
-static void fail_at(IoCalls *calls, int64_t nth) {
+static void fail_at(IoCalls *calls, int64_t nth, int error) {
+    atomic_store(&calls->error, error);
     atomic_store(&calls->fails, nth > 0 ? atomic_load(&calls->n) + nth : 0);
 }
 
 bool io_refused(void) {
-    return refused(&writes, ENOSPC);
+    return refused(&writes);
 }
 
 bool io_read_refused(void) {
-    return refused(&reads, EIO);
+    return refused(&reads);
 }
 
 void file_fail_at(int64_t nth) {
-    fail_at(&writes, nth);
+    fail_at(&writes, nth, ENOSPC);
+}
+
+void file_interrupt_at(int64_t nth) {
+    fail_at(&writes, nth, EINTR);
 }
 
 void file_fail_read_at(int64_t nth) {
-    fail_at(&reads, nth);
+    fail_at(&reads, nth, EIO);
 }
 
 bool io_path(Str path, IoPath *out) {

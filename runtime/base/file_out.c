@@ -79,6 +79,21 @@ bool io_write(int fd, const char *p, size_t n) {
     return true;
 }
 
+// A signal may interrupt either. What is closed then is closed, on Linux; to say what failed to be
+// written is for the sync before it.
+static bool sync_all(int fd) {
+    int st;
+    do
+        st = io_refused() ? -1 : fsync(fd);
+    while (st != 0 && errno == EINTR);
+    return st == 0;
+}
+
+static bool close_written(int fd) {
+    bool closed = close(fd) == 0 && !io_refused();
+    return closed || errno == EINTR;
+}
+
 // As much of the path as leaves its last name room for ".tmp-PID-N-old"; cut between characters.
 static int stem_length(const char *path) {
     enum { SuffixMost = 48, StemMost = NAME_MAX - SuffixMost };
@@ -180,7 +195,7 @@ static bool sync_folder_of(const char *path) {
     int fd = io_open(path_dir(str_c(path)), O_RDONLY | O_DIRECTORY);
     if (fd < 0)
         return false;
-    bool ok = !io_refused() && (fsync(fd) == 0 || errno == EINVAL);
+    bool ok = sync_all(fd) || errno == EINVAL;
     int error = errno;
     close(fd);
     errno = error;
@@ -192,10 +207,10 @@ static const char *finish(FileOut *f) {
     const char *failed = NULL;
     if (!io_write(f->fd, f->buffer, f->n))
         failed = "write";
-    else if (f->temporary.z[0] && (io_refused() || fsync(f->fd) != 0))
+    else if (f->temporary.z[0] && !sync_all(f->fd))
         failed = "sync";
     int error = errno;
-    bool closed = close(f->fd) == 0 && !io_refused();
+    bool closed = close_written(f->fd);
     if (!closed && !failed)
         failed = "close", error = errno;
     errno = error;
@@ -292,7 +307,7 @@ static GanStatus append(Str path, const struct iovec *part, int parts, size_t n)
         done = -1;
     }
     GanStatus st = done < 0 ? io_fail("write", path) : GAN_OK;
-    bool closed = close(fd) == 0 && !io_refused(); // a network's file system may only say so now
+    bool closed = close_written(fd); // a network's file system may only say so now
     return closed || st != GAN_OK ? st : io_fail("close", path);
 }
 
@@ -313,7 +328,7 @@ GanStatus file_append_line(Str path, Str line) {
 
 GanStatus file_sync(Str path) {
     int fd = io_refused() ? -1 : io_open(path, O_WRONLY);
-    bool ok = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL); // a device cannot be
+    bool ok = fd >= 0 && (sync_all(fd) || errno == EINVAL); // a device cannot be
     GanStatus st = ok ? GAN_OK : io_fail("sync", path);
     if (fd >= 0)
         close(fd);

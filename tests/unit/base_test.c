@@ -667,6 +667,27 @@ static void lines_are_appended(void **state) {
     assert_status(file_sync(under(p, "absent")), GAN_ERR_IO, "sync");
 }
 
+// Of a file that is written: its opening, then the write, sync and close, the rename, the sync of
+// its folder. Of a line: the write and close after the opening.
+static void a_signal_while_writing_is_no_failure(void **state) {
+    static const int of_file[] = {2, 3, 4, 6}, of_line[] = {2, 3};
+    Fixture *p = *state;
+    Str path = under(p, "interrupted"), out;
+    for (size_t i = 0; i < sizeof of_file / sizeof *of_file; i++) {
+        file_interrupt_at(of_file[i]);
+        assert_ok(file_write_atomic(path, "x\n", 2));
+    }
+    for (size_t i = 0; i < sizeof of_line / sizeof *of_line; i++) {
+        file_interrupt_at(of_line[i]);
+        assert_ok(file_append_line(path, STR("y")));
+    }
+    file_interrupt_at(2);
+    assert_ok(file_sync(path));
+    file_interrupt_at(0);
+    assert_ok(file_read(&p->arena, path, &out));
+    assert_str(out, "x\ny\ny\n");
+}
+
 static void folders_are_made_listed_and_walked_in_order(void **state) {
     Fixture *p = *state;
     Arena *a = &p->arena;
@@ -973,6 +994,7 @@ int main(int argc, char **argv) {
         CASE(a_failing_disk_leaves_files_that_fit),
         CASE(refused_memory_is_a_status_for_every_reader_and_writer),
         CASE(lines_are_appended),
+        CASE(a_signal_while_writing_is_no_failure),
         CASE(folders_are_made_listed_and_walked_in_order),
         CASE(only_what_is_not_there_does_not_exist),
         CASE(a_walk_names_what_cannot_be_read),
