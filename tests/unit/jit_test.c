@@ -15,6 +15,7 @@
 #include <string.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -493,6 +494,29 @@ static void a_clock_that_was_set_back_stops_no_pruning(void **state) {
     assert_true(!file_exists(ahead) && file_exists(used) && !file_exists(left));
 }
 
+// Without a cache kernels lie in a folder that goes with the process. One that was killed left its
+// own, without the lock.
+static void folders_of_killed_processes_are_removed(void **state) {
+    (void)state;
+    const struct timespec long_ago[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+    char left[] = "/tmp/ganrun-kernels-XXXXXX", used[] = "/tmp/ganrun-kernels-XXXXXX";
+    assert_true(mkdtemp(left) && mkdtemp(used));
+    Str file = path_join(&arena, str_c(left), STR("a.so"));
+    int lock = open(used, O_RDONLY | O_DIRECTORY);
+    assert_int_equal(file_write_atomic(file, "", 0), GAN_OK);
+    assert_true(lock >= 0 && flock(lock, LOCK_EX) == 0);
+    assert_int_equal(utimensat(AT_FDCWD, left, long_ago, 0), 0);
+    assert_int_equal(utimensat(AT_FDCWD, used, long_ago, 0), 0);
+    Jit *aside;
+    assert_int_equal(jit_open(&(DeviceOptions){.threads = 1}, &aside), GAN_OK);
+    assert_non_null(aside);
+    bool gone = !file_exists(str_c(left)), stays = file_exists(str_c(used));
+    jit_close(aside);
+    close(lock);
+    rmdir(used);
+    assert_true(gone && stays);
+}
+
 static void a_limit_is_a_size(void **state) {
     (void)state;
     uint64_t limit;
@@ -531,6 +555,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(what_was_not_used_for_longest_is_pruned, clear_cache),
         cmocka_unit_test_teardown(a_clock_that_was_set_back_stops_no_pruning, clear_cache),
         cmocka_unit_test(the_folder_is_the_users),
+        cmocka_unit_test(folders_of_killed_processes_are_removed),
         cmocka_unit_test(a_limit_is_a_size),
     };
     if (CASES_LISTED(tests))
