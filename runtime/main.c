@@ -10,8 +10,6 @@
 #include "ranks.h"
 #include "verify.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -24,20 +22,10 @@ typedef struct Screen {
     bool silent; // another rank speaks
 } Screen;
 
-// Waits while nobody reads standard error, as behind a pager or in a terminal that is stopped. Who
-// has been asked to stop then says nothing more: it is to save and end.
-static bool is_heard(void) {
-    enum { LOOK = 100 }; // ms
-    struct pollfd to = {.fd = 2, .events = POLLOUT};
-    int ready = poll(&to, 1, LOOK);
-    while (!process_stop_asked() && (ready == 0 || (ready < 0 && errno == EINTR)))
-        ready = poll(&to, 1, LOOK);
-    return ready != 0;
-}
-
 static void put_error(const char *who, const char *why) {
-    if (*why && is_heard())
-        fprintf(stderr, "ganrun: %s%s\n", who, why);
+    const Str part[] = {STR("ganrun: "), str_c(who), str_c(why), STR("\n")};
+    if (*why)
+        process_say(part, sizeof part / sizeof *part);
 }
 
 static void put_result(void *user, Str text) {
@@ -49,23 +37,21 @@ static void put_result(void *user, Str text) {
 
 static void put_line(void *user, Str line) {
     Screen *s = user;
-    if (s->silent || !is_heard())
+    bool ended = line.len && line.ptr[line.len - 1] == '\n';
+    const Str part[] = {s->live ? STR("\r\x1b[K") : STR(""), line, ended ? STR("") : STR("\n")};
+    if (s->silent)
         return;
-    fputs(s->live ? "\r\x1b[K" : "", stderr);
+    process_say(part, sizeof part / sizeof *part);
     s->live = false;
-    fwrite(line.ptr, 1, line.len, stderr);
-    if (!line.len || line.ptr[line.len - 1] != '\n')
-        fputc('\n', stderr);
 }
 
+// What goes beyond the edge is not to begin another line.
 static void put_live(void *user, Str line) {
     Screen *s = user;
-    if (s->silent || !is_heard())
+    const Str part[] = {STR("\r\x1b[K\x1b[?7l"), line, STR("\x1b[?7h")};
+    if (s->silent)
         return;
-    fputs("\r\x1b[K\x1b[?7l", stderr); // what goes beyond the edge is not to begin another line
-    fwrite(line.ptr, 1, line.len, stderr);
-    fputs("\x1b[?7h", stderr);
-    fflush(stderr);
+    process_say(part, sizeof part / sizeof *part);
     s->live = true;
 }
 

@@ -47,6 +47,7 @@ if(CMOCKA_FOUND)
 endif()
 
 gan_test(base_test unit/base_test.c LIBS gan_base)
+gan_test(process_test unit/process_test.c LIBS gan_base)
 gan_test(json_test unit/json_test.c LIBS gan_base)
 gan_test(graph_test unit/graph_test.c LIBS gan_ir)
 gan_test(rules_test rules_test.c LIBS gan_ir)

@@ -7,12 +7,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -277,6 +279,48 @@ void process_watch_stop(void) {
 
 bool process_stop_asked(void) {
     return stop_flag != 0;
+}
+
+// Standard error, for writing without waiting. The flag is one of an open file, which the shell and
+// others share with us: a terminal and a pipe are opened once more. -1: it is none, or not ours.
+static int open_error_stream(void) {
+    struct stat s;
+    bool may_wait = fstat(2, &s) == 0 && (S_ISCHR(s.st_mode) || S_ISFIFO(s.st_mode));
+    return may_wait ? open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
+}
+
+// Whether it takes something, after waiting while nobody reads, as behind a pager or in a terminal
+// that is stopped; not when asked to stop.
+static bool is_heard(int fd) {
+    enum { LOOK = 100 }; // ms
+    struct pollfd to = {.fd = fd, .events = POLLOUT};
+    int ready = poll(&to, 1, LOOK);
+    while (!process_stop_asked() && (ready == 0 || (ready < 0 && errno == EINTR)))
+        ready = poll(&to, 1, LOOK);
+    return ready != 0;
+}
+
+static bool say(int fd, Str text) {
+    const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
+    for (size_t at = 0; at < text.len;) {
+        if (!is_heard(fd))
+            return false;
+        ssize_t done = write(fd, text.ptr + at, text.len - at);
+        at += done > 0 ? (size_t)done : 0;
+        if (done < 0 && (process_stop_asked() || (errno != EAGAIN && errno != EINTR)))
+            return false;
+        if (done < 0) // a terminal with room for one byte has none for the end of a line
+            nanosleep(&pause, NULL);
+    }
+    return true;
+}
+
+void process_say(const Str *part, size_t n) {
+    int own = open_error_stream();
+    for (size_t i = 0; i < n && say(own < 0 ? 2 : own, part[i]); i++)
+        ;
+    if (own >= 0)
+        close(own);
 }
 
 void process_restart_with(const char *name, const char *value, char **argv) {

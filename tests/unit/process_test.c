@@ -1,0 +1,208 @@
+// process_test.c - time, cores, other processes, standard streams, and what ends or stops this one.
+#define _GNU_SOURCE
+#include "base.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+#include "cases.h"
+
+static _Noreturn void have_a_bug(void) {
+    bug("node %d", 7);
+}
+
+static _Noreturn void have_no_memory(void) {
+    no_memory("%d bytes", 7);
+}
+
+// The exit code of a process that ends that way, and what it says.
+static void check_end(void (*end)(void), int code, const char *said) {
+    int ends[2], how = 0;
+    char text[100] = {0};
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        speak_as("someone");
+        if (dup2(ends[1], 2) == 2)
+            end();
+        _exit(1);
+    }
+    close(ends[1]);
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(read(ends[0], text, sizeof text - 1) > 0);
+    close(ends[0]);
+    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == code);
+    assert_string_equal(text, said);
+}
+
+static void what_ends_the_process_names_the_program(void **state) {
+    (void)state;
+    check_end(have_a_bug, 70, "someone: internal error: node 7\n");
+    check_end(have_no_memory, 3, "someone: out of memory: 7 bytes\n");
+}
+
+static void the_clock_runs_and_the_process_started_in_the_past(void **state) {
+    (void)state;
+    double a = time_now(), b = time_now();
+    assert_true(b >= a);
+    assert_true(time_process_start() <= time_now());
+    assert_true(time_now() - time_process_start() < 600);
+}
+
+static void put_file(Fixture *p, const char *name, const char *text) {
+    Str path = under(p, name);
+    assert_ok(dir_make(path_dir(path)));
+    assert_ok(file_write_atomic(path, text, strlen(text)));
+}
+
+// Control groups of both versions: limits of parents count, missing paths do not.
+static void a_limit_on_cpu_time_is_found(void **state) {
+    Fixture *p = *state;
+    put_file(p, "two/cpu.max", "max 100000\n");
+    put_file(p, "two/job/cpu.max", "250000 100000\n");
+    put_file(p, "two/job/step/cpu.max", "400000 100000\n");
+    put_file(p, "one/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
+    put_file(p, "one/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
+    put_file(p, "one/cpu,cpuacct/docker/cpu.cfs_quota_us", "150000\n");
+    put_file(p, "one/cpu,cpuacct/docker/cpu.cfs_period_us", "50000\n");
+    const char *two = str_z(&p->arena, under(p, "two")), *one = str_z(&p->arena, under(p, "one"));
+    assert_true(cores_quota_of(STR("0::/\n"), two) == INFINITY);
+    assert_true(cores_quota_of(STR("0::/job\n"), two) == 2.5);
+    assert_true(cores_quota_of(STR("0::/job/step\n"), two) == 2.5);
+    assert_true(cores_quota_of(STR("0::/elsewhere/x\n"), two) == INFINITY);
+    assert_true(cores_quota_of(STR("5:memory:/docker\n4:cpu,cpuacct:/docker\n0::/"), one) == 3);
+    assert_true(cores_quota_of(STR("3:cpuset:/docker\n"), one) == INFINITY);
+    assert_true(cores_quota_of(STR(""), one) == INFINITY);
+    assert_true(cores_quota() > 0 && cores_usable() >= 1);
+}
+
+static void a_child_process_returns_its_output_and_exit_code(void **state) {
+    Fixture *p = *state;
+    static const struct {
+        const char *script, *said;
+        int code;
+    } row[] = {
+        {"echo out; echo err >&2; exit 3", "out\nerr\n", 3},
+        {"cat", "", 0},
+        {"kill -9 $$", "", 137},
+    };
+    Str said;
+    int code;
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        const char *const argv[] = {"sh", "-c", row[i].script, NULL};
+        assert_ok(process_run(&p->arena, argv, &said, &code));
+        assert_str(said, row[i].said);
+        assert_int_equal(code, row[i].code);
+    }
+    const char *const missing[] = {"no-such-program-here", NULL};
+    assert_ok(process_run(&p->arena, missing, &said, &code));
+    assert_int_equal(code, 127);
+    assert_true(str_starts(said, STR("no-such-program-here: ")));
+    const char *const lots[] = {"sh", "-c", "head -c 200000 /dev/zero", NULL};
+    assert_ok(process_run(&p->arena, lots, &said, &code));
+    assert_int_equal(said.len, 200000);
+    mem_fail_at(2);
+    assert_status(process_run(&p->arena, lots, &said, &code), GAN_ERR_MEMORY, "run");
+}
+
+// Standard error is a terminal for the time of the questions.
+static void a_terminal_may_want_no_colors(void **state) {
+    (void)state;
+    static const struct {
+        const char *term, *no_color;
+        bool terminal, color;
+    } cases[] = {
+        {"xterm", "", true, true}, {"xterm", "1", true, false}, {"dumb", "", false, false}};
+    int kept = dup(2), far = posix_openpt(O_RDWR | O_NOCTTY);
+    assert_true(kept >= 0 && far >= 0 && grantpt(far) == 0 && unlockpt(far) == 0);
+    int near = open(ptsname(far), O_RDWR | O_NOCTTY);
+    assert_true(near >= 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        setenv("TERM", cases[i].term, 1);
+        setenv("NO_COLOR", cases[i].no_color, 1);
+        dup2(near, 2);
+        bool terminal = process_at_terminal(), color = process_in_color();
+        dup2(kept, 2);
+        assert_true(terminal == cases[i].terminal && color == cases[i].color);
+    }
+    close(near);
+    close(far);
+    close(kept);
+}
+
+// More than a terminal holds that nobody reads.
+static void who_is_to_stop_says_what_is_heard(void **state) {
+    (void)state;
+    static char line[10000];
+    memset(line, '.', sizeof line);
+    int how, far = posix_openpt(O_RDWR | O_NOCTTY);
+    assert_true(far >= 0 && grantpt(far) == 0 && unlockpt(far) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        const Str part[] = {{line, sizeof line}, STR("\n")};
+        int near = open(ptsname(far), O_RDWR | O_NOCTTY);
+        alarm(60);
+        process_watch_stop();
+        bool ok = near >= 0 && dup2(near, 2) == 2 && kill(getpid(), SIGTERM) == 0;
+        while (ok && !process_stop_asked())
+            sched_yield();
+        for (int i = 0; ok && i < 20; i++)
+            process_say(part, 2);
+        _exit(ok ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &how, 0), child);
+    close(far);
+    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+}
+
+// The handler of a stop runs on no thread that computes (process.c says why), here and in threads
+// that begin later; a child is no such thread.
+static void a_stop_is_asked_of_no_computing_thread(void **state) {
+    Fixture *p = *state;
+    const char *const ends[] = {"sh", "-c", "kill -TERM $$; echo deaf", NULL};
+    pid_t child = fork();
+    if (child == 0) {
+        sigset_t blocked;
+        int code;
+        Str said;
+        process_watch_stop();
+        bool ok = pthread_sigmask(SIG_BLOCK, NULL, &blocked) == 0 &&
+                  sigismember(&blocked, SIGTERM) && sigismember(&blocked, SIGINT) &&
+                  sigismember(&blocked, SIGUSR1) && sigismember(&blocked, SIGHUP) &&
+                  !process_stop_asked() && kill(getpid(), SIGTERM) == 0;
+        for (double until = time_now() + 60; ok && !process_stop_asked();)
+            ok = time_now() < until;
+        ok = ok && process_run(&p->arena, ends, &said, &code) == GAN_OK && code == 128 + SIGTERM;
+        _exit(!ok);
+    }
+    int how = 1;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_int_equal(how, 0);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, fixture_open, fixture_close)
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        CASE(what_ends_the_process_names_the_program),
+        CASE(the_clock_runs_and_the_process_started_in_the_past),
+        CASE(a_limit_on_cpu_time_is_found),
+        CASE(a_child_process_returns_its_output_and_exit_code),
+        CASE(a_terminal_may_want_no_colors),
+        CASE(who_is_to_stop_says_what_is_heard),
+        CASE(a_stop_is_asked_of_no_computing_thread),
+    };
+    if (CASES_LISTED(tests))
+        return 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
