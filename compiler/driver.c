@@ -145,7 +145,7 @@ static GanStatus plans_begin(Arena *perm, Module *m, const CompileOptions *o, Co
         .keep_grads = o->keep_grads,
         .no_fuse = o->no_fuse,
         .few_launches = o->dialect && gen_few_launches(o->dialect),
-        .own_places = o->dialect == &dialect_cuda && !o->memory,
+        .side_by_side = o->dialect == &dialect_cuda && !o->memory,
         .parallel = o->parallel,
         .small_products = o->small_products,
         .half_grads = o->dialect == &dialect_cuda,

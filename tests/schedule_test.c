@@ -416,6 +416,29 @@ static void optimizers_share_a_launch_on_a_card(void **state) {
     }
 }
 
+// Are two chains, written in turn, run in turn?
+static bool runs_in_turn(int64_t bytes, bool side_by_side) {
+    Case c;
+    case_init(&c);
+    c.o.few_launches = true;
+    c.o.side_by_side = side_by_side;
+    uint32_t a0 = add_call(&c, bytes, NONE, NONE), b0 = add_call(&c, bytes, NONE, NONE),
+             a1 = add_call(&c, Small, a0, NONE), b1 = add_call(&c, Small, b0, NONE);
+    add_call(&c, Small, a1, b1);
+    settle(&c);
+    schedule(&c.a, &c.o, &c.p);
+    return launch_of(&c.p, b0) < launch_of(&c.p, a1);
+}
+
+// Chains that share no memory run side by side on a card: worth it for small ones, of which a
+// launch is mostly latency, but not for large ones, nor where memory is limited.
+static void chains_share_no_memory_where_launches_are_short(void **state) {
+    (void)state;
+    assert_true(runs_in_turn(Large, true));
+    assert_false(runs_in_turn(Large, false));
+    assert_false(runs_in_turn(1000 * (int64_t)Large, true));
+}
+
 // Samples, of which there may be many, are prepared where they are needed, on a card too; weights
 // all at once there.
 static void samples_are_prepared_when_they_are_needed(void **state) {
@@ -538,6 +561,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(small_loops_share_a_launch_large_ones_do_not),
         cmocka_unit_test(chains_of_small_loops_share_their_launches),
         cmocka_unit_test(optimizers_share_a_launch_on_a_card),
+        cmocka_unit_test(chains_share_no_memory_where_launches_are_short),
         cmocka_unit_test(samples_are_prepared_when_they_are_needed),
         cmocka_unit_test(weight_gradients_spare_memory_where_they_cost_no_time),
         cmocka_unit_test(calls_of_a_net_come_one_after_the_other),

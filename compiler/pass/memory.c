@@ -559,12 +559,12 @@ void memory_plan(const PassOptions *o, Plan *p) {
     find_lifetimes(&m);
     share_buffers(&m);
     size_t bound = p->work_bound = buffers_bound(scratch, m.buffer.at, m.buffer.n, m.launches);
-    if (o->own_places) {
+    if (o->side_by_side) {
         own_places(&m);
         bound = buffers_bound(scratch, m.buffer.at, m.buffer.n, m.launches);
     }
     p->work_bytes = buffers_pack(scratch, m.buffer.at, m.buffer.n, bound);
-    if (o->own_places)
+    if (o->side_by_side)
         spread(&m);
     fill_places(&m, p);
     arena_release(&scratch);

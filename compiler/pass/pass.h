@@ -36,7 +36,7 @@ typedef struct PassOptions {
                         // it pays
     bool few_launches;  // launch overhead outweighs memory: work on weights and state alone, and an
                         // update's writes, are batched into few launches
-    bool own_places;    // launches run side by side: small values share no memory with others
+    bool side_by_side;  // launches run side by side, so that memory is reused where few wait for it
     size_t work_most;   // bytes of work memory a function may take; 0: no limit
     Parallel parallel;
 } PassOptions;

@@ -64,6 +64,7 @@ void memory_lives(Arena *a, const PassOptions *o, Plan *p, Lives *out);
 // traffic, whichever is longer) on a core or two.
 size_t region_bytes(const Plan *p, const Region *r);
 double region_seconds(const Plan *p, const Region *r);
+double card_seconds(const Plan *p, const Region *r); // the same on all of a card
 
 // --- verify_plan.c: the rules that plans keep ----------------------------------------------------
 

@@ -5,14 +5,15 @@
 // program's; greedy: of the ready regions, the one that frees the most bytes net of those it
 // allocates; depth-first: of those that became ready last, the one that is first by greed; and
 // these two with ties going to the program's last region instead of its first, because neither is
-// better for all steps. The lowest peak wins. Greedy runs an optimizer as soon as its
-// gradient is ready, and so interleaves chains by layer. But where a step calls nets several times
-// (cycles, identities, several scales), it goes forward through all of them abreast, as each
-// allocates; depth-first goes back through one before it begins the next. In each a small loop that
-// can share the launch of the one before goes first. Tiny optimizer regions (gains, biases) wait
-// for the end of their block, where independent neighbours are merged into one launch. Where
-// launches are expensive (few_launches), all work on shared values waits until nothing else is
-// ready, and then runs together: an update of a net is one launch.
+// better for all steps. The lowest peak wins; on a card, where launches run side by side, another
+// does if it is estimated to be faster by enough (schedule_chain.c). Greedy runs an optimizer as
+// soon as its gradient is ready, and so interleaves chains by layer. But where a step calls nets
+// several times (cycles, identities, several scales), it goes forward through all of them abreast,
+// as each allocates; depth-first goes back through one before it begins the next. In each a small
+// loop that can share the launch of the one before goes first. Tiny optimizer regions (gains,
+// biases) wait for the end of their block, where independent neighbours are merged into one launch.
+// Where launches are expensive (few_launches), all work on shared values waits until nothing else
+// is ready, and then runs together: an update of a net is one launch.
 //
 // A block with collectives is scheduled by a simulated clock of the link and the core: a collective
 // starts as soon as its last part is ready; one in flight is waited for when its sum should have
@@ -33,6 +34,7 @@ enum {
     SmallBytes = 1 << 16, // what a waiting region may hold back; what a merged one may move
     Spare = 20,           // memory is spared by such a part of it; for less than that part of what
     Longer = 1000,        // calls take and this part of the block's time
+    TimeDearer = 32,      // on a card: a hundredth of the time is worth a third of the memory
 };
 
 // What decides among regions that may run: the program, bytes freed, depth; Last: ties go to the
@@ -380,21 +382,43 @@ static void order_calls(Sched *s, const RegionVec *regions, RegionVec *out) {
     }
 }
 
+// --- blocks without collectives ------------------------------------------------------------------
+
+typedef struct Tried {
+    RegionVec order;
+    size_t peak;    // of bytes live
+    double seconds; // on a card; elsewhere one order takes as long as another
+} Tried;
+
+static Tried try_order(Sched *s, const RegionVec *regions, Way way) {
+    Tried t = {0};
+    t.peak = block_order(s, regions, way, &t.order);
+    t.seconds = s->side_by_side ? sched_card_seconds(s, &t.order, t.peak) : 0;
+    return t;
+}
+
+// Is the part of the time that it saves worth the part of the memory that it adds?
+static bool is_faster(const Tried *t, const Tried *than) {
+    double saves = than->seconds - t->seconds, adds = (double)t->peak - (double)than->peak;
+    return saves * TimeDearer * (double)than->peak > adds * than->seconds;
+}
+
 void sched_order_block(Sched *s, const RegionVec *regions, const PassOptions *o, RegionVec *out) {
     if (has_collective(s, regions)) {
         order_calls(s, regions, out);
         return;
     }
-    *out = (RegionVec){0};
-    size_t least = block_order(s, regions, WayText, out);
-    for (Way way = WayGreedy; way <= WayDepthLast && !o->no_fuse; way++) {
-        RegionVec order = {0};
-        size_t peak = block_order(s, regions, way, &order);
-        if (peak < least - (way == WayGreedy ? 0 : least / Spare)) {
-            least = peak;
-            *out = order;
-        }
+    Tried tried[WayDepthLast + 1], *best = tried;
+    uint32_t n = 0, most = o->no_fuse ? 1 : WayDepthLast + 1;
+    for (Way way = WayText; n < most; way++, n++) {
+        tried[n] = try_order(s, regions, way);
+        if (tried[n].peak < best->peak - (way == WayGreedy ? 0 : best->peak / Spare))
+            best = &tried[n];
     }
+    for (uint32_t i = 0; i < n && s->side_by_side; i++)
+        if (is_faster(&tried[i], best))
+            best = &tried[i];
+    *out = best->order;
 }
 
 void schedule(Arena *perm, const PassOptions *o, Plan *p) {
@@ -403,6 +427,7 @@ void schedule(Arena *perm, const PassOptions *o, Plan *p) {
     uint32_t nodes = p->func->g.node.n, calls = p->collective.n;
     uint32_t regions = p->region.n + p->func->blocks; // tails too
     Sched s = {.perm = perm, .a = &scratch, .p = p, .few_launches = o->few_launches};
+    s.side_by_side = o->side_by_side;
     s.waits = arena_array(&scratch, uint32_t, regions);
     s.shares = arena_array(&scratch, uint8_t, regions);
     s.since = arena_array(&scratch, uint32_t, regions);

@@ -53,16 +53,16 @@ typedef struct Sched {
     size_t *made;         // [region] bytes it stores in work memory
     size_t *frees;        // [region] bytes it would free now, as the last that reads them
     uint8_t *shares;      // [region] may share a launch with others
-    uint32_t open;       // how many ran before the launch that others may join; NONE: there is none
-    uint8_t *low;        // [region] lowest priority: scheduled when nothing else is ready
-    uint8_t *here;       // [region] is of the current block
-    bool few_launches;   // PassOptions
-    bool low_now;        // the last region was one: with few_launches, others follow
-    uint8_t *outlives;   // [node] read by another block or by the executor
-    Value *value;        // [node]
-    Clock clock;         // of blocks with collectives
-    uint8_t *deferrable; // [region] may be deferred
-    uint8_t *deferred;   // [region] is deferred
+    uint32_t open; // how many ran before the launch that others may join; NONE: there is none
+    uint8_t *low;  // [region] lowest priority: scheduled when nothing else is ready
+    uint8_t *here; // [region] is of the current block
+    bool few_launches, side_by_side; // PassOptions
+    bool low_now;                    // the last region was one: with few_launches, others follow
+    uint8_t *outlives;               // [node] read by another block or by the executor
+    Value *value;                    // [node]
+    Clock clock;                     // of blocks with collectives
+    uint8_t *deferrable;             // [region] may be deferred
+    uint8_t *deferred;               // [region] is deferred
     VEC(SchedTail) tail;
     uint8_t *pending; // [tail] deferred and not run yet
 } Sched;
@@ -84,6 +84,12 @@ void sched_clock_pass(Sched *s, uint32_t region); // executes it
 double sched_due(const Sched *s, uint32_t region);
 // Seconds of a step in steady state, each block in its order, on fast cores without stragglers.
 double sched_step_seconds(Sched *s, const RegionVec *order);
+
+// --- schedule_chain.c ----------------------------------------------------------------------------
+
+// Seconds of a block without collectives, in this order, on a card with so many bytes for its
+// values: no fewer than the order's peak.
+double sched_card_seconds(const Sched *s, const RegionVec *order, size_t bytes);
 
 // --- schedule_tail.c -----------------------------------------------------------------------------
 

@@ -11,7 +11,9 @@
 
 static const double DefaultLatency = 20e-6, DefaultBandwidth = 1.25e9; // 10 Gbit/s
 static const double CoreFlops = 2e11;                                  // products, of a fast core
-static const double CoreBandwidth = 2e10; // bytes of loops, of a core or two
+static const double CoreBandwidth = 2e10;                       // bytes of loops, of a core or two
+static const double CardFlops = 1.5e14, CardHalfFlops = 3.5e14; // cosmogan's products on an H200
+static const double CardBandwidth = 3e12;
 
 // --- the link, a core ----------------------------------------------------------------------------
 
@@ -46,11 +48,20 @@ size_t region_bytes(const Plan *p, const Region *r) {
     return sum;
 }
 
-double region_seconds(const Plan *p, const Region *r) {
-    double products = 0, moves = (double)region_bytes(p, r) / CoreBandwidth;
+static double seconds_at(const Plan *p, const Region *r, double flops, double bandwidth) {
+    double gflop = 0, moves = (double)region_bytes(p, r) / bandwidth;
     for (uint32_t i = 0; i < r->node.n; i++)
-        products += product_seconds(&p->func->g, r->node.at[i]);
+        gflop += node_gflop(&p->func->g, r->node.at[i]);
+    double products = gflop * 1e9 / flops;
     return products > moves ? products : moves;
+}
+
+double region_seconds(const Plan *p, const Region *r) {
+    return seconds_at(p, r, CoreFlops, CoreBandwidth);
+}
+
+double card_seconds(const Plan *p, const Region *r) {
+    return seconds_at(p, r, dtype_size[p->real] < 4 ? CardHalfFlops : CardFlops, CardBandwidth);
 }
 
 // --- a step --------------------------------------------------------------------------------------

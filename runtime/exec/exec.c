@@ -42,7 +42,7 @@ static GanStatus work_alloc(Exec *e, size_t bytes) {
                         : fail_in(st,
                                   "the plan needs %s of work memory, beside %s for weights and "
                                   "state; a smaller --batch needs less, and so does --memory SIZE, "
-                                  "which recomputes values instead of storing them",
+                                  "which is slower",
                                   size_text(bytes).z, size_text(e->slot_bytes).z);
 }
 

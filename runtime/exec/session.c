@@ -41,7 +41,7 @@ static GanStatus check_room(Session *s, const CompileOptions *o) {
     if (less)
         text_fmt(&advice, "; --batch %lld fits", (long long)less);
     if (!ganx_is(o->path) && !o->memory && compile_measure(&again, card_bytes, s->api) <= room)
-        text_fmt(&advice, "; so does --memory %zuM, which recomputes values", again.memory >> 20);
+        text_fmt(&advice, "; so does --memory %zuM, which is slower", again.memory >> 20);
     return fail(GAN_ERR_MEMORY,
                 "batch %lld needs %s on the card, which has %s free for it: %s are missing%.*s",
                 (long long)s->compiled.module.share.total, size_text(need).z, size_text(room).z,

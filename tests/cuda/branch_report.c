@@ -178,9 +178,10 @@ static GanStatus report(Report *r, Str model, Dtype real) {
     for (uint32_t i = 0; i < l->plan->section.n; i++)
         count_block(r, l, &l->block[i], &c);
     r->a = before;
-    printf("| %.*s, %lld, %s | %u | %u | %u | %u | %u | %u | %u | %u |\n",
+    printf("| %.*s, %lld, %s | %u | %u | %u | %u | %u | %u | %u | %u | %.1f |\n",
            SARG(run.compiled.module.name), (long long)run.compiled.module.batch, dtype_name[real],
-           c.tasks, c.calls, c.values, c.memory, c.shared, c.turns, c.edges, c.crossing);
+           c.tasks, c.calls, c.values, c.memory, c.shared, c.turns, c.edges, c.crossing,
+           (double)run.compiled.step.work_bytes / 1e6);
     fflush(stdout);
     close_run(&run);
     recorder_free(run.r);
@@ -191,6 +192,6 @@ int main(int argc, char **argv) {
     return report_main(
         argc, argv,
         "| launches | calls | chain of values | of memory | workspace shared | in turn | "
-        "edges | crossing |\n| --- | --: | --: | --: | --: | --: | --: | --: | --: |\n",
+        "edges | crossing | MB |\n| --- | --: | --: | --: | --: | --: | --: | --: | --: | --: |\n",
         report);
 }
