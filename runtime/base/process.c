@@ -244,9 +244,9 @@ static void stop_signals(sigset_t *set) {
 
 static void *take_signals(void *unused) {
     (void)unused;
-    sigset_t stops;
-    stop_signals(&stops);
-    pthread_sigmask(SIG_UNBLOCK, &stops, NULL);
+    sigset_t set;
+    stop_signals(&set);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
     for (;;)
         pause();
     return NULL;
@@ -258,14 +258,14 @@ static void *take_signals(void *unused) {
 // handlers run on a thread that does nothing else; later threads inherit the mask. Without such a
 // thread signals arrive anywhere, as before.
 static void watch_on_a_thread(void) {
-    sigset_t stops;
-    stop_signals(&stops);
-    pthread_sigmask(SIG_BLOCK, &stops, NULL);
+    sigset_t set;
+    stop_signals(&set);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
     pthread_t thread;
     if (pthread_create(&thread, NULL, take_signals, NULL) == 0)
         pthread_detach(thread);
     else
-        pthread_sigmask(SIG_UNBLOCK, &stops, NULL);
+        pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
 void process_watch_stop(void) {
