@@ -108,6 +108,7 @@ GanStatus verify_run(Verify *v, uint32_t steps) {
         TRY(verify_begin_step(v));
         Counters c = {.step = v->step};
         TRY(exec_step(v->session.exec, &c, &hooks));
+        TRY(verify_end_step(v));
         uint32_t expected =
             json_count(json_get(json_at(json_get(v->root, "steps"), v->step), "updates"));
         if (v->update != expected)

@@ -81,6 +81,7 @@ void verify_line(Verify *v, const char *format, ...);
 
 GanStatus verify_start(Verify *v);      // every weight and state, matched to the case's `start`
 GanStatus verify_begin_step(Verify *v); // queues what the step is fed, and feeds its data
+GanStatus verify_end_step(Verify *v);   // nothing is left of what it is fed
 // ExecHooks.before: feeds the draws of a block, in the order of the text.
 GanStatus verify_feed_block(void *user, Exec *e, uint32_t block, uint32_t round);
 

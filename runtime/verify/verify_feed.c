@@ -223,3 +223,28 @@ GanStatus verify_feed_block(void *user, Exec *e, uint32_t block, uint32_t round)
     }
     return GAN_OK;
 }
+
+static GanStatus fail_unread(Verify *v, uint32_t kind, const Json *entry) {
+    return fail(GAN_ERR_INPUT, "step %u: the case feeds another %s %.*s, the model reads no more",
+                v->step, kind_name[kind],
+                SARG(shape_text(&v->session.perm, json_get(entry, "shape"))));
+}
+
+GanStatus verify_end_step(Verify *v) {
+    const Module *m = &v->session.compiled.module;
+    for (uint32_t k = 0; k < KindCount; k++) {
+        const Json *left = k == KindData ? NULL : draw_next(v, k);
+        if (left)
+            return fail_unread(v, k, left);
+    }
+    for (uint32_t s = 0; s < m->stream.n; s++) {
+        for (uint32_t i = 0; v->taken[s] && i < m->stream.at[s].field.n; i++) {
+            const Field *f = &m->stream.at[s].field.at[i];
+            uint32_t k = f->kind == FieldLabel ? KindLabels : KindData;
+            const Json *left = data_next(v, f->name, k, v->taken[s]);
+            if (left)
+                return fail_unread(v, k, left);
+        }
+    }
+    return GAN_OK;
+}

@@ -109,5 +109,15 @@ expect 0 verify kink.gan kink.json --device ref --precision f64
 expect 1 verify kink.gan kink.json
 prints 'outside tolerance: step 0 update 0 gradient N.near: error 0.0048, allowed 0.003'
 
+# All that a case feeds is read: a draw too many, and a batch that the model takes once.
+sed 's/"fed": \[\[/&{"key": "y", "kind": "normal", "shape": [2, 1], "mean": 1, "std": 0}, /' kink.json >more.json
+expect 1 verify kink.gan more.json
+says 'step 0: the case feeds another normal \[2, 1\], the model reads no more'
+sed 's/^  z = normal(1)/  z = x/; s/^net N/data x : float(1)\n&/' kink.gan >read.gan
+sed 's/"key": "z", "kind": "normal"/"key": "z", "kind": "data", "stream": "x"/' kink.json >read.json
+sed 's/"fed": \[\[\(.*\)\]\]/"fed": [[\1, \1]]/' read.json >twice.json
+expect 1 verify read.gan twice.json
+says 'step 0: the case feeds another data \[2, 1\], the model reads no more'
+
 expect 1 verify tiny.gan "$reference"
 expect 1 verify "$model" nothing.json
