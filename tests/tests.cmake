@@ -148,7 +148,7 @@ if(GAN_HAVE_CUDNN)
     gan_shared(gan_recorder cuda/host_run.c cuda/record_driver.c cuda/record_memory.c cuda/record_stream.c cuda/record_dnn.c cuda/record_fft.c
                cuda/record_nccl.c cuda/record_cupti.c cuda/record_order.c cuda/record_plan.c)
     target_link_libraries(gan_recorder PUBLIC gan_support)
-    foreach(name host_test host_branch_test host_memory_test host_failure_test host_epilogue_test host_busy_test record_test)
+    foreach(name host_test host_ask_test host_branch_test host_memory_test host_failure_test host_epilogue_test host_busy_test record_test)
         gan_test(${name} cuda/${name}.c LIBS gan_recorder gan_run)
     endforeach()
     if(GAN_HAVE_NCCL)

@@ -2,7 +2,7 @@
 //
 // In: anchors of a plan, and the epilogues they may have. Out: prepared calls: an execution plan,
 // chosen once per operation and card, and a variant pack with its addresses. The best few of the
-// engines that the heuristics propose (cuda_dnn_engine.c) are timed on the card (cuda_dnn_time.c).
+// engines that the heuristics propose (cuda_dnn_ask.c) are timed on the card (cuda_dnn_time.c).
 // The fastest is kept in the kernel cache, or that there is none.
 //
 // Invariant: every descriptor is owned by a Cudnn or a CudnnCalls, and destroyed with it.
@@ -11,24 +11,12 @@
 
 #include <string.h>
 
-enum {
-    // Candidates timed on the card. Of 99 operations on an H200 the fastest of 8 take 0.8 % longer
-    // than those of 12, and these 0.3 % longer than those of all, 36 at most.
-    TIMED = 12,
-    COMPILED = 2, // the same of those that are compiled at run time
-    // Bytes of memory traffic that an epilogue must save to be worth compiling an engine: at 3 TB/s
-    // 10 us a step, half a second within 50,000 steps.
-    WORTH_COMPILING = 32 << 20,
-};
-
-struct CudnnChoice { // the engine chosen for one operation
-    CudnnOperation operation;
-    CudnnDesc plan; // owned by Cudnn; NULL: no engine supports it
-    bool refused;   // the library says so; else one could not be tried, or does not run
+struct CudnnChoice {  // the engine chosen for one operation
+    CudnnQuery query; // with more room, faster engines may be found
+    CudnnDesc plan;   // owned by Cudnn; NULL: no engine supports it
+    bool refused;     // the library says so; else one could not be tried, or does not run
     size_t workspace;
-    size_t room; // bytes of workspace it was chosen for: faster engines may have needed more
-    int64_t ns;  // a run's time on the card; 0: not timed, or not to decide anything
-    bool rank_invariant; // every rank must choose the same
+    int64_t ns; // a run's time on the card; 0: not timed, or not to decide anything
     struct CudnnChoice *next;
 };
 typedef struct CudnnChoice Choice;
@@ -64,6 +52,7 @@ typedef struct Operands {
     // Every rank computes this from the same values, and must get the same bits: the first engine
     // that needs no workspace is taken. Neither timing nor the plan cache decides.
     bool rank_invariant;
+    bool later; // cudnn_ask_later() what is not known
 } Operands;
 
 // An engine that the heuristics propose but that fails to run is skipped, with a notice.
@@ -100,48 +89,12 @@ static GanStatus fastest(Cudnn *d, const CudnnOperation *o, const CudnnCandidate
     return GAN_OK;
 }
 
-// Bytes that an epilogue would read and write in a separate kernel.
-static int64_t epilogue_traffic(const CudnnOperation *o) {
-    const CudnnTensor *y = cudnn_output(o);
-    int64_t n = 2 * (int64_t)dtype_size[y->type];
-    for (int i = 0; i < y->n; i++)
-        n *= y->dim[i];
-    return n;
-}
-
-// Queries in order, until one finds engines. The fallback modes are not used with an epilogue: a
-// slow engine would lose what it saves.
-static const struct {
-    cudnnBackendHeurMode_t mode;
-    CudnnEngineKind engines;
-} searches[] = {{CUDNN_HEUR_MODE_A, CudnnPrecompiled},
-                {CUDNN_HEUR_MODE_A, CudnnRuntimeCompiled},
-                {CUDNN_HEUR_MODE_FALLBACK, CudnnPrecompiled},
-                {CUDNN_HEUR_MODE_FALLBACK, CudnnRuntimeCompiled}};
-
-static int candidates(Cudnn *d, const Choice *c, CudnnCandidate of[TIMED]) {
-    const CudnnOperation *o = &c->operation;
-    bool plain = !cudnn_has_epilogue(o);
-    d->troubled = false;
-    CudnnDesc graph = cudnn_operation_graph(d, o);
-    int n = 0;
-    for (size_t i = 0; graph && !n && i < sizeof searches / sizeof *searches; i++) {
-        bool compiled = searches[i].engines == CudnnRuntimeCompiled;
-        int most = !d->handle || c->rank_invariant ? 1 : compiled ? COMPILED : TIMED;
-        const CudnnFilter filter = {o, searches[i].engines, c->room};
-        if (plain || (searches[i].mode == CUDNN_HEUR_MODE_A &&
-                      (!compiled || epilogue_traffic(o) >= WORTH_COMPILING)))
-            n = cudnn_query_heuristics(d, &filter, graph, searches[i].mode, of, most);
-    }
-    return n;
-}
-
 // Chooses the operation's plan: choice->plan stays NULL where no engine supports it.
 static GanStatus choose(Cudnn *d, Choice *choice, const Operands *on) {
-    const CudnnOperation *o = &choice->operation;
-    CudnnCandidate of[TIMED];
+    const CudnnOperation *o = &choice->query.operation;
+    CudnnCandidate of[CUDNN_TIMED];
     Fastest best = {0};
-    int n = candidates(d, choice, of);
+    int n = cudnn_ask(d, &choice->query, of);
     GanStatus st = GAN_OK;
     choice->refused = !n && !d->troubled;
     if (n && d->handle) // a single one must run, too
@@ -154,7 +107,7 @@ static GanStatus choose(Cudnn *d, Choice *choice, const Operands *on) {
     cudnn_own(d, of[best.at].config);
     choice->plan = cudnn_own(d, of[best.at].plan);
     choice->workspace = of[best.at].workspace;
-    choice->ns = choice->rank_invariant ? 0 : (int64_t)(best.ms * 1e6f);
+    choice->ns = choice->query.rank_invariant ? 0 : (int64_t)(best.ms * 1e6f);
     return GAN_OK;
 }
 
@@ -198,9 +151,9 @@ static void choice_save(const Cudnn *d, const Choice *c, Arena scratch) {
         return;
     Text file = {.arena = &scratch};
     text_fmt(&file, "%s%zu %lld\n", c->plan ? workspace_line : none_line,
-             c->plan ? c->workspace : c->room, (long long)c->ns);
+             c->plan ? c->workspace : c->query.room, (long long)c->ns);
     text_put(&file, json);
-    sealed_write(&scratch, cache_file(d, &c->operation, &scratch), text_str(&file));
+    sealed_write(&scratch, cache_file(d, &c->query.operation, &scratch), text_str(&file));
 }
 
 // The first line after its word, and what follows it. False: it has another word, or no two
@@ -226,7 +179,7 @@ static bool read_plan(Cudnn *d, Choice *c, Str json, size_t workspace) {
     cudnn_desc_set(&m, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
                    (int64_t)json.len, json.ptr);
     CudnnDesc plan = cudnn_own(d, cudnn_desc_finalize(&m));
-    if (!plan || !cudnn_workspace(d, plan, &says) || says > c->room)
+    if (!plan || !cudnn_workspace(d, plan, &says) || says > c->query.room)
         return false;
     c->plan = plan;
     c->workspace = says > workspace ? says : workspace;
@@ -237,13 +190,13 @@ static bool read_plan(Cudnn *d, Choice *c, Str json, size_t workspace) {
 static bool choice_find(Cudnn *d, Choice *c, Arena scratch) {
     Str file, rest;
     size_t bytes;
-    if (!sealed_read(&scratch, cache_file(d, &c->operation, &scratch), &file))
+    if (!sealed_read(&scratch, cache_file(d, &c->query.operation, &scratch), &file))
         return false;
-    if (read_file(file, none_line, &bytes, &c->ns, &rest) && bytes >= c->room) {
-        c->room = bytes;
+    if (read_file(file, none_line, &bytes, &c->ns, &rest) && bytes >= c->query.room) {
+        c->query.room = bytes;
         return true;
     }
-    return read_file(file, workspace_line, &bytes, &c->ns, &rest) && bytes <= c->room &&
+    return read_file(file, workspace_line, &bytes, &c->ns, &rest) && bytes <= c->query.room &&
            read_plan(d, c, rest, bytes);
 }
 
@@ -251,29 +204,34 @@ static bool choice_find(Cudnn *d, Choice *c, Arena scratch) {
 // room than there was then.
 static bool choice_fits(const Choice *c, const Operands *on) {
     const size_t room = on->room.bytes;
-    if (c->rank_invariant != on->rank_invariant)
+    if (c->query.rank_invariant != on->rank_invariant)
         return false;
-    return c->plan ? c->workspace <= room : c->room >= room;
+    return c->plan ? c->workspace <= room : c->query.room >= room;
 }
 
-// The choice for an operation: known, from the plan cache, or made now.
+// The choice for an operation: known, from the plan cache, or made now. Later: NULL, but asked for.
 static GanStatus choice_of(Cudnn *d, const CudnnOperation *o, const Operands *on,
                            const Choice **out) {
-    for (Choice *c = d->choices; c; c = c->next)
-        if (!memcmp(&c->operation, o, sizeof *o) && choice_fits(c, on)) {
+    *out = NULL;
+    for (Choice *c = d->choices; c && !*out; c = c->next)
+        if (!memcmp(&c->query.operation, o, sizeof *o) && choice_fits(c, on))
             *out = c;
+    if (*out)
+        return GAN_OK;
+    Choice made = {.query = {.room = on->room.bytes, .rank_invariant = on->rank_invariant}};
+    memcpy(&made.query.operation, o, sizeof *o);
+    bool keeps = d->cuda && d->cuda->cache_dir.len && !on->rank_invariant;
+    if (!keeps || !choice_find(d, &made, d->arena)) {
+        if (on->later) {
+            cudnn_ask_later(d, &made.query);
             return GAN_OK;
         }
-    Choice *c = arena_new(&d->arena, Choice);
-    memcpy(&c->operation, o, sizeof *o);
-    c->room = on->room.bytes;
-    c->rank_invariant = on->rank_invariant;
-    bool keeps = d->cuda && d->cuda->cache_dir.len && !c->rank_invariant;
-    if (!keeps || !choice_find(d, c, d->arena)) {
-        TRY(choose(d, c, on));
+        TRY(choose(d, &made, on));
         if (keeps)
-            choice_save(d, c, d->arena);
+            choice_save(d, &made, d->arena);
     }
+    Choice *c = arena_new(&d->arena, Choice);
+    *c = made;
     c->next = d->choices;
     d->choices = c;
     *out = c;
@@ -320,7 +278,7 @@ static GanStatus prepare_choice(PlanRequest *q, uint32_t id) {
     memcpy(turned, node, sizeof node);
     if (dot && cudnn_dot_as_conv(&o, &conv, turned)) {
         TRY(request_plan(q, &conv, turned));
-        if (q->choice && q->choice->plan)
+        if (q->choice ? q->choice->plan != NULL : q->on.later)
             return GAN_OK;
     }
     return request_plan(q, &o, node);
@@ -353,18 +311,69 @@ int64_t cudnn_call_ns(const CudnnCall *call) {
 }
 
 GanStatus cudnn_place(CudnnCall *call, CUdeviceptr workspace) {
-    return cudnn_pack(call->dnn, &call->choice->operation, call->at, workspace, &call->pack);
+    return cudnn_pack(call->dnn, &call->choice->query.operation, call->at, workspace, &call->pack);
+}
+
+static PlanRequest request_of(CudnnCalls *calls, const Plan *p, uint32_t id, const Epilogue *e,
+                              Memory m) {
+    PlanRequest q = {.calls = calls, .p = p, .m = m, .e = e, .on.room = calls->room};
+    q.on.rank_invariant = is_rank_invariant(calls->dnn, &p->func->g, id);
+    q.on.room.bytes = q.on.rank_invariant ? 0 : q.on.room.bytes;
+    return q;
 }
 
 GanStatus cudnn_prepare(CudnnCalls *calls, const Plan *p, uint32_t id, const Epilogue *e, Memory m,
                         CudnnCall **out) {
-    PlanRequest q = {.calls = calls, .p = p, .m = m, .e = e, .on.room = calls->room};
-    q.on.rank_invariant = is_rank_invariant(calls->dnn, &p->func->g, id);
-    q.on.room.bytes = q.on.rank_invariant ? 0 : q.on.room.bytes;
+    PlanRequest q = request_of(calls, p, id, e, m);
     *out = NULL;
     calls->dnn->arena.oom = calls->arena->oom; // for as long as this call
     GanStatus st = prepare(&q, id, out);
     calls->dnn->arena.oom = NULL;
+    return st;
+}
+
+typedef enum Round { RoundAsk, RoundPlain, RoundFused } Round;
+
+// Of a product, with its epilogue and without.
+static GanStatus choose_one(CudnnCalls *calls, const Plan *p, uint32_t id, const Epilogue *e,
+                            Memory m, Round round) {
+    for (int fused = round == RoundFused; fused <= (round != RoundPlain); fused++) {
+        PlanRequest q = request_of(calls, p, id, fused ? e : NULL, m);
+        q.on.later = round == RoundAsk;
+        if (!fused || e->region != NONE)
+            TRY(prepare_choice(&q, id));
+    }
+    return GAN_OK;
+}
+
+static GanStatus choose_all(CudnnCalls *calls, const Plan *p, const Epilogue *epilogue, Memory m,
+                            Round round) {
+    for (uint32_t i = 0; i < p->region.n; i++) {
+        uint32_t id = p->region.at[i].node.at[0];
+        if (p->region.at[i].kind != RegionCall || node_family(&p->func->g, id) != FamilyProduct)
+            continue;
+        GanStatus st = choose_one(calls, p, id, &epilogue[i], m, round);
+        if (st != GAN_OK)
+            return fail_in(st, "%s", region_where(calls->arena, p, &p->region.at[i]).ptr);
+    }
+    return GAN_OK;
+}
+
+// Engines that have to be compiled are there last.
+GanStatus cudnn_choose(CudnnCalls *calls, const Plan *p, const Epilogue *epilogue, Memory m) {
+    Cudnn *d = calls->dnn;
+    if (!cudnn_asks_ahead(d))
+        return GAN_OK;
+    d->arena.oom = calls->arena->oom;
+    GanStatus st = choose_all(calls, p, epilogue, m, RoundAsk);
+    if (st == GAN_OK) {
+        cudnn_ask_begin(d);
+        st = choose_all(calls, p, epilogue, m, RoundPlain);
+    }
+    if (st == GAN_OK)
+        st = choose_all(calls, p, epilogue, m, RoundFused);
+    cudnn_ask_end(d);
+    d->arena.oom = NULL;
     return st;
 }
 
@@ -374,12 +383,14 @@ GanStatus cudnn_run(const CudnnCall *call) {
     cudnnStatus_t code = d->api->Execute(d->handle, call->choice->plan, call->pack);
     return code == CUDNN_STATUS_SUCCESS
                ? GAN_OK
-               : cudnn_check(d, code, cudnn_describe(&call->choice->operation, text));
+               : cudnn_check(d, code, cudnn_describe(&call->choice->query.operation, text));
 }
 
 void cudnn_release(CudnnCalls *calls) {
-    if (calls->dnn)
-        calls->dnn->arena.oom = NULL; // a load that ran out of memory left its own
+    if (calls->dnn) { // a load that ran out of memory left its own
+        calls->dnn->arena.oom = NULL;
+        cudnn_ask_end(calls->dnn);
+    }
     for (CudnnCall *c = calls->last; c; c = c->next)
         if (c->pack)
             c->dnn->api->DestroyDescriptor(c->pack);
@@ -460,6 +471,8 @@ GanStatus cudnn_open(Cuda *c, Cudnn **out) {
 void cudnn_close(Cudnn *d) {
     if (!d)
         return;
+    for (int i = 0; i < CUDNN_HELPERS; i++)
+        cudnn_close(d->helper[i]);
     while (d->owned.n)
         d->api->DestroyDescriptor(d->owned.at[--d->owned.n]);
     if (d->card)

@@ -406,6 +406,7 @@ static GanStatus load_anchors(Loaded *l) {
     l->transform = arena_array(&l->arena, CufftCall *, p->region.n);
     l->dnn = (CudnnCalls){.dnn = l->cuda->dnn, .arena = &l->arena, .room = l->room};
     l->fft = (CufftCalls){.cuda = l->cuda, .arena = &l->arena, .room = l->room};
+    TRY(cudnn_choose(&l->dnn, p, l->epilogue, l->memory));
     for (uint32_t i = 0; i < p->region.n; i++) {
         GanStatus st = p->region.at[i].kind == RegionCall && library_of(p, i)->load
                            ? library_of(p, i)->load(l, i)

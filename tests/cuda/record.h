@@ -140,7 +140,9 @@ extern Recorder *recording; // the only one
 void complain(const char *format, ...);
 // Counts a call. Not CUDA_SUCCESS: the call must fail with that code.
 CUresult record_call(void);
-// Complains of `call` if a stream is being captured, which forbids it.
+// This thread captures a stream from now on, or no longer.
+void record_captures(bool now);
+// Complains of `call` if this thread captures a stream, which forbids it.
 bool in_capture(const char *call);
 // Memory that the driver takes by itself, for code and graphs. False: there is none left.
 enum { RECORD_CODE = 2 << 20, RECORD_ENGINE = 512 << 10, RECORD_GRAPH = 2 << 20 };

@@ -14,6 +14,7 @@
 // created for a device description although there is a handle.
 #include "record.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,7 +54,7 @@ typedef struct Descriptor {
 } Descriptor;
 
 static uint32_t live;
-static cudnnHandle_t handle; // NULL: not created
+static uint32_t handles;
 static CUstream stream;
 static size_t greed;               // workspace of the fastest engine
 static bool slow_epilogues, fused; // engines that have one are slow; the last that ran has one
@@ -65,7 +66,7 @@ uint32_t record_dnn_live(void) {
 
 void record_dnn_begin(void) {
     live = 0;
-    handle = NULL;
+    handles = 0;
     stream = NULL;
     greed = (size_t)1 << 60;
     slow_epilogues = fused = false;
@@ -115,14 +116,15 @@ static cudnnStatus_t create(cudnnHandle_t *out) {
     CALL();
     if (record_mishap() == MishapNoHandle)
         return CUDNN_STATUS_NOT_INITIALIZED;
-    *out = handle = malloc(1);
+    *out = malloc(1);
+    handles++;
     live++;
     return CUDNN_STATUS_SUCCESS;
 }
 
 static cudnnStatus_t destroy(cudnnHandle_t h) {
     free(h);
-    handle = NULL;
+    handles--;
     live--;
     CALL();
     return CUDNN_STATUS_SUCCESS;
@@ -149,7 +151,8 @@ static cudnnStatus_t descriptor_new(cudnnBackendDescriptorType_t type,
 
 static cudnnStatus_t descriptor_free(cudnnBackendDescriptor_t desc) {
     const Descriptor *d = desc;
-    record_gives(d->loaded ? RECORD_ENGINE : 0);
+    if (d->loaded)
+        record_gives(RECORD_ENGINE);
     free(desc);
     live--;
     CALL();
@@ -164,7 +167,7 @@ static cudnnStatus_t finalize(cudnnBackendDescriptor_t desc) {
     in_capture("cudnnBackendFinalize");
     bool of_card = d->type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR ||
                    d->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR;
-    if (handle && (d->described || (of_card && !d->handled)))
+    if (handles && (d->described || (of_card && !d->handled)))
         complain("cuDNN: a graph or plan for the card that is here does not name its handle");
     d->final = true;
     return CUDNN_STATUS_SUCCESS;
@@ -314,7 +317,7 @@ static cudnnStatus_t set(cudnnBackendDescriptor_t desc, cudnnBackendAttributeNam
     d->described |=
         name == CUDNN_ATTR_ENGINEHEUR_DEVICEPROP || name == CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP;
     if (type == CUDNN_TYPE_HANDLE)
-        d->handled = *(const cudnnHandle_t *)value == handle;
+        d->handled = *(const cudnnHandle_t *)value != NULL;
     else if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR)
         for (int64_t i = 0; i < n; i++)
             link_to(d, name, ((const cudnnBackendDescriptor_t *)value)[i], i == 0);
@@ -450,17 +453,48 @@ static cudnnStatus_t execute(cudnnHandle_t h, cudnnBackendDescriptor_t plan,
     return CUDNN_STATUS_SUCCESS;
 }
 
+// --- the table -----------------------------------------------------------------------------------
+
+// Threads with handles of their own may call at the same time.
+static pthread_mutex_t calls = PTHREAD_MUTEX_INITIALIZER;
+
+#define ONE_AT_A_TIME(name, parameters, arguments)                                                 \
+    static cudnnStatus_t one_##name parameters {                                                   \
+        pthread_mutex_lock(&calls);                                                                \
+        cudnnStatus_t status = name arguments;                                                     \
+        pthread_mutex_unlock(&calls);                                                              \
+        return status;                                                                             \
+    }
+ONE_AT_A_TIME(create, (cudnnHandle_t * out), (out))
+ONE_AT_A_TIME(destroy, (cudnnHandle_t h), (h))
+ONE_AT_A_TIME(set_stream, (cudnnHandle_t h, cudaStream_t s), (h, s))
+ONE_AT_A_TIME(descriptor_new, (cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t *out),
+              (type, out))
+ONE_AT_A_TIME(descriptor_free, (cudnnBackendDescriptor_t desc), (desc))
+ONE_AT_A_TIME(finalize, (cudnnBackendDescriptor_t desc), (desc))
+ONE_AT_A_TIME(set,
+              (cudnnBackendDescriptor_t desc, cudnnBackendAttributeName_t name,
+               cudnnBackendAttributeType_t type, int64_t n, const void *value),
+              (desc, name, type, n, value))
+ONE_AT_A_TIME(get,
+              (const cudnnBackendDescriptor_t desc, cudnnBackendAttributeName_t name,
+               cudnnBackendAttributeType_t type, int64_t room, int64_t *n, void *out),
+              (desc, name, type, room, n, out))
+ONE_AT_A_TIME(execute,
+              (cudnnHandle_t h, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack),
+              (h, plan, pack))
+
 const CudnnApi record_dnn_api = {
     .GetVersion = version,
     .GetErrorString = error_string,
     .GetLastErrorString = last_error,
-    .Create = create,
-    .Destroy = destroy,
-    .SetStream = set_stream,
-    .CreateDescriptor = descriptor_new,
-    .DestroyDescriptor = descriptor_free,
-    .Finalize = finalize,
-    .SetAttribute = set,
-    .GetAttribute = get,
-    .Execute = execute,
+    .Create = one_create,
+    .Destroy = one_destroy,
+    .SetStream = one_set_stream,
+    .CreateDescriptor = one_descriptor_new,
+    .DestroyDescriptor = one_descriptor_free,
+    .Finalize = one_finalize,
+    .SetAttribute = one_set,
+    .GetAttribute = one_get,
+    .Execute = one_execute,
 };

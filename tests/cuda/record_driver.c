@@ -23,26 +23,31 @@ Arena *record_arena(void) {
 }
 
 static _Thread_local CUcontext current; // of this thread
+static _Thread_local bool captures;     // this thread: others may do what a capture forbids
 
 CUresult record_call(void) {
     Recorder *r = recording;
-    r->calls++;
+    uint64_t call = ++r->calls;
     if (r->contexts && current != (CUcontext)r)
         complain("a call by a thread that the card is not current on");
     if (r->dead)
         return r->loss;
     bool of_calls = r->mishap == MishapOnce || r->mishap == MishapSticky;
-    if (!of_calls || r->calls != r->fail_at)
+    if (!of_calls || call != r->fail_at)
         return CUDA_SUCCESS;
     r->dead = r->mishap == MishapSticky;
     return r->dead ? r->loss : CUDA_ERROR_UNKNOWN;
 }
 
+void record_captures(bool now) {
+    captures = now;
+}
+
 bool in_capture(const char *call) {
-    if (recording->capture)
+    if (captures)
         complain("%s: called while a stream is captured", call);
-    recording->invalid |= recording->capture != NULL;
-    return recording->capture != NULL;
+    recording->invalid |= captures;
+    return captures;
 }
 
 // --- objects -------------------------------------------------------------------------------------

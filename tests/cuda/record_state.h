@@ -83,7 +83,8 @@ struct Recorder {
     uint32_t lines;
     size_t memory, used, most, graphs;
     size_t beside; // bytes that the driver and libraries took without being asked for memory
-    uint64_t calls, fail_at;
+    _Atomic uint64_t calls; // by several threads
+    uint64_t fail_at;
     Mishap mishap;
     bool broken, dead; // a kernel has failed; and a call has reported it
     CUresult loss;     // the code of a lost context

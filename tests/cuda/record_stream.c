@@ -233,6 +233,7 @@ static CUresult begin_capture(CUstream s, CUstreamCaptureMode mode) {
     r->capture = object_new(KindGraph);
     r->capture->live = false; // until capture ends
     r->capture->origin = origin;
+    record_captures(true);
     if (origin)
         enter_capture(origin, r->capture);
     return CUDA_SUCCESS;
@@ -302,6 +303,7 @@ static CUresult end_capture(CUstream s, CUgraph *out) {
     Object *g = r->capture;
     bool joined = g && all_joined(g);
     r->capture = NULL;
+    record_captures(false);
     for (uint32_t i = 0; i < r->object.n; i++)
         if (r->object.at[i]->kind == KindStream)
             r->object.at[i]->within = NULL;
