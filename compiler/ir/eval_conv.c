@@ -24,9 +24,15 @@ typedef struct Shape { // a convolution with its missing spatial dimensions in f
     int64_t taps;
 } Shape;
 
-typedef struct Packed { // [batch][extent + borders...][c]
+typedef struct Side { // x or y: [batch][groups*c][extent], channels-first
+    const void *at;
+    int64_t c;             // channels per group
+    const int64_t *extent; // [3]
+} Side;
+
+typedef struct Packed { // [batch][total][c]
     double *at;
-    int64_t c;
+    int64_t lo[3];     // where the operand begins in it; negative: it begins before
     int64_t stride[4]; // elements per sample and per step of each dimension
 } Packed;
 
@@ -59,11 +65,12 @@ static void tap_index(const Shape *s, int64_t tap, int64_t at[3]) {
     at[0] = tap / s->k[2] / s->k[1];
 }
 
-// One group of a channels-first value [batch][groups*c][extent], moved by lo[] into a zeroed array
-// of total[] extents; what falls outside is dropped (a negative lo crops).
-static Packed pack(const Eval *e, const void *from, const Shape *s, int64_t group, int64_t c,
-                   const int64_t extent[3], const int64_t lo[3], const int64_t total[3]) {
-    Packed p = {.c = c};
+// One group of an operand, moved by lo[] into a zeroed array of total[] extents; what falls outside
+// is dropped (a negative lo crops).
+static Packed pack(const Eval *e, const Shape *s, int64_t group, Side from, const int64_t lo[3],
+                   const int64_t total[3]) {
+    const int64_t c = from.c, *extent = from.extent;
+    Packed p = {.lo = {lo[0], lo[1], lo[2]}};
     p.stride[3] = c;
     p.stride[2] = total[2] * c;
     p.stride[1] = total[1] * p.stride[2];
@@ -81,7 +88,7 @@ static Packed pack(const Eval *e, const void *from, const Shape *s, int64_t grou
         for (int64_t ch = 0; ch < c; ch++) {
             int64_t in = (((n * s->groups + group) * c + ch) * extent[0] + i) * extent[1] + j;
             for (int64_t k = k0; k < k1; k++)
-                p.at[row + (k + lo[2]) * c + ch] = value_get(from, e->f64, in * extent[2] + k);
+                p.at[row + (k + lo[2]) * c + ch] = value_get(from.at, e->f64, in * extent[2] + k);
         }
     }
     return p;
@@ -179,7 +186,7 @@ static void conv_group(Eval *e, const Shape *s, int64_t group) {
         // what y reads of the padded x
         total[d] = (s->y[d] - 1) * s->stride[d] + (s->k[d] - 1) * s->dilation[d] + 1;
     }
-    Packed x = pack(e, e->in[0], s, group, s->c, s->x, s->before, total);
+    Packed x = pack(e, s, group, (Side){e->in[0], s->c, s->x}, s->before, total);
     const double *w = pack_weights(e, e->in[1], s, group, false);
     int64_t *offset = arena_array(e->scratch, int64_t, s->taps);
     const double **ws = arena_array(e->scratch, const double *, s->taps);
@@ -213,8 +220,8 @@ static void conv_group(Eval *e, const Shape *s, int64_t group) {
 // The correlation of gy that makes the positions `phase` + stride*q of gx. Position i receives tap
 // t of output (i + before - t*dilation) / stride where that divides; within a phase the taps are
 // the same and outputs follow q.
-static void conv_dx_phase(Eval *e, const Shape *s, const Packed *gy, const int64_t lo[3],
-                          const double *w, const int64_t phase[3], double *gx) {
+static void conv_dx_phase(Eval *e, const Shape *s, const Packed *gy, const double *w,
+                          const int64_t phase[3], double *gx) {
     Arena mark = *e->scratch;
     int64_t *offset = arena_array(e->scratch, int64_t, s->taps);
     const double **ws = arena_array(e->scratch, const double *, s->taps);
@@ -227,7 +234,7 @@ static void conv_dx_phase(Eval *e, const Shape *s, const Packed *gy, const int64
             int64_t i = phase[d] + s->before[d] - at[d] * s->dilation[d],
                     out = floor_div(i, s->stride[d]);
             reaches &= out * s->stride[d] == i;
-            off += (out + lo[d]) * gy->stride[1 + d];
+            off += (out + gy->lo[d]) * gy->stride[1 + d];
         }
         if (reaches) {
             offset[taps] = off;
@@ -264,7 +271,7 @@ static void conv_dx_group(Eval *e, const Shape *s, int64_t group) {
         lo[d] = first < 0 ? -first : 0;
         total[d] = lo[d] + last + 1;
     }
-    Packed gy = pack(e, e->in[0], s, group, s->o, s->y, lo, total);
+    Packed gy = pack(e, s, group, (Side){e->in[0], s->o, s->y}, lo, total);
     const double *w = pack_weights(e, e->in[1], s, group, true);
     double *gx = arena_array(e->scratch, double, product(s->x) * s->batch * s->c);
     int64_t phases = product(s->stride);
@@ -272,7 +279,7 @@ static void conv_dx_group(Eval *e, const Shape *s, int64_t group) {
         int64_t phase[3] = {i / s->stride[2] / s->stride[1], i / s->stride[2] % s->stride[1],
                             i % s->stride[2]};
         if (phase[0] < s->x[0] && phase[1] < s->x[1] && phase[2] < s->x[2])
-            conv_dx_phase(e, s, &gy, lo, w, phase, gx);
+            conv_dx_phase(e, s, &gy, w, phase, gx);
     }
     unpack(e, s, gx, group, s->c, s->x);
 }
@@ -304,8 +311,8 @@ static void conv_dw_group(Eval *e, const Shape *s, int64_t group) {
     int64_t total[3], none[3] = {0};
     for (uint32_t d = 0; d < 3; d++)
         total[d] = (s->y[d] - 1) * s->stride[d] + (s->k[d] - 1) * s->dilation[d] + 1;
-    Packed x = pack(e, e->in[0], s, group, s->c, s->x, s->before, total);
-    Packed gy = pack(e, e->in[1], s, group, s->o, s->y, none, s->y);
+    Packed x = pack(e, s, group, (Side){e->in[0], s->c, s->x}, s->before, total);
+    Packed gy = pack(e, s, group, (Side){e->in[1], s->o, s->y}, none, s->y);
     Factor fx = {
         x.at,
         s->c,
