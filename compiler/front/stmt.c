@@ -151,6 +151,10 @@ static void eval_assign(Elab *e, Env *env, const Ast *a) {
             diag_help(e->f,
                       "`=` binds a value; assign to the name that `state` declares, at the top "
                       "level to be read everywhere");
+        else if (place.kind == KindNet)
+            diag_help(e->f,
+                      "weights are assigned one by one: for a, b in zip(params(A), params(B)) "
+                      "{ a := b }; an average moves by ema(A, B, keep=0.999)");
     }
 }
 
