@@ -211,21 +211,23 @@ static void look_around(Buffer *const *all, uint32_t n, const Buffer *b, Around 
     }
 }
 
-static uint64_t late_at(const Around *r, size_t from, size_t to) {
-    uint64_t sum = 0;
+// By how much the latest would be late: a chain of launches is as long as its latest link.
+static uint32_t late_at(const Around *r, size_t from, size_t to) {
+    uint32_t most = 0;
     for (uint32_t i = 0; i < r->lates; i++)
-        sum += r->late[i].from < to && from < r->late[i].to ? r->late[i].levels : 0;
-    return sum;
+        if (r->late[i].from < to && from < r->late[i].to && r->late[i].levels > most)
+            most = r->late[i].levels;
+    return most;
 }
 
 // Where b makes others late the least: between those that live with it, or where it is.
 static size_t best_place(const Around *r, const Buffer *b, size_t bytes) {
     size_t end = 0, best = b->offset;
-    uint64_t least = late_at(r, best, best + b->bytes);
+    uint32_t least = late_at(r, best, best + b->bytes);
     for (uint32_t i = 0; i <= r->besides && least; i++) {
         const Buffer *x = i < r->besides ? r->beside[i] : NULL;
         size_t next = x ? x->offset : bytes;
-        uint64_t late = end + b->bytes <= next ? late_at(r, end, end + b->bytes) : least;
+        uint32_t late = end + b->bytes <= next ? late_at(r, end, end + b->bytes) : least;
         if (late < least) {
             least = late;
             best = end;
@@ -257,6 +259,7 @@ void buffers_spread(Arena scratch, Buffer *buffer, uint32_t buffers, size_t byte
            **order = arena_array(&scratch, Buffer *, buffers);
     Around r = {.beside = arena_array_(&scratch, sizeof *r.beside, _Alignof(Buffer *), buffers),
                 .late = arena_array(&scratch, Late, buffers)};
+    enum { ROUNDS = 2 }; // what moved later left gaps for what moved before
     uint32_t n = 0;
     for (uint32_t i = 1; i < buffers; i++)
         if (buffer[i].bytes)
@@ -264,12 +267,13 @@ void buffers_spread(Arena scratch, Buffer *buffer, uint32_t buffers, size_t byte
     memcpy(order, all, n * sizeof *all);
     qsort(all, n, sizeof *all, by_offset);
     qsort(order, n, sizeof *order, by_size);
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < ROUNDS * n; i++) {
+        Buffer *b = order[i % n];
         uint32_t at = 0;
-        while (all[at] != order[i])
+        while (all[at] != b)
             at++;
-        look_around(all, n, order[i], &r);
-        order[i]->offset = best_place(&r, order[i], bytes);
+        look_around(all, n, b, &r);
+        b->offset = best_place(&r, b, bytes);
         reorder(all, n, at);
     }
 }

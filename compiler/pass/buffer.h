@@ -23,7 +23,7 @@ bool buffers_meet(const Buffer *x, const Buffer *y);
 // size, unless the first reaches `bound`; up to eight more where both exceed it by a twentieth.
 size_t buffers_pack(Arena scratch, Buffer *buffer, uint32_t n, size_t bound);
 // Moves those of n packed buffers, within the bytes they all need, to where those before and behind
-// them make the fewest launches wait that need not for their values (level, until).
+// them make launches least late that need not wait for their values (level, until).
 void buffers_spread(Arena scratch, Buffer *buffer, uint32_t n, size_t bytes);
 // The bytes that live at once, [launches + 2], in `a`.
 size_t *buffers_live(Arena *a, const Buffer *buffer, uint32_t n, uint32_t launches);

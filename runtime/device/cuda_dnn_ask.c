@@ -80,10 +80,10 @@ typedef struct Asker {
 } Asker;
 
 struct CudnnAsking {
-    Cuda *cuda;               // borrowed
-    pthread_mutex_t lock;     // of all questions
-    pthread_cond_t answered;  // or open again
-    Question *first, **end;   // a list, in the plan's order
+    Cuda *cuda;              // borrowed
+    pthread_mutex_t lock;    // of all questions
+    pthread_cond_t answered; // or open again
+    Question *first, **end;  // a list, in the plan's order
     Asker asker[CUDNN_HELPERS];
     int askers; // running
 };
@@ -126,7 +126,8 @@ static Question *take(CudnnAsking *all) {
     pthread_mutex_lock(&all->lock);
     for (Question *q = all->first; q; q = q->next) {
         bool epilogue = cudnn_has_epilogue(&q->query.operation);
-        if (q->state == QuestionOpen && (!best || (epilogue && !cudnn_has_epilogue(&best->query.operation))))
+        if (q->state == QuestionOpen &&
+            (!best || (epilogue && !cudnn_has_epilogue(&best->query.operation))))
             best = q;
     }
     if (best)
