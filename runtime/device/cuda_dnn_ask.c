@@ -80,7 +80,7 @@ typedef struct Asker {
 } Asker;
 
 struct CudnnAsking {
-    Cuda *cuda;              // borrowed
+    const Cudnn *of;         // whose questions they are
     pthread_mutex_t lock;    // of all questions
     pthread_cond_t answered; // or open again
     Question *first, **end;  // a list, in the plan's order
@@ -92,7 +92,7 @@ static CudnnAsking *asking_of(Cudnn *d) {
     if (d->asking)
         return d->asking;
     CudnnAsking *all = arena_new(&d->arena, CudnnAsking);
-    all->cuda = d->cuda;
+    all->of = d;
     all->end = &all->first;
     pthread_mutex_init(&all->lock, NULL);
     pthread_cond_init(&all->answered, NULL);
@@ -153,12 +153,25 @@ static GanStatus answer_all(void *user) {
     return GAN_OK;
 }
 
+// With a handle that runs nothing: its errors are not the device's, which the caller is using.
+static Cudnn *open_helper(const Cudnn *of) {
+    Cudnn *h = NULL;
+    if (cudnn_open_for(of->api, (Str){0}, of->no_tf32, &h) == GAN_OK &&
+        of->api->Create(&h->handle) == CUDNN_STATUS_SUCCESS)
+        return h;
+    if (h)
+        h->handle = NULL;
+    cudnn_close(h);
+    return NULL;
+}
+
 // What it cannot answer the caller will ask.
 static void *work(void *user) {
     Asker *k = user;
-    bool here = cuda_enter(k->all->cuda) == GAN_OK;
+    const Cudnn *of = k->all->of;
+    bool here = of->cuda->cu->CtxSetCurrent(of->cuda->context) == CUDA_SUCCESS;
     if (here && !k->dnn)
-        here = cudnn_open(k->all->cuda, &k->dnn) == GAN_OK && k->dnn;
+        here = (k->dnn = open_helper(of)) != NULL;
     if (here && arena_guard(&k->dnn->arena, "to ask cuDNN", answer_all, k) != GAN_OK)
         put(k->all, k->now, QuestionOpen);
     return NULL;
