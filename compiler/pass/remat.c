@@ -6,6 +6,8 @@
 // a region is recomputed whole, by the same kernel, from the same inputs; random draws are
 // functions of counters; regions that write slots or communicate are never recomputed.
 //
+// A chain of regions recomputed for one value serves later readers of all their values.
+//
 // The heuristic is that of XLA's pass and of Kirisame et al. ("Dynamic tensor rematerialization",
 // 2021): repeatedly the value that saves most per second of recomputation. Savings are counted over
 // all moments above the target (bytes times moments), so that a value idle through every peak of a
@@ -17,6 +19,7 @@
 // if none does, the smallest is returned, and its size is what the user is told.
 #include "remat.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,10 +29,15 @@ enum {
     Tries = 384,  // regions visited for that, backtracking included: bounds an exponential search
     Rounds = 12,  // plans made, at most: packing needs a little more than the live bytes
 };
-// The target is lowered by 1/first of it, and where that fails by half as much, down to 1/least: in
-// smaller steps, inputs kept live for a recomputation count at fewer moments. No schedule of steps
-// is best for every model: where one does not reach the target, the next is tried.
-static const struct Steps { int64_t first, least; } Steps[] = {{8, 8}, {4, 4}, {8, 64}};
+// The target is lowered by 1/part of it at a time: in smaller steps, inputs kept live for a
+// recomputation count at fewer moments. What a chain saves of other values than the one it is for
+// counts in full (`others`), or only against what its inputs cost: those values may be spared more
+// cheaply alone. No schedule of steps is best for every model: where one does not reach the target,
+// the next is tried.
+static const struct Steps {
+    int64_t part;
+    bool others;
+} Steps[] = {{8, false}, {4, true}, {8, true}};
 
 // --- chains of recomputation ---------------------------------------------------------------------
 
@@ -62,10 +70,11 @@ static bool add_input(const Remat *z, Chain *c, uint32_t node) {
         return false;
     const Value *v = &z->value.at[run][z->runs.out[node] - 1];
     uint32_t last = z->at.at[v->last];
-    if (last >= c->at || z->fixed[node])
+    if (last >= c->at)
         return true;
     Chain was = *c;
-    if (v->bytes * Small > c->bytes && z->pure[home] && add_region(z, c, home))
+    bool may = v->bytes * Small > c->bytes && z->pure[home] && !z->fixed[node];
+    if (may && add_region(z, c, home))
         return true;
     was.tries = c->tries;
     *c = was;
@@ -124,6 +133,10 @@ static double weigh(const Remat *z, uint32_t run, uint32_t out, uint32_t reader,
     double gain = saved_by(z, run, c->at);
     if (gain <= 0 || !add_region(z, c, region))
         return 0;
+    double others = 0;
+    for (uint32_t i = 0; i + 1 < c->n; i++)
+        others += saved_by(z, remat_latest(z, c->region[i], c->at), c->at);
+    gain += z->others ? others : fmin(others, c->lost);
     return (gain - c->lost) / c->seconds;
 }
 
@@ -170,7 +183,7 @@ static void find_choices(Remat *z, ChoiceVec *out) {
 // Inserts the chain's regions before the reader; it and later readers read their results. Undone,
 // and false, where that does not lower the excess.
 static bool apply(Remat *z, const Choice *choice, const Chain *c) {
-    uint32_t reader = choice->reader, made[Longest];
+    uint32_t reader = choice->reader, made[Longest], last[Longest];
     double was = z->excess;
     uint32_t at = remat_place(z, reader);
     for (uint32_t i = 0; i < c->n; i++) {
@@ -184,19 +197,22 @@ static bool apply(Remat *z, const Choice *choice, const Chain *c) {
             for (uint32_t j = 0; j < i; j++)
                 from[k] = c->region[j] == home ? made[j] : from[k];
         }
+        last[i] = remat_latest(z, c->region[i], c->at);
         made[i] = remat_add(z, c->region[i], c->launch, at + i);
         z->runs.run.at[made[i]].from = from;
     }
     remat_order(z);
     for (uint32_t i = 0; i < c->n; i++)
         remat_use_inputs(z, made[i]);
-    remat_redirect(z, choice->run, made[c->n - 1], z->at.at[reader]);
+    for (uint32_t i = 0; i < c->n; i++)
+        remat_redirect(z, last[i], made[i], z->at.at[reader]);
     remat_measure(z);
     if (z->excess < was)
         return true;
     for (uint32_t k = 0; k < remat_region(z, choice->run)->out.n; k++)
         z->barred[remat_region(z, choice->run)->out.at[k]] = 1;
-    remat_redirect(z, made[c->n - 1], choice->run, 0);
+    for (uint32_t i = 0; i < c->n; i++)
+        remat_redirect(z, made[i], last[i], 0);
     for (uint32_t i = 0; i < c->n; i++)
         remat_drop(z, made[i]);
     remat_order(z);
@@ -248,7 +264,7 @@ static void drop_needless(Remat *z) {
         if (remat_left_out(z, run))
             continue;
         double was = z->excess;
-        uint32_t other = remat_longest(z, remat_region(z, run)->out.at[0], z->at.at[run]);
+        uint32_t other = remat_latest(z, z->runs.run.at[run].region, z->at.at[run]);
         remat_redirect(z, run, other, 0);
         remat_measure(z);
         if (z->excess <= was) {
@@ -266,17 +282,13 @@ static void drop_needless(Remat *z) {
 // lowered in steps, so that choices that help at many moments come before those for the highest
 // peak alone.
 static bool fit(Remat *z, const struct Steps *steps, int64_t target) {
-    for (int64_t part = steps->first; z->target > target && part <= steps->least;) {
-        int64_t was = z->target, next = was - was / part;
+    while (z->target > target && z->excess <= 0) {
+        int64_t next = z->target - z->target / steps->part;
         z->target = next > target ? next : target;
         memset(z->barred, 0, z->p->func->g.node.n);
         remat_measure(z);
         while (z->excess > 0 && save_some(z))
             ;
-        if (z->excess > 0) {
-            part *= 2;
-            z->target = steps->first < steps->least ? was : z->target;
-        }
     }
     for (uint32_t run = z->p->region.n; run < z->runs.run.n; run++)
         drop_unread(z, run);
@@ -334,6 +346,7 @@ typedef struct Search {
 static bool aim(Search *s, const struct Steps *steps, size_t most) {
     Remat z = {.a = s->a};
     remat_init(&z, s->o, s->base);
+    z.others = steps->others;
     size_t bytes = reach(&z, steps, s->trial, s->o, most, s->f);
     if (bytes < s->bytes) {
         s->least = z;

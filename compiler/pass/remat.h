@@ -29,7 +29,8 @@ typedef struct Runs {
 typedef struct Value { // an output of a run
     int64_t bytes;     // 0: in slot memory
     RunList use;       // runs that read it, in order
-    uint32_t last;     // the run that leads the last moment of its live range
+    uint32_t last;     // the run that leads the last moment of its live range,
+    uint32_t end;      // or would without readers
 } Value;
 
 typedef struct Change {  // of live bytes at a moment
@@ -49,13 +50,16 @@ typedef struct Remat {
     VEC(Change) change; // [run] at the moment it leads
     RunList *beside;    // [launch] the regions it runs
     RunList *copies;    // [region] its runs
-    int64_t *apart;     // [launch] live bytes not of values; negative where values share a buffer
-    uint8_t *fixed;     // [node] keeps its live range: another block or the executor reads it
-    uint8_t *pure;      // [region] may be recomputed
-    uint8_t *barred;    // [node] was tried, and saved nothing
-    uint32_t *until;    // [region] the launch that overwrites a slot it reads
-    double *seconds;    // [region] estimated
-    int64_t target;     // limit of live bytes
+    int64_t *apart;     // [launch] live bytes of fixed values, and what others take less because
+                        // they share a buffer
+    uint8_t *fixed;  // [node] lives as in the base plan, or longer: another block or the executor
+                     // reads it
+    uint8_t *pure;   // [region] may be recomputed
+    uint8_t *barred; // [node] was tried, and saved nothing
+    uint32_t *until; // [region] the launch that overwrites a slot it reads
+    double *seconds; // [region] estimated
+    int64_t target;  // limit of live bytes
+    bool others;     // what a chain saves of values that it is not for counts in full
     VEC(uint32_t) over; // [moment] number of earlier moments above the target
     double excess;      // bytes above the target, summed over all moments
 } Remat;
@@ -65,6 +69,8 @@ const Region *remat_region(const Remat *z, uint32_t run);
 RunList remat_runs_at(const Remat *z, uint32_t moment); // a recomputation, or all of a launch
 // Of the runs before moment `at`, the one whose value of `node` has the longest live range.
 uint32_t remat_longest(const Remat *z, uint32_t node, uint32_t at);
+// Of the runs of a region before moment `at`, the last: what later readers of its values read.
+uint32_t remat_latest(const Remat *z, uint32_t region, uint32_t at);
 // The number of moments in from..to, inclusive, above the target.
 uint32_t remat_over(const Remat *z, uint32_t from, uint32_t to);
 

@@ -74,6 +74,17 @@ uint32_t remat_longest(const Remat *z, uint32_t node, uint32_t at) {
     return best;
 }
 
+uint32_t remat_latest(const Remat *z, uint32_t region, uint32_t at) {
+    const RunList *runs = &z->copies[region];
+    uint32_t best = NONE;
+    for (uint32_t i = 0; i < runs->n; i++) {
+        uint32_t run = runs->at[i];
+        if (z->at.at[run] < at && (best == NONE || z->at.at[run] > z->at.at[best]))
+            best = run;
+    }
+    return best;
+}
+
 // --- adding and removing runs ----------------------------------------------------------------
 
 static uint32_t place_in(const RunList *list, uint32_t run) {
@@ -101,13 +112,13 @@ static uint32_t leader(const Remat *z, uint32_t run) {
     return r->again ? run : z->beside[r->launch].at[0];
 }
 
-// The readers of output `k` have changed, and so its live range. A fixed one is counted apart.
+// The readers of output `k` have changed, and so its live range.
 static void range_changed(Remat *z, uint32_t run, uint32_t k) {
     Value *v = &z->value.at[run][k];
-    uint32_t last = leader(z, v->use.n ? v->use.at[v->use.n - 1] : run);
-    int64_t bytes = z->fixed[remat_region(z, run)->out.at[k]] ? 0 : v->bytes;
-    z->change.at[v->last].freed -= bytes;
-    z->change.at[last].freed += bytes;
+    uint32_t last = v->use.n ? leader(z, v->use.at[v->use.n - 1]) : v->end;
+    last = z->at.at[last] > z->at.at[v->end] ? last : v->end;
+    z->change.at[v->last].freed -= v->bytes;
+    z->change.at[last].freed += v->bytes;
     v->last = last;
 }
 
@@ -137,15 +148,27 @@ static uint32_t run_new(Remat *z, uint32_t region, uint32_t launch, bool again) 
     return run;
 }
 
-// Its values live where it stands, until they have readers.
+// The first run of the last moment at which the base plan holds a value.
+static uint32_t last_leader(const Remat *z, const Buffer *b) {
+    uint32_t launch = b->last < z->lives.launches ? b->last : z->lives.launches - 1;
+    while (!z->beside[launch].n) // regions of a tail, in the last block that runs it
+        launch--;
+    return z->beside[launch].at[0];
+}
+
+// Its values live where it stands, until they have readers; of a fixed one's range the base plan's
+// is counted apart, and what readers add to it begins where that ends.
 static void run_begins(Remat *z, uint32_t run) {
     const Region *r = remat_region(z, run);
-    uint32_t at = leader(z, run);
     for (uint32_t k = 0; k < r->out.n; k++) {
-        int64_t bytes = z->fixed[r->out.at[k]] ? 0 : z->value.at[run][k].bytes;
-        z->value.at[run][k].last = at;
-        z->change.at[at].made += bytes;
-        z->change.at[at].freed += bytes;
+        Value *v = &z->value.at[run][k];
+        uint32_t id = r->out.at[k];
+        bool apart = v->bytes && z->fixed[id] && !z->runs.run.at[run].again;
+        v->end = v->last = apart ? last_leader(z, &z->lives.value[id]) : leader(z, run);
+        Change *c = &z->change.at[v->end];
+        c->made += v->bytes;
+        c->freed += v->bytes;
+        c->apart -= apart ? v->bytes : 0;
     }
 }
 
@@ -309,7 +332,6 @@ static void add_runs(Remat *z) {
         const Region *region = &p->region.at[r];
         uint32_t run = run_new(z, r, z->lives.time[r], false);
         vec_push(z->a, &z->beside[z->lives.time[r]], run);
-        run_begins(z, run);
         for (uint32_t k = 0; k < region->in.n; k++) {
             uint32_t id = region->in.at[k];
             bool work = p->region_of[id] != NONE && !plan_in_slot(p, id);
@@ -318,6 +340,8 @@ static void add_runs(Remat *z) {
         for (uint32_t i = 0; i < region->out.n; i++)
             z->runs.out[region->out.at[i]] = i + 1;
     }
+    for (uint32_t r = 0; r < p->region.n; r++)
+        run_begins(z, r);
 }
 
 void remat_init(Remat *z, const PassOptions *o, Plan *p) {
