@@ -28,6 +28,7 @@ enum {
     Longest = 48, // regions recomputed for one value, at most
     Tries = 384,  // regions visited for that, backtracking included: bounds an exponential search
     Rounds = 12,  // plans made, at most: packing needs a little more than the live bytes
+    Misses = 2,   // targets missed, at most
 };
 // The target is lowered by 1/part of it at a time: in smaller steps, inputs kept live for a
 // recomputation count at fewer moments. What a chain saves of other values than the one it is for
@@ -37,7 +38,7 @@ enum {
 static const struct Steps {
     int64_t part;
     bool others;
-} Steps[] = {{8, false}, {4, true}, {8, true}};
+} Steps[] = {{8, false}, {4, true}};
 
 // --- chains of recomputation ---------------------------------------------------------------------
 
@@ -280,15 +281,16 @@ static void drop_needless(Remat *z) {
 
 // Until live bytes are within the target, or nothing more can be saved: false. The target is
 // lowered in steps, so that choices that help at many moments come before those for the highest
-// peak alone.
+// peak alone; for the same reason, once more where one is missed.
 static bool fit(Remat *z, const struct Steps *steps, int64_t target) {
-    while (z->target > target && z->excess <= 0) {
+    for (uint32_t misses = 0; z->target > target && misses < Misses;) {
         int64_t next = z->target - z->target / steps->part;
         z->target = next > target ? next : target;
         memset(z->barred, 0, z->p->func->g.node.n);
         remat_measure(z);
         while (z->excess > 0 && save_some(z))
             ;
+        misses += z->excess > 0;
     }
     for (uint32_t run = z->p->region.n; run < z->runs.run.n; run++)
         drop_unread(z, run);
