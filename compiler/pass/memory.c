@@ -15,8 +15,6 @@
 #include "buffer.h"
 #include "plan.h"
 
-#include "integers.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,71 +44,6 @@ typedef struct Memory {
     uint32_t *depends;     // [node] the last question of one_to_one that it depends on
     uint32_t asked;        // their number
 } Memory;
-
-// --- ownership -----------------------------------------------------------------------------------
-
-static bool stores(const Plan *p, uint32_t id) {
-    uint32_t r = p->region_of[id];
-    if (r == NONE)
-        return false;
-    for (uint32_t i = 0; i < p->region.at[r].out.n; i++)
-        if (p->region.at[r].out.at[i] == id)
-            return true;
-    return false;
-}
-
-uint32_t plan_owner(const Plan *p, uint32_t node) {
-    uint32_t owner = p->place[node].owner;
-    return stores(p, owner) || graph_node(&p->func->g, owner)->op == OpRead ? owner : 0;
-}
-
-bool plan_in_slot(const Plan *p, uint32_t owner) {
-    Op op = (Op)graph_node(&p->func->g, owner)->op;
-    return op == OpWrite || (op == OpRead && !stores(p, owner));
-}
-
-size_t plan_bytes(const Plan *p, uint32_t node) {
-    size_t bytes = type_bytes(&p->func->g, node_type(&p->func->g, node));
-    return round_up(bytes, PLAN_ALIGN);
-}
-
-// Values the executor looks at: losses, reports, results, conditions, with keep_grads gradients
-// too. Each must live to the end of `block`, or of the function when that is NONE.
-typedef struct Kept {
-    uint32_t node, block;
-} Kept;
-typedef VEC(Kept) KeptVec;
-
-static void find_kept(Arena *a, const PassOptions *o, const Func *f, KeptVec *out) {
-    for (uint32_t i = 0; i < f->result.n; i++)
-        vec_push(a, out, ((Kept){f->result.at[i].node, NONE}));
-    for (uint32_t i = 0; i < f->report.n; i++)
-        vec_push(a, out, ((Kept){f->report.at[i].node, NONE}));
-    for (uint32_t i = 0; i < f->tape.n; i++)
-        if (f->tape.at[i].kind == CtlIf)
-            vec_push(a, out, ((Kept){f->tape.at[i].cond, NONE}));
-    for (uint32_t i = 0; i < f->update.n; i++) {
-        const Update *u = &f->update.at[i];
-        vec_push(a, out, ((Kept){u->loss, NONE}));
-        for (uint32_t k = 0; o->keep_grads && k < u->grad.n; k++)
-            vec_push(a, out, ((Kept){u->grad.at[k].node, u->block}));
-    }
-}
-
-uint8_t *plan_outliving(Arena *a, const PassOptions *o, const Plan *p) {
-    uint8_t *outlives = arena_array(a, uint8_t, p->func->g.node.n);
-    KeptVec kept = {0};
-    find_kept(a, o, p->func, &kept);
-    for (uint32_t i = 0; i < kept.n; i++)
-        outlives[plan_owner(p, kept.at[i].node)] = 1;
-    for (uint32_t r = 0; r < p->region.n; r++)
-        for (uint32_t i = 0; i < p->region.at[r].in.n; i++) {
-            uint32_t id = p->region.at[r].in.at[i], from = p->region_of[id];
-            if (from != NONE && p->region.at[from].block != p->region.at[r].block)
-                outlives[id] = 1;
-        }
-    return outlives;
-}
 
 // --- time ----------------------------------------------------------------------------------------
 
@@ -264,7 +197,7 @@ static void find_lifetimes(Memory *m) {
             if (m->of[p->region.at[r].in.at[i]])
                 use(m, p->region.at[r].in.at[i], r);
     KeptVec kept = {0};
-    find_kept(m->a, m->o, p->func, &kept);
+    plan_kept(m->a, m->o, p->func, &kept);
     for (uint32_t i = 0; i < kept.n; i++) {
         uint32_t owner = plan_owner(p, kept.at[i].node), block = kept.at[i].block;
         if (!owner || !m->of[owner])

@@ -38,11 +38,6 @@ typedef struct TailWays {
 // For a tail of these regions of one block; in `a`. False: the next block is not known statically.
 bool tail_place(Arena *a, const Plan *p, const uint32_t *tail, uint32_t n, TailWays *out);
 
-// The sections as they run, block by block: [section.n] of Plan.section[], in `a`.
-uint32_t *plan_sections(Arena *a, const Plan *p);
-// The regions launched in a section; their number.
-uint32_t section_regions(const Plan *p, const Section *s, uint32_t **out);
-
 // arena.c. Bytes that a slot takes of the slot memory: Module.batch samples where it has samples.
 size_t slot_place_bytes(const Module *m, uint32_t slot);
 
@@ -65,6 +60,29 @@ void memory_lives(Arena *a, const PassOptions *o, Plan *p, Lives *out);
 size_t region_bytes(const Plan *p, const Region *r);
 double region_seconds(const Plan *p, const Region *r);
 double card_seconds(const Plan *p, const Region *r); // the same on all of a card
+
+// --- plan.c: what stages ask of a plan -----------------------------------------------------------
+
+// The node in whose memory a value lies, 0 when it is not stored.
+uint32_t plan_owner(const Plan *p, uint32_t node);
+size_t plan_bytes(const Plan *p, uint32_t node); // of a value, rounded up to what memory deals in
+// Lies in the slot memory: a Write, or a Read that was not copied.
+bool plan_in_slot(const Plan *p, uint32_t owner);
+
+// Values the executor looks at: losses, reports, results, conditions, with keep_grads gradients
+// too. Each must live to the end of `block`, or of the function when that is NONE.
+typedef struct Kept {
+    uint32_t node, block;
+} Kept;
+typedef VEC(Kept) KeptVec;
+void plan_kept(Arena *a, const PassOptions *o, const Func *f, KeptVec *out);
+// [node] Is it read by another block or by the executor? In `a`.
+uint8_t *plan_outliving(Arena *a, const PassOptions *o, const Plan *p);
+
+// The sections as they run, block by block: [section.n] of Plan.section[], in `a`.
+uint32_t *plan_sections(Arena *a, const Plan *p);
+// The regions launched in a section; their number.
+uint32_t section_regions(const Plan *p, const Section *s, uint32_t **out);
 
 // --- verify_plan.c: the rules that plans keep ----------------------------------------------------
 
@@ -92,15 +110,6 @@ bool schedule_restore(Arena *perm, const PassOptions *o, Plan *p, Refusal *wrong
 // place[].offset of stored values in work memory is given: no two that live at once may overlap
 // (memory.c). Fills what memory_plan() fills.
 bool memory_restore(Arena *perm, const PassOptions *o, Plan *p, Refusal *wrong);
-
-// [node] Is it read by another block or by the executor? In `a`.
-uint8_t *plan_outliving(Arena *a, const PassOptions *o, const Plan *p);
-
-// The node in whose memory a value lies, 0 when it is not stored.
-uint32_t plan_owner(const Plan *p, uint32_t node);
-size_t plan_bytes(const Plan *p, uint32_t node); // of a value, rounded up to what memory deals in
-// Lies in the slot memory: a Write, or a Read that was not copied.
-bool plan_in_slot(const Plan *p, uint32_t owner);
 
 enum { PLAN_ALIGN = 64 };
 

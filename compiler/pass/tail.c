@@ -180,27 +180,6 @@ static bool walk(Walk *w, uint32_t pc, uint32_t block) {
     }
 }
 
-uint32_t *plan_sections(Arena *a, const Plan *p) {
-    uint32_t n = p->section.n, blocks = p->func->blocks;
-    uint32_t *order = arena_array(a, uint32_t, n);
-    uint32_t *at = arena_array(a, uint32_t, blocks + 1); // [block] where its next section goes
-    for (uint32_t s = 0; s < n; s++)
-        at[p->section.at[s].block + 1]++;
-    for (uint32_t b = 0; b < blocks; b++)
-        at[b + 1] += at[b];
-    for (uint32_t s = 0; s < n; s++)
-        order[at[p->section.at[s].block]++] = s;
-    return order;
-}
-
-uint32_t section_regions(const Plan *p, const Section *s, uint32_t **out) {
-    if (!s->n)
-        return 0;
-    Launch first = p->launch.at[s->first], last = p->launch.at[s->first + s->n - 1];
-    *out = &p->merge.at[first.first];
-    return last.first + last.instances - first.first;
-}
-
 bool tail_place(Arena *a, const Plan *p, const uint32_t *tail, uint32_t n, TailWays *out) {
     const Func *f = p->func;
     uint32_t block = p->region.at[tail[0]].block, pc = 0;

@@ -1,0 +1,86 @@
+// plan.c - what stages ask of a plan: where a value lies, who reads it beside its block, and the
+// order in which sections run.
+#include "plan.h"
+
+#include "integers.h"
+
+// --- values --------------------------------------------------------------------------------------
+
+static bool stores(const Plan *p, uint32_t id) {
+    uint32_t r = p->region_of[id];
+    if (r == NONE)
+        return false;
+    for (uint32_t i = 0; i < p->region.at[r].out.n; i++)
+        if (p->region.at[r].out.at[i] == id)
+            return true;
+    return false;
+}
+
+uint32_t plan_owner(const Plan *p, uint32_t node) {
+    uint32_t owner = p->place[node].owner;
+    return stores(p, owner) || graph_node(&p->func->g, owner)->op == OpRead ? owner : 0;
+}
+
+bool plan_in_slot(const Plan *p, uint32_t owner) {
+    Op op = (Op)graph_node(&p->func->g, owner)->op;
+    return op == OpWrite || (op == OpRead && !stores(p, owner));
+}
+
+size_t plan_bytes(const Plan *p, uint32_t node) {
+    size_t bytes = type_bytes(&p->func->g, node_type(&p->func->g, node));
+    return round_up(bytes, PLAN_ALIGN);
+}
+
+void plan_kept(Arena *a, const PassOptions *o, const Func *f, KeptVec *out) {
+    for (uint32_t i = 0; i < f->result.n; i++)
+        vec_push(a, out, ((Kept){f->result.at[i].node, NONE}));
+    for (uint32_t i = 0; i < f->report.n; i++)
+        vec_push(a, out, ((Kept){f->report.at[i].node, NONE}));
+    for (uint32_t i = 0; i < f->tape.n; i++)
+        if (f->tape.at[i].kind == CtlIf)
+            vec_push(a, out, ((Kept){f->tape.at[i].cond, NONE}));
+    for (uint32_t i = 0; i < f->update.n; i++) {
+        const Update *u = &f->update.at[i];
+        vec_push(a, out, ((Kept){u->loss, NONE}));
+        for (uint32_t k = 0; o->keep_grads && k < u->grad.n; k++)
+            vec_push(a, out, ((Kept){u->grad.at[k].node, u->block}));
+    }
+}
+
+uint8_t *plan_outliving(Arena *a, const PassOptions *o, const Plan *p) {
+    uint8_t *outlives = arena_array(a, uint8_t, p->func->g.node.n);
+    KeptVec kept = {0};
+    plan_kept(a, o, p->func, &kept);
+    for (uint32_t i = 0; i < kept.n; i++)
+        outlives[plan_owner(p, kept.at[i].node)] = 1;
+    for (uint32_t r = 0; r < p->region.n; r++)
+        for (uint32_t i = 0; i < p->region.at[r].in.n; i++) {
+            uint32_t id = p->region.at[r].in.at[i], from = p->region_of[id];
+            if (from != NONE && p->region.at[from].block != p->region.at[r].block)
+                outlives[id] = 1;
+        }
+    return outlives;
+}
+
+// --- sections ------------------------------------------------------------------------------------
+
+uint32_t *plan_sections(Arena *a, const Plan *p) {
+    uint32_t n = p->section.n, blocks = p->func->blocks;
+    uint32_t *order = arena_array(a, uint32_t, n);
+    uint32_t *at = arena_array(a, uint32_t, blocks + 1); // [block] where its next section goes
+    for (uint32_t s = 0; s < n; s++)
+        at[p->section.at[s].block + 1]++;
+    for (uint32_t b = 0; b < blocks; b++)
+        at[b + 1] += at[b];
+    for (uint32_t s = 0; s < n; s++)
+        order[at[p->section.at[s].block]++] = s;
+    return order;
+}
+
+uint32_t section_regions(const Plan *p, const Section *s, uint32_t **out) {
+    if (!s->n)
+        return 0;
+    Launch first = p->launch.at[s->first], last = p->launch.at[s->first + s->n - 1];
+    *out = &p->merge.at[first.first];
+    return last.first + last.instances - first.first;
+}
