@@ -102,7 +102,7 @@ gan_shared(gan_random random/make_expr.c random/make_layer.c random/make_model.c
 target_link_libraries(gan_random PUBLIC gan_support)
 gan_test(random_test random_test.c LIBS gan_random gan_run)
 gan_test(random_long_test random_test.c LIBS gan_random gan_run LABELS long)
-target_compile_definitions(random_long_test PRIVATE CASES=600 COMPILED_CASES=60 CARD_CASES=40)
+target_compile_definitions(random_long_test PRIVATE CASES=600 COMPILED_CASES=60 CARD_CASES=40 PARTS=10)
 
 # Kernels in CUDA C, compiled by NVRTC where the machine has it: one kind of card and one precision here, all in the
 # long tier.
