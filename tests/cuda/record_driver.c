@@ -44,9 +44,10 @@ void record_captures(bool now) {
 }
 
 bool in_capture(const char *call) {
-    if (captures)
+    if (captures) {
         complain("%s: called while a stream is captured", call);
-    recording->invalid |= captures;
+        recording->invalid = true;
+    }
     return captures;
 }
 
