@@ -223,11 +223,11 @@ typedef struct CudnnCalls { // those of one loaded plan
 
 GanStatus cudnn_open(Cuda *c, Cudnn **out); // *out is NULL without the library
 void cudnn_close(Cudnn *d);                 // accepts NULL
-// Prepares node `id`, with epilogue `e` where it is not NULL. *out is NULL when the library does
-// not support the operation, or not with that epilogue.
 // Chooses the engines of all products of a plan, epilogue[region.n] of each, ahead of preparing
 // them: several questions to the library are asked at a time. Nothing on a device of one thread.
 GanStatus cudnn_choose(CudnnCalls *calls, const Plan *p, const Epilogue *epilogue, Memory m);
+// Prepares node `id`, with epilogue `e` where it is not NULL. *out is NULL when the library does
+// not support the operation, or not with that epilogue.
 GanStatus cudnn_prepare(CudnnCalls *calls, const Plan *p, uint32_t id, const Epilogue *e, Memory m,
                         CudnnCall **out);
 size_t cudnn_call_workspace(const CudnnCall *call); // bytes its engine needs

@@ -471,10 +471,10 @@ GanStatus cudnn_open(Cuda *c, Cudnn **out) {
 void cudnn_close(Cudnn *d) {
     if (!d)
         return;
-    for (int i = 0; i < CUDNN_HELPERS; i++)
-        cudnn_close(d->helper[i]);
     while (d->owned.n)
         d->api->DestroyDescriptor(d->owned.at[--d->owned.n]);
+    for (int i = 0; i < CUDNN_HELPERS; i++) // whose handles the plans name
+        cudnn_close(d->helper[i]);
     if (d->card)
         d->api->DestroyDescriptor(d->card);
     if (d->handle)

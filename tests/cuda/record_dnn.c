@@ -11,7 +11,8 @@
 // returns its length.
 //
 // Complaints: attributes of another type or count than documented (the table below), and objects
-// created for a device description although there is a handle.
+// created for a device description although there is a handle; a handle destroyed before a graph or
+// plan made with it.
 #include "record.h"
 
 #include <pthread.h>
@@ -41,12 +42,17 @@ typedef struct Operation {   // plain bytes: what a plan's "JSON" holds
     int64_t engine;          // chosen for it
 } Operation;
 
+typedef struct Handle {
+    uint32_t made; // graphs and plans that name it
+} Handle;
+
 typedef struct Descriptor {
     cudnnBackendDescriptorType_t type;
     bool final;
-    bool handled, described; // has a handle; has a device description
-    bool ran, loaded;        // a plan: executed outside a capture; its code takes memory
-    bool read;               // a plan: read from its JSON
+    Handle *handle;   // that it names; NULL: none
+    bool described;   // has a device description
+    bool ran, loaded; // a plan: executed outside a capture; its code takes memory
+    bool read;        // a plan: read from its JSON
     Tensor tensor;
     Operation operation; // of an operation and of all objects derived from it
     void *pointer[4], *workspace;
@@ -116,14 +122,17 @@ static cudnnStatus_t create(cudnnHandle_t *out) {
     CALL();
     if (record_mishap() == MishapNoHandle)
         return CUDNN_STATUS_NOT_INITIALIZED;
-    *out = malloc(1);
+    *out = calloc(1, sizeof(Handle));
     handles++;
     live++;
     return CUDNN_STATUS_SUCCESS;
 }
 
 static cudnnStatus_t destroy(cudnnHandle_t h) {
-    free(h);
+    if (((const Handle *)h)->made)
+        complain("cuDNN: a handle is destroyed before what was made with it");
+    else
+        free(h);
     handles--;
     live--;
     CALL();
@@ -153,6 +162,8 @@ static cudnnStatus_t descriptor_free(cudnnBackendDescriptor_t desc) {
     const Descriptor *d = desc;
     if (d->loaded)
         record_gives(RECORD_ENGINE);
+    if (d->handle)
+        d->handle->made--;
     free(desc);
     live--;
     CALL();
@@ -167,7 +178,7 @@ static cudnnStatus_t finalize(cudnnBackendDescriptor_t desc) {
     in_capture("cudnnBackendFinalize");
     bool of_card = d->type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR ||
                    d->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR;
-    if (handles && (d->described || (of_card && !d->handled)))
+    if (handles && (d->described || (of_card && !d->handle)))
         complain("cuDNN: a graph or plan for the card that is here does not name its handle");
     d->final = true;
     return CUDNN_STATUS_SUCCESS;
@@ -303,6 +314,11 @@ static void check_pointers(const void *value, int64_t n) {
             complain("cuDNN: an address that is no multiple of %d", ALIGNED);
 }
 
+static void name_handle(Descriptor *d, Handle *h) {
+    d->handle = h;
+    h->made++;
+}
+
 static cudnnStatus_t set(cudnnBackendDescriptor_t desc, cudnnBackendAttributeName_t name,
                          cudnnBackendAttributeType_t type, int64_t n, const void *value) {
     Descriptor *d = desc;
@@ -317,7 +333,7 @@ static cudnnStatus_t set(cudnnBackendDescriptor_t desc, cudnnBackendAttributeNam
     d->described |=
         name == CUDNN_ATTR_ENGINEHEUR_DEVICEPROP || name == CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP;
     if (type == CUDNN_TYPE_HANDLE)
-        d->handled = *(const cudnnHandle_t *)value != NULL;
+        name_handle(d, *(Handle *const *)value);
     else if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR)
         for (int64_t i = 0; i < n; i++)
             link_to(d, name, ((const cudnnBackendDescriptor_t *)value)[i], i == 0);

@@ -86,7 +86,8 @@ struct Recorder {
     _Atomic uint64_t calls; // by several threads
     uint64_t fail_at;
     Mishap mishap;
-    bool broken, dead; // a kernel has failed; and a call has reported it
+    bool broken;       // a kernel has failed
+    _Atomic bool dead; // and a call has reported it
     CUresult loss;     // the code of a lost context
     const char *card;  // its name
     bool no_service;   // images lack the runtime's own kernels
