@@ -393,7 +393,7 @@ typedef struct Tried {
 static Tried try_order(Sched *s, const RegionVec *regions, Way way) {
     Tried t = {0};
     t.peak = block_order(s, regions, way, &t.order);
-    t.seconds = s->side_by_side ? sched_card_seconds(s, &t.order, t.peak) : 0;
+    t.seconds = s->side_by_side ? sched_card_seconds(s, regions, &t.order, t.peak) : 0;
     return t;
 }
 

@@ -87,9 +87,10 @@ double sched_step_seconds(Sched *s, const RegionVec *order);
 
 // --- schedule_chain.c ----------------------------------------------------------------------------
 
-// Seconds of a block without collectives, in this order, on a card with so many bytes for its
-// values: no fewer than the order's peak.
-double sched_card_seconds(const Sched *s, const RegionVec *order, size_t bytes);
+// Seconds of a block without collectives, its regions in this order, on a card with so many bytes
+// for its values: no fewer than the order's peak.
+double sched_card_seconds(const Sched *s, const RegionVec *regions, const RegionVec *order,
+                          size_t bytes);
 
 // --- schedule_tail.c -----------------------------------------------------------------------------
 

@@ -64,9 +64,10 @@ static uint32_t longest_chain(Arena scratch, const Sched *s, const RegionVec *or
     return most;
 }
 
-double sched_card_seconds(const Sched *s, const RegionVec *order, size_t bytes) {
-    double work = 0;
-    for (uint32_t i = 0; i < order->n; i++)
-        work += card_seconds(s->p, &s->p->region.at[order->at[i]]);
+double sched_card_seconds(const Sched *s, const RegionVec *regions, const RegionVec *order,
+                          size_t bytes) {
+    double work = 0; // the same bits for each order: none wins by how its sum is rounded
+    for (uint32_t i = 0; i < regions->n; i++)
+        work += card_seconds(s->p, &s->p->region.at[regions->at[i]]);
     return work + LaunchLatency * longest_chain(*s->a, s, order, bytes);
 }
