@@ -300,7 +300,8 @@ void process_watch_end(void);
 // other thread starts.
 void process_watch_stop(void);
 bool process_stop_asked(void); // one of them came
-// To standard error. Who was asked to stop does not wait for a reader: what nobody takes is lost.
+// Up to 4 parts of a line to standard error. Who was asked to stop waits for no reader: what nobody
+// takes is lost.
 void process_say(const Str *part, size_t n);
 // A mapped file that is truncated while it is read, or whose disk fails, ends the program with the
 // file's name (SIGBUS), as no_memory does.

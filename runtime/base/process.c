@@ -5,6 +5,7 @@
 #include "base.h"
 #include "bytes.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -300,25 +302,30 @@ static bool is_heard(int fd) {
     return ready != 0;
 }
 
-static bool say(int fd, Str text) {
+// In one call where it is taken whole, so that lines of several processes do not mix.
+static void say(int fd, struct iovec *part, int n) {
     const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
-    for (size_t at = 0; at < text.len;) {
-        if (!is_heard(fd))
-            return false;
-        ssize_t done = write(fd, text.ptr + at, text.len - at);
-        at += done > 0 ? (size_t)done : 0;
+    while (n && is_heard(fd)) {
+        ssize_t done = writev(fd, part, n);
         if (done < 0 && (process_stop_asked() || (errno != EAGAIN && errno != EINTR)))
-            return false;
+            return;
         if (done < 0) // a terminal with room for one byte has none for the end of a line
             nanosleep(&pause, NULL);
+        size_t taken = done > 0 ? (size_t)done : 0;
+        for (; n && taken >= part->iov_len; n--)
+            taken -= part++->iov_len;
+        if (n)
+            *part = (struct iovec){(char *)part->iov_base + taken, part->iov_len - taken};
     }
-    return true;
 }
 
 void process_say(const Str *part, size_t n) {
+    struct iovec at[4];
+    assert(n <= sizeof at / sizeof *at);
+    for (size_t i = 0; i < n; i++)
+        at[i] = (struct iovec){(char *)(uintptr_t)part[i].ptr, part[i].len}; // writev only reads
     int own = open_error_stream();
-    for (size_t i = 0; i < n && say(own < 0 ? 2 : own, part[i]); i++)
-        ;
+    say(own < 0 ? 2 : own, at, (int)n);
     if (own >= 0)
         close(own);
 }

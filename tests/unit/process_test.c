@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -140,6 +141,41 @@ static void a_terminal_may_want_no_colors(void **state) {
     close(kept);
 }
 
+// Through a socket each call arrives as a message of its own; through a pipe, in parts, more than
+// it holds.
+static void a_line_of_parts_arrives_as_one(void **state) {
+    (void)state;
+    static char middle[200000], got[sizeof middle + 16];
+    int socket[2], through[2], kept = dup(2), how;
+    assert_true(kept >= 0 && pipe(through) == 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM, 0, socket), 0);
+    dup2(socket[1], 2);
+    process_say((const Str[]){STR("who: "), STR(""), STR("why"), STR("\n")}, 4);
+    dup2(kept, 2);
+    ssize_t n = read(socket[0], got, sizeof got);
+    const Str said = {got, n < 0 ? 0 : (size_t)n};
+    assert_str(said, "who: why\n");
+    memset(middle, '.', sizeof middle);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(through[1], 2);
+        process_say((const Str[]){STR("<"), {middle, sizeof middle}, STR(">\n")}, 3);
+        _exit(0);
+    }
+    close(through[1]);
+    size_t all = 0;
+    while ((n = read(through[0], got + all, sizeof got - all)) > 0)
+        all += (size_t)n;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_int_equal(all, sizeof middle + 3);
+    assert_true(got[0] == '<' && !memcmp(got + 1, middle, sizeof middle) &&
+                !memcmp(got + all - 2, ">\n", 2));
+    close(through[0]);
+    close(socket[0]);
+    close(socket[1]);
+    close(kept);
+}
+
 // More than a terminal holds that nobody reads.
 static void who_is_to_stop_says_what_is_heard(void **state) {
     (void)state;
@@ -199,6 +235,7 @@ int main(int argc, char **argv) {
         CASE(a_limit_on_cpu_time_is_found),
         CASE(a_child_process_returns_its_output_and_exit_code),
         CASE(a_terminal_may_want_no_colors),
+        CASE(a_line_of_parts_arrives_as_one),
         CASE(who_is_to_stop_says_what_is_heard),
         CASE(a_stop_is_asked_of_no_computing_thread),
     };
