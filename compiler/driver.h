@@ -78,7 +78,7 @@ GanStatus compile_file(Front *f, const CompileOptions *o, Compiled *out);
 // The same from an elaborated module, which it changes. GAN_ERR_USAGE when it cannot be divided
 // among the ranks as asked.
 GanStatus compile_plans(Arena *perm, Module *m, const CompileOptions *o, Compiled *out);
-// The same by two threads, the second of which works in `beside`: *out is in both.
+// The same by two threads, the second of which works in `beside` (NULL: by one): *out is in both.
 GanStatus compile_plans_beside(Arena *perm, Arena *beside, Module *m, const CompileOptions *o,
                                Compiled *out);
 // Gives `m` the slots of scales where its losses are scaled so; compile_plans does.
