@@ -439,6 +439,26 @@ static void chains_share_no_memory_where_launches_are_short(void **state) {
     assert_false(runs_in_turn(1000 * (int64_t)Large, true));
 }
 
+// Calls that share nothing have one peak and a chain of one in every order: the program's wins,
+// though sums of their times are rounded otherwise in others.
+static void rounding_decides_no_order(void **state) {
+    (void)state;
+    enum { Calls = 8 };
+    uint64_t seed = 1;
+    for (int i = 0; i < 50; i++) {
+        Case c;
+        uint32_t call[Calls];
+        case_init(&c);
+        c.o.few_launches = c.o.side_by_side = true;
+        for (uint32_t k = 0; k < Calls; k++)
+            call[k] = add_call(&c, 64 * (int64_t)(1 + draw(&seed, Large)), NONE, NONE);
+        settle(&c);
+        schedule(&c.a, &c.o, &c.p);
+        for (uint32_t k = 1; k < Calls; k++)
+            assert_true(launch_of(&c.p, call[k - 1]) < launch_of(&c.p, call[k]));
+    }
+}
+
 // Samples, of which there may be many, are prepared where they are needed, on a card too; weights
 // all at once there.
 static void samples_are_prepared_when_they_are_needed(void **state) {
@@ -562,6 +582,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(chains_of_small_loops_share_their_launches),
         cmocka_unit_test(optimizers_share_a_launch_on_a_card),
         cmocka_unit_test(chains_share_no_memory_where_launches_are_short),
+        cmocka_unit_test(rounding_decides_no_order),
         cmocka_unit_test(samples_are_prepared_when_they_are_needed),
         cmocka_unit_test(weight_gradients_spare_memory_where_they_cost_no_time),
         cmocka_unit_test(calls_of_a_net_come_one_after_the_other),
