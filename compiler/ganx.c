@@ -262,26 +262,33 @@ static GanStatus make(Arena *perm, Arena *beside, const CompileOptions *o, const
     return status;
 }
 
-// A resolved model, which has nothing to say that was not said of the user's own text.
-static GanStatus read_resolved(Arena *perm, const CompileOptions *o, Ast **file, Module *out) {
+// A resolved model, which has nothing to say that was not said of the user's own text. `told`: what
+// that text means, where it is the resolved one; else NULL.
+static GanStatus read_resolved(Arena *perm, const CompileOptions *o, const Module *told, Ast **file,
+                               Module *out) {
     Front parsed, compiled; // spans are of the front that read them
     front_init(&parsed, perm);
     front_init(&compiled, perm);
-    if (compile_parse(&parsed, o, file) != GAN_OK || compile_module(&compiled, o, out) != GAN_OK)
+    if (compile_parse(&parsed, o, file) != GAN_OK ||
+        (!told && compile_module(&compiled, o, out) != GAN_OK))
         return fail(GAN_ERR_BUG, "the model is refused with its settings written into its text; "
                                  "please report this");
+    if (told) {
+        *out = *told;
+        out->source.at[0] = STR(GANX_TEXT);
+    }
     return GAN_OK;
 }
 
-static GanStatus make_and_write(Arena *perm, const CompileOptions *o, const GanxTarget *target,
-                                Str path) {
+static GanStatus make_and_write(Arena *perm, const CompileOptions *o, const Module *told,
+                                const GanxTarget *target, Str path) {
     Str key = target->find ? key_of(perm, o, target) : (Str){0}, bytes;
     Ast *file = NULL;
     Module m = {0};
     Arena beside;
     if (target->find && target->find(target->user, perm, key, &bytes))
         return file_write_atomic(path, bytes.ptr, bytes.len);
-    TRY(read_resolved(perm, o, &file, &m));
+    TRY(read_resolved(perm, o, told, &file, &m));
     TRY(arena_init(&beside, 0));
     GanStatus status = make(perm, &beside, o, target, file, &m, &bytes);
     if (status == GAN_OK && target->find)
@@ -310,10 +317,11 @@ GanStatus ganx_write(Front *f, const CompileOptions *asked, const GanxTarget *ta
     o.dialect = dialect_find(str_eq(target->name, STR("cpu")) ? STR("c") : STR("cuda"));
     TRY(compile_module(f, &o, &told)); // also of a model that is kept: its warnings are told
     TRY(compile_resolved(perm, &o, &o.text));
+    bool same = !o.settings && !compile_is_yaml(o.path);
     o.path = STR(GANX_TEXT);
     o.setting = NULL;
     o.settings = 0;
-    return make_and_write(perm, &o, target, path);
+    return make_and_write(perm, &o, same ? &told : NULL, target, path);
 }
 
 // --- reading -------------------------------------------------------------------------------------
