@@ -13,8 +13,11 @@
 // kernels stand in for a library that most machines have. They are PTX alone: with machine code for
 // every architecture dcgan took 1.2 times as long, and the driver can compile it where it is
 // needed.
+//
+// The runtime's own kernels are one text more in some batch.
 #include "cuda_compile.h"
 #include "cache.h"
+#include "embed.h"
 #include "image.h"
 
 #include <stdlib.h>
@@ -33,6 +36,10 @@ uint32_t cuda_batches(uint32_t kernels, uint32_t cores) {
         return cores * ((kernels + MOST * cores - 1) / (MOST * cores));
     return n ? n : kernels > 0;
 }
+
+extern const EmbeddedFile service_text[]; // service.cuh
+
+static const char service_name[] = "gan_begin"; // one of its kernels
 
 // --- which image has a kernel --------------------------------------------------------------------
 
@@ -59,32 +66,39 @@ static void modules_add(Modules *m, Str image) {
     }
 }
 
-static bool modules_have(const Modules *m, const Kernel *k) {
-    return map_find(&m->of, kernel_hash(k->name)) > 0;
+static uint32_t modules_find(const Modules *m, Str kernel) { // its number plus one; 0: in none
+    return map_find(&m->of, kernel_hash(kernel));
 }
 
 static bool wanted(const CudaKernels *k, uint32_t kernel) {
     return !k->wanted || k->wanted[kernel];
 }
 
-// The modules with wanted kernels. False: a wanted kernel is in none.
+// The number of module `at` among those picked.
+static uint32_t pick(const Modules *m, uint32_t at, uint32_t *number, CudaImages *out) {
+    if (!number[at]) {
+        out->code[out->n] = m->code.at[at];
+        number[at] = ++out->n;
+    }
+    return number[at] - 1;
+}
+
+// The modules with wanted kernels. False: a wanted kernel of the plan is in none.
 static bool modules_pick(const Modules *m, const CudaKernels *k, CudaImages *out) {
     uint32_t kernels = k->plan->kernel.n, *number = arena_array(m->a, uint32_t, m->code.n);
+    uint32_t service = k->service ? modules_find(m, str_c(service_name)) : 0;
     *out = (CudaImages){.code = arena_array(m->a, Str, m->code.n),
                         .of = arena_array(m->a, uint32_t, kernels)};
     for (uint32_t i = 0; i < kernels; i++) {
         out->of[i] = NONE;
         if (!wanted(k, i))
             continue;
-        uint32_t at = map_find(&m->of, kernel_hash(k->plan->kernel.at[i].name));
+        uint32_t at = modules_find(m, k->plan->kernel.at[i].name);
         if (!at)
             return false;
-        if (!number[at - 1]) {
-            out->code[out->n] = m->code.at[at - 1];
-            number[at - 1] = ++out->n;
-        }
-        out->of[i] = number[at - 1] - 1;
+        out->of[i] = pick(m, at - 1, number, out);
     }
+    out->service = service ? pick(m, service - 1, number, out) : NONE;
     return true;
 }
 
@@ -159,7 +173,7 @@ static void target_find(Arena *a, Target *t) {
     for (uint32_t i = 0; t->dir.len && i < t->kernel.n; i++) {
         uint32_t files = t->files;
         Str image;
-        if (modules_have(&t->found, t->kernel.at[i]))
+        if (modules_find(&t->found, t->kernel.at[i]->name))
             continue;
         cache_find(a, link_path(a, t, t->kernel.at[i]), t->file, &t->files, MOST_FOUND);
         if (t->files > files && sealed_read(a, t->file[files], &image))
@@ -187,7 +201,7 @@ static void target_deal(Arena *a, Target *t, BatchVec *all) {
     KernelRefs missing = {0};
     uint32_t first = all->n;
     for (uint32_t i = 0; i < t->kernel.n; i++)
-        if (!modules_have(&t->found, t->kernel.at[i]))
+        if (!modules_find(&t->found, t->kernel.at[i]->name))
             vec_push(a, &missing, t->kernel.at[i]);
     for (uint32_t i = cuda_batches(missing.n, nvrtc_threads()); i > 0; i--)
         vec_push(a, all, (Batch){.target = t});
@@ -254,10 +268,12 @@ static GanStatus batches_make(const Nvrtc *n, Arena *a, BatchVec *all) {
 // Images for all targets.
 static GanStatus targets_make(const Nvrtc *n, Arena *a, Target *t, uint32_t targets) {
     BatchVec all = {0};
+    Str own = hash_hex(a, hash128(service_text[0].text, service_text[0].len)); // not in their names
     for (uint32_t i = 0; i < targets; i++) {
         Str prelude = hash_hex(a, hash128(t[i].prelude.ptr, t[i].prelude.len));
-        t[i].key = str_format(a, "nvrtc %d way %d %s %d %.*s", nvrtc_version(n), NVRTC_REVISION,
-                              t[i].ptx ? "ptx" : "cubin", t[i].arch, SARG(prelude));
+        t[i].key =
+            str_format(a, "nvrtc %d way %d %s %d %.*s %.*s", nvrtc_version(n), NVRTC_REVISION,
+                       t[i].ptx ? "ptx" : "cubin", t[i].arch, SARG(prelude), SARG(own));
         t[i].found.a = a;
         target_find(a, &t[i]);
         target_deal(a, &t[i], &all);
@@ -290,6 +306,13 @@ static KernelRefs kernels_of(Arena *a, const Plan *const *plan, uint32_t plans, 
     return out;
 }
 
+static const Kernel *service_kernel(Arena *a) {
+    Kernel *k = arena_new(a, Kernel);
+    k->name = str_c(service_name);
+    k->source = (Str){service_text[0].text, service_text[0].len};
+    return k;
+}
+
 // The architecture of the PTX that is for all of arch[archs].
 static int oldest_ptx(const Nvrtc *n, const int *arch, uint32_t archs) {
     NvrtcJob job = {.arch = arch[0]};
@@ -302,6 +325,7 @@ GanStatus cuda_compile_ahead(const Nvrtc *n, const CudaPlans *k, Arena *a, Cubin
     uint32_t targets = k->archs + 2; // PTX of all kernels, then of the fallbacks
     Target *t = arena_array(a, Target, targets);
     KernelRefs kernel = kernels_of(a, k->plan, k->plans, false);
+    vec_push(a, &kernel, service_kernel(a));
     for (uint32_t i = 0; i < targets; i++) {
         bool ptx = i >= k->archs;
         t[i] = (Target){ptx ? oldest_ptx(n, k->arch, k->archs) : k->arch[i], .ptx = ptx,
@@ -336,6 +360,8 @@ GanStatus cuda_compile(const Nvrtc *n, const CudaKernels *k, Arena *a, CudaImage
     for (uint32_t i = 0; i < k->plan->kernel.n; i++)
         if (wanted(k, i))
             vec_push(a, &t.kernel, &k->plan->kernel.at[i]);
+    if (k->service)
+        vec_push(a, &t.kernel, service_kernel(a));
     TRY(targets_make(n, a, &t, 1));
     if (!modules_pick(&t.found, k, out))
         return fail(GAN_ERR_DEVICE, "NVRTC %d.%d: a kernel is not found in what it compiled",

@@ -13,12 +13,15 @@ typedef struct CudaKernels { // what is to be compiled
     const bool *wanted; // [plan->kernel.n] false: a library does what that kernel would; NULL: all
     int arch;           // compute capability: 90 is 9.0
     Str dir;            // the cache's folder; empty: none
+    bool service;       // also the runtime's own (service.cuh)
 } CudaKernels;
 
 typedef struct CudaImages {
     uint32_t n;
     Str *code;    // [n] what the driver loads, each as a module that has a wanted kernel
     uint32_t *of; // [plan->kernel.n] the image that has the kernel; NONE: it is not wanted
+    uint32_t
+        service; // the image that has the runtime's own; NONE: they are not wanted, or not there
 } CudaImages;
 
 // What CudaCompile does with NVRTC, which may be NULL: then only code that came with the plan runs.
@@ -33,9 +36,9 @@ typedef struct CudaPlans { // what is to be compiled for cards that may not be h
     Str dir; // as in CudaKernels
 } CudaPlans;
 
-// All kernels for each architecture, and once as PTX for all of these and later ones, the fallbacks
-// as that alone: appends the images that have them to *out, in `a`. Images that the cache has may
-// contain other kernels too.
+// All kernels, the runtime's own among them, for each architecture, and once as PTX for all of
+// these and later ones, the fallbacks as that alone: appends the images that have them to *out, in
+// `a`. Images that the cache has may contain other kernels too.
 GanStatus cuda_compile_ahead(const Nvrtc *n, const CudaPlans *k, Arena *a, CubinVec *out);
 
 // Batches of so many kernels on so many cores: enough for all cores, unless the kernels are few.

@@ -55,15 +55,17 @@ static bool certain_kernels(const Loaded *l, bool *wanted) {
 
 // --- compiling -----------------------------------------------------------------------------------
 
-static GanStatus compile(const Loaded *l, const bool *wanted, Arena *a, CudaImages *out) {
+// `service`: with the runtime's own.
+static GanStatus compile(const Loaded *l, const bool *wanted, bool service, Arena *a,
+                         CudaImages *out) {
     const Cuda *c = l->cuda;
-    CudaKernels k = {l->plan, wanted, c->arch, c->cache_dir};
+    CudaKernels k = {l->plan, wanted, c->arch, c->cache_dir, service};
     return c->api->compile(c->api->user, &k, a, out);
 }
 
 static GanStatus compile_ahead(void *user) {
     CudaAhead *h = user;
-    return compile(h->l, h->wanted, &h->arena, &h->images);
+    return compile(h->l, h->wanted, true, &h->arena, &h->images);
 }
 
 static void *help(void *user) {
@@ -168,6 +170,8 @@ static GanStatus load_parts(Loaded *l, const CudaImages part[2]) {
             if (part[k].of[i] != NONE)
                 TRY(find_entry(l, &p->kernel.at[i], l->module[first + part[k].of[i]],
                                &l->kernel[i]));
+        if (part[k].n && part[k].service != NONE)
+            cuda_service_find(l, l->module[first + part[k].service]);
     }
     return GAN_OK;
 }
@@ -193,9 +197,8 @@ GanStatus cuda_kernels_load(Loaded *l) {
     if (l->ahead)
         TRY(join_ahead(l, &part[0]));
     if (more)
-        TRY(compile(l, wanted, &l->arena, &part[1]));
+        TRY(compile(l, wanted, !l->ahead, &l->arena, &part[1]));
     TRY(load_parts(l, part));
-    cuda_service_find(l);
     cuda_kernels_end(l);
     return GAN_OK;
 }

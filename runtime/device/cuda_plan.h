@@ -64,7 +64,7 @@ struct Loaded {
     uint32_t modules;
     CUfunction *kernel; // [plan->kernel.n]
     CudaAhead *ahead;   // kernels that are being compiled; NULL: none
-    CUfunction begin;   // gan_begin and gan_fill (gen/service.cuh); NULL: there is no kernel
+    CUfunction begin;   // gan_begin and gan_fill (service.cuh); NULL: there is no kernel
     CUfunction fill;
     CudnnCalls dnn;
     CudnnCall **call; // [plan->region.n] NULL: none
@@ -107,9 +107,9 @@ CudaAfter *cuda_branches(Arena *a, const CudaTask *task, uint32_t n);
 
 // --- cuda_service.c ------------------------------------------------------------------------------
 
-// Finds the runtime's own kernels in the plan's first module. Without one there are none: a
-// driver's copies and memsets do the same, slower.
-void cuda_service_find(Loaded *l);
+// Finds the runtime's own kernels in the module that has them. Where none has, a driver's copies
+// and memsets do the same, slower.
+void cuda_service_find(Loaded *l, CUmodule module);
 // Enqueues the upload of a block's counters and its first breadcrumb, which goes to the host too.
 GanStatus cuda_service_begin(Loaded *l, const CudaHead *head);
 bool cuda_service_begins(const char *kernel); // is it that upload?

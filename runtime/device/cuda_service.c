@@ -1,4 +1,4 @@
-// cuda_service.c - kernels that the runtime launches for itself (gen/service.cuh).
+// cuda_service.c - kernels that the runtime launches for itself (service.cuh).
 //
 // In: a loaded plan. Out: the upload that begins a block, and fills in the place of the memset
 // nodes of a captured graph. A graph's memset node is done by another engine of the card, and the
@@ -22,11 +22,11 @@ static_assert(sizeof(CudaHead) == 14 * sizeof(uint32_t) &&
                   sizeof(CudaMark) == 3 * sizeof(uint32_t),
               "gan_begin of service.cuh has these sizes");
 
-void cuda_service_find(Loaded *l) {
+void cuda_service_find(Loaded *l, CUmodule module) {
     const CudaDriver *cu = l->cuda->cu;
-    if (cu->ModuleGetFunction(&l->begin, l->module[0], begin_name) != CUDA_SUCCESS)
+    if (cu->ModuleGetFunction(&l->begin, module, begin_name) != CUDA_SUCCESS)
         l->begin = NULL;
-    if (cu->ModuleGetFunction(&l->fill, l->module[0], fill_name) != CUDA_SUCCESS)
+    if (cu->ModuleGetFunction(&l->fill, module, fill_name) != CUDA_SUCCESS)
         l->fill = NULL;
 }
 

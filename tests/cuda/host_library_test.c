@@ -178,7 +178,7 @@ static void kept_open(Kept *k, Str model) {
     for (uint32_t i = 0; i < p->kernel.n; i++)
         wanted[i] = !p->kernel.at[i].fallback;
     assert_true(p->kernel.n > 0);
-    k->kernels = (CudaKernels){p, wanted, 90, str_c(k->dir)};
+    k->kernels = (CudaKernels){p, wanted, 90, str_c(k->dir), true};
 }
 
 static void kept_close(Kept *k) {
@@ -297,6 +297,7 @@ static void check_came(Kept *k, uint32_t kernel) {
     bool *one = arena_array(&k->a, bool, p->kernel.n);
     one[kernel] = true;
     k->kernels.wanted = one;
+    k->kernels.service = false;
     assert_fine(cuda_compile(NULL, &k->kernels, &k->a, &came));
     assert_int_equal(came.n, 1);
     for (uint32_t i = 0; i < p->kernel.n; i++)
@@ -326,7 +327,7 @@ static uint32_t first_kernel(const Plan *p, bool fallback) {
 }
 
 // Many kernels are dealt out to several modules, each to one; one that spilled is in the module it
-// was assembled again as, and still in that of its batch.
+// was assembled again as, and still in that of its batch. One has the runtime's own.
 static void kernels_are_in_their_modules(void **state) {
     (void)state;
     Kept k;
@@ -348,6 +349,8 @@ static void kernels_are_in_their_modules(void **state) {
         again += have - 1;
     }
     assert_true(again < p.kernel.n / 8);
+    for (uint32_t image = 0; image < made.n; image++)
+        assert_int_equal(holds(made.code[image], STR("gan_fill")), image == made.service);
     assert_fine(
         cuda_compile_ahead(k.nvrtc, &(CudaPlans){plan, 1, &(int){90}, 1, {0}}, &k.a, &p.cubin));
     const Cubin *fallback = &p.cubin.at[p.cubin.n - 1];
@@ -421,7 +424,7 @@ static void kernels_compiled_again_are_taken_from_there(void **state) {
     vec_push(&a, &p.kernel, ((Kernel){.name = STR("k_two")}));
     Str both = image_join(&a, STR(ENTRY("k_one") ENTRY("k_two")), STR(ENTRY("k_two")));
     vec_push(&a, &p.cubin, ((Cubin){.arch = 90, .code = both}));
-    assert_fine(cuda_compile(NULL, &(CudaKernels){&p, NULL, 90, {0}}, &a, &image));
+    assert_fine(cuda_compile(NULL, &(CudaKernels){&p, NULL, 90, {0}, false}, &a, &image));
     assert_int_equal(image.n, 2);
     assert_non_null(strstr(image.code[image.of[0]].ptr, "k_one"));
     assert_true(str_eq(image.code[image.of[1]], STR(ENTRY("k_two"))));
@@ -436,7 +439,7 @@ static void code_of_a_compiled_model_is_used(void **state) {
     assert_fine(arena_init(&a, 0));
     Plan p = {0};
     vec_push(&a, &p.kernel, ((Kernel){.name = STR("k_any")}));
-    CudaKernels k = {&p, NULL, 90, {0}};
+    CudaKernels k = {&p, NULL, 90, {0}, false};
     assert_int_equal(cuda_compile(NULL, &k, &a, &image), GAN_ERR_DEVICE);
     assert_non_null(strstr(gan_error(), "--target cuda:sm_90"));
     assert_non_null(strstr(gan_error(), "--device cpu works here"));

@@ -278,9 +278,13 @@ static GanStatus compile(void *user, const CudaKernels *k, Arena *a, CudaImages 
     uint32_t n = k->plan->kernel.n;
     if (recording->no_kernels)
         return fail(GAN_ERR_DEVICE, "a recorded error: no kernel compiles");
-    *out = (CudaImages){IMAGES, arena_array(a, Str, IMAGES), arena_array(a, uint32_t, n)};
+    *out = (CudaImages){IMAGES, arena_array(a, Str, IMAGES), arena_array(a, uint32_t, n), NONE};
     for (uint32_t i = 0; i < IMAGES; i++)
-        out->code[i] = recording->no_service ? STR(" ") : STR(" gan_begin gan_fill");
+        out->code[i] = STR(" ");
+    if (k->service && !recording->no_service) {
+        out->service = IMAGES - 1;
+        out->code[out->service] = STR(" gan_begin gan_fill");
+    }
     for (uint32_t i = 0; i < n; i++) {
         Str *image = &out->code[i % IMAGES];
         out->of[i] = k->wanted[i] ? i % IMAGES : NONE;

@@ -132,7 +132,7 @@ void host_waits(const Clock *for_); // the host has waited for the work that the
 char *host_of(CUdeviceptr at);      // host copy of the device memory at an address
 void add_access(Work *w, CUdeviceptr at, size_t n, bool write);
 bool all_there(const Work *w); // all memory is valid; else with a complaint
-// gan_begin (gen/service.cuh), which does the work of two copies.
+// gan_begin (service.cuh), which does the work of two copies.
 void begin_block(CUstream s, const void *head, CUdeviceptr to, CUdeviceptr mark);
 void do_work(Object *s, Work w); // executes it, in stream order
 

@@ -334,7 +334,7 @@ static void check_priorities(const Object *g) {
 
 // --- the nodes of a graph ---
 
-#define FILL "gan_fill" // of gen/service.cuh
+#define FILL "gan_fill" // of service.cuh
 
 static CUresult get_nodes(CUgraph graph, CUgraphNode *node, size_t *n) {
     CALL();

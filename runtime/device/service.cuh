@@ -1,9 +1,7 @@
-// service.cuh - text put behind the prelude of the CUDA dialect: kernels that the runtime launches
-// for itself (cuda_service.c), compiled with every program. Beside kernels, a copy or a memset
-// costs several microseconds for its way through another engine of the card; these cost one.
-#ifndef GAN_SERVICE_CUH
-#define GAN_SERVICE_CUH
-#ifdef __CUDACC_RTC__
+// service.cuh - kernels that the runtime launches for itself (cuda_service.c), behind the prelude of
+// the CUDA dialect; cuda_compile.c compiles them with a program's kernels. Beside kernels, a copy or
+// a memset costs several microseconds for its way through another engine of the card; these cost
+// one.
 
 // What is uploaded before each run of a block (CudaHead): 40 bytes of counters, 12 of its first
 // breadcrumb, 4 of padding.
@@ -28,6 +26,3 @@ extern "C" __global__ void __launch_bounds__(256)
          i += (uint64_t)gridDim.x * 256)
         to[i] = value;
 }
-
-#endif
-#endif
