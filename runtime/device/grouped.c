@@ -178,7 +178,7 @@ typedef struct Terms { // what each pixel of a phase sums
     int64_t n;
     const int64_t *offset; // [n] of what is multiplied, from the pixel's place in the window
     const float *weights;  // [n, lanes]
-    const float *zeros;
+    const float *zeros;    // Grouped.zeros
 } Terms;
 
 // Of `pixels` pixels, `step` floats apart in the window. The accumulators are registers once the
