@@ -83,24 +83,28 @@ bool scope_find(const Env *env, Str name, Value *out) {
     return b || scope_find_global(env, name, out);
 }
 
-bool scope_rebinds_outer(const Env *env, Str name) {
-    bool outside = false;
+// The local of that name in this function; *outside: with a run-time block around the place that
+// it is not in. NULL: none, and *outside says whether there is such a block at all.
+static const Binding *find_in_function(const Env *env, Str name, bool *outside) {
+    *outside = false;
     for (const Binding *b = env->local; b && b->kind != BindFn; b = b->outer)
         if (b->kind == BindControl)
-            outside = true;
+            *outside = true;
         else if (str_eq(b->name, name))
-            return outside;
-    return false;
+            return b;
+    return NULL;
+}
+
+bool scope_rebinds_outer(const Env *env, Str name) {
+    bool outside;
+    return find_in_function(env, name, &outside) && outside;
 }
 
 const Global *scope_hidden_setting(const Env *env, Str name) {
-    bool inside = false;
-    for (const Binding *b = env->local; b && b->kind != BindFn; b = b->outer)
-        if (b->kind == BindControl)
-            inside = true;
-        else if (str_eq(b->name, name))
-            return NULL;
-    const Global *found = inside ? globals_find(env->globals, name) : NULL;
+    bool inside;
+    if (find_in_function(env, name, &inside) || !inside)
+        return NULL;
+    const Global *found = globals_find(env->globals, name);
     return found && value_is_setting(found->value) ? found : NULL;
 }
 

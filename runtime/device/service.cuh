@@ -1,7 +1,7 @@
-// service.cuh - kernels that the runtime launches for itself (cuda_service.c), behind the prelude of
-// the CUDA dialect; cuda_compile.c compiles them with a program's kernels. Beside kernels, a copy or
-// a memset costs several microseconds for its way through another engine of the card; these cost
-// one.
+// service.cuh - kernels that the runtime launches for itself (cuda_service.c), behind the prelude
+// of the CUDA dialect; cuda_compile.c compiles them with a program's kernels. Beside kernels, a
+// copy or a memset costs several microseconds for its way through another engine of the card; these
+// cost one.
 
 // What is uploaded before each run of a block (CudaHead): 40 bytes of counters, 12 of its first
 // breadcrumb, 4 of padding.
