@@ -125,8 +125,7 @@ GanStatus compile_resolved(Arena *perm, const CompileOptions *o, Str *out);
 // kernels/FUNC.c or .cu (what was generated, to be read), kernels/sm_90/N.cubin (what was compiled,
 // for all functions, in batches), kernels/compute_80/N.ptx (of those, what libraries stand in for;
 // the driver compiles it where there is none), manifest.json (what it is, and the hash of every
-// other member). The same model gives the same bytes; machine code from a cache that has compiled
-// other models comes in the batches it was compiled in.
+// other member). The same model, made by the same versions of compilers, gives the same bytes.
 
 // The kernels of a model's plans to machine code for compute capabilities `arch` (90: 9.0),
 // appended to *out, in `perm`.

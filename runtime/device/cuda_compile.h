@@ -37,8 +37,9 @@ typedef struct CudaPlans { // what is to be compiled for cards that may not be h
 } CudaPlans;
 
 // All kernels, the runtime's own among them, for each architecture, and once as PTX for all of
-// these and later ones, the fallbacks as that alone: appends the images that have them to *out, in
-// `a`. Images that the cache has may contain other kernels too.
+// these and later ones, the fallbacks as that alone: appends the images that have them, and no
+// others, to *out, in `a`. The same kernels give the same images in the same order, whatever the
+// cache has and however many cores there are.
 GanStatus cuda_compile_ahead(const Nvrtc *n, const CudaPlans *k, Arena *a, CubinVec *out);
 
 // Batches of so many kernels on so many cores: enough for all cores, unless the kernels are few.

@@ -73,6 +73,12 @@ code=0
 if [ "$code" = 0 ]; then
     "$ganc" compile tiny.gan --batch 4 --target cuda:sm_90 -o d.ganx # from the cache
     same c.ganx d.ganx
+    # Whatever kernels other models left in the cache, and on however many cores.
+    core=$(taskset -pc $$ 2>/dev/null | sed 's/.*: //; s/[-,].*//')
+    fresh() { XDG_CACHE_HOME=$PWD/kept ${core:+taskset -c $core} "$ganc" compile tiny.gan --batch 4 --target cuda:sm_90 "$@"; }
+    fresh -s nz=5 -o other.ganx || fail 'ganc compile -s nz=5'
+    fresh -o d.ganx || fail 'ganc compile on one core'
+    same c.ganx d.ganx
     refused 2 'an architecture is sm_70' ganc compile tiny.gan --target cuda:90 -o e.ganx
     refused 2 'NVRTC .* makes no code for it' ganc compile tiny.gan --target cuda:sm_999 -o e.ganx
     "$ganc" hash c.ganx >out # its text runs on other devices
