@@ -29,7 +29,7 @@ enum {
     // compiler, to PTX and per architecture, which takes as long as one or two kernels.
     LEAST = 4,
     MOST = 64,
-    SHIPPED = 32,    // the average, if there are more than two batches, of a file
+    FILE_CORES = 2,  // a file has the batches of such a machine, wherever it is made
     MOST_FOUND = 64, // images of the cache that a program's kernels may be spread over
 };
 
@@ -38,12 +38,6 @@ uint32_t cuda_batches(uint32_t kernels, uint32_t cores) {
     if (kernels > MOST * cores)
         return cores * ((kernels + MOST * cores - 1) / (MOST * cores));
     return n ? n : kernels > 0;
-}
-
-// More batches than cores cost a start of the compiler each: on two cores four instead of two take
-// 3 to 6 % longer, eight 8 to 19 %.
-static uint32_t file_batches(uint32_t kernels) {
-    return cuda_batches(kernels, kernels > 2 * SHIPPED ? kernels / SHIPPED : 2);
 }
 
 extern const EmbeddedFile service_text[]; // service.cuh
@@ -213,7 +207,7 @@ static void target_deal(Arena *a, Target *t, BatchVec *all) {
     for (uint32_t i = 0; i < t->kernel.n; i++)
         if (!modules_find(&t->found, t->kernel.at[i]->name))
             vec_push(a, &missing, t->kernel.at[i]);
-    uint32_t n = t->file ? file_batches(missing.n) : cuda_batches(missing.n, nvrtc_threads());
+    uint32_t n = cuda_batches(missing.n, t->file ? FILE_CORES : nvrtc_threads());
     for (uint32_t i = 0; i < n; i++)
         vec_push(a, all, (Batch){.target = t});
     if (missing.n)
