@@ -219,9 +219,9 @@ GanStatus file_out_put(FileOut *f, const void *data, size_t n);
 GanStatus file_out_commit(FileOut *f); // flush, fsync, rename; frees f either way
 // The same of files that belong together: after a failure what was there before is there again.
 GanStatus file_out_commit_all(FileOut *const *f, size_t n);
-void file_out_abandon(FileOut *f);          // removes the temporary; accepts NULL
-void file_drop_temporaries(void);           // all; for a process that ends, in signal handlers too
-GanStatus file_append(Str path, Str bytes); // one write call
+void file_out_abandon(FileOut *f); // removes the temporary; accepts NULL
+void file_drop_temporaries(void);  // all, folders too; as a process ends, in signal handlers too
+GanStatus file_append(Str path, Str bytes);     // one write call
 GanStatus file_append_line(Str path, Str line); // the same, for logs
 GanStatus file_sync(Str path);                  // what was appended survives a crash of the machine
 GanStatus file_remove(Str path);                // fine when absent

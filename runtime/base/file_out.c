@@ -3,6 +3,7 @@
 // reports the path and the system's reason.
 #define _GNU_SOURCE
 #include "io.h"
+#include "temporary.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -64,6 +65,7 @@ void file_drop_temporaries(void) {
             restore(f);
         }
     }
+    temporary_drop();
 }
 
 bool io_write(int fd, const char *p, size_t n) {

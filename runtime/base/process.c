@@ -75,6 +75,8 @@ bool process_ended(int pid, bool wait, int *exit_code) {
     return true;
 }
 
+static atomic_int awaited; // the child of process_run, ended with this process; 0: none
+
 GanStatus process_run(Arena *a, const char *const *argv, Str *output, int *exit_code) {
     *output = (Str){0};
     *exit_code = NOT_STARTED;
@@ -90,9 +92,11 @@ GanStatus process_run(Arena *a, const char *const *argv, Str *output, int *exit_
         return GAN_OK;
     }
     Bytes said = {0};
+    awaited = pid;
     GanStatus read_status = bytes_read(&said, ends[0], str_c(argv[0]));
     close(ends[0]);
     process_ended(pid, true, exit_code);
+    awaited = 0;
     if (read_status == GAN_OK)
         return bytes_move(&said, a, output);
     mem_free(said.at);
@@ -162,6 +166,16 @@ static void end_by(int signal) {
     raise(signal);
 }
 
+// What this process would leave: first a child, which may write there.
+static void clear_up(void) {
+    int pid = awaited;
+    if (pid) {
+        kill(pid, SIGTERM);
+        waitpid(pid, NULL, 0);
+    }
+    file_drop_temporaries();
+}
+
 // Only calls that a handler may make.
 static void put_words(const char *text) {
     if (write(2, text, strlen(text)) < 0)
@@ -174,7 +188,7 @@ static void note_interrupt(int signal) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     if (interrupted && now.tv_sec > interrupted + 1) {
-        file_drop_temporaries();
+        clear_up();
         end_by(signal);
     }
     if (!interrupted && at_terminal) // a step may take long, and impatience costs all since a save
@@ -193,7 +207,7 @@ static void note_lost_file(int signal, siginfo_t *info, void *context) {
         end_by(signal);
         return;
     }
-    file_drop_temporaries();
+    clear_up();
     put_words("\n");
     put_words(speaker());
     put_words(": ");
@@ -221,7 +235,7 @@ static bool is_ignored(int signal) {
 }
 
 static void end_tidily(int signal) {
-    file_drop_temporaries();
+    clear_up();
     end_by(signal);
 }
 

@@ -3,9 +3,9 @@
 // process of this program.
 #include "bench.h"
 #include "cache.h"
+#include "temporary.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 enum { WARM_STARTS = 3 };
 
@@ -84,17 +84,17 @@ static GanStatus start_once(Bench *b, Str cache, bool whole, double *ms) {
 }
 
 GanStatus bench_starts(Bench *b) {
-    Str base = b->host->device.cache_dir.len ? b->host->device.cache_dir : STR("/tmp");
-    Str dir = path_join(b->perm, base, str_format(b->perm, CACHE_ASIDE "%ld", (long)getpid()));
+    Str base = b->host->device.cache_dir;
+    TemporaryDir cache;
     double warm[WARM_STARTS];
-    GanStatus st = start_once(b, dir, true, &b->cold_ms);
+    if (!base.len || cache_dir_make(base) != GAN_OK ||
+        temporary_make(b->perm, base, STR(CACHE_ASIDE), &cache) != GAN_OK)
+        TRY(temporary_make(b->perm, STR("/tmp"), STR(CACHE_ASIDE), &cache));
+    GanStatus st = start_once(b, cache.path, true, &b->cold_ms);
     for (int i = 0; st == GAN_OK && i < WARM_STARTS; i++)
-        st = start_once(b, dir, false, &warm[i]);
-    char why[2000];
-    snprintf(why, sizeof why, "%s", gan_error());
-    cache_remove(*b->perm, dir); // may fail itself, where no start has made it
-    if (st != GAN_OK)
-        return fail(st, "%s", why);
+        st = start_once(b, cache.path, false, &warm[i]);
+    temporary_remove(&cache);
+    TRY(st);
     qsort(warm, WARM_STARTS, sizeof *warm, by_double);
     b->warm_ms = warm[WARM_STARTS / 2];
     return GAN_OK;

@@ -1,6 +1,7 @@
 // cache.c - see cache.h.
 #define _GNU_SOURCE
 #include "cache.h"
+#include "temporary.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +44,7 @@ typedef struct Prune {
     Str dir;
     uint64_t limit, bytes; // of all files
     VEC(Entry) file;
-    StrVec link, aside;
+    StrVec link;
 } Prune;
 
 // Where a clock was set back, what it had stamped before is no younger for that: it would be kept,
@@ -51,15 +52,6 @@ typedef struct Prune {
 static int64_t age(int64_t time_of) {
     int64_t seconds = (int64_t)time(NULL) - time_of;
     return seconds < 0 ? -seconds : seconds;
-}
-
-void cache_remove(Arena scratch, Str dir) {
-    StrVec names;
-    if (dir_list(&scratch, dir, &names) != GAN_OK)
-        return;
-    for (uint32_t i = 0; i < names.n; i++)
-        file_remove(path_join(&scratch, dir, names.at[i]));
-    rmdir(str_z(&scratch, dir));
 }
 
 // Files and links; what is being made is left alone for a day, and then was left by a process that
@@ -79,9 +71,6 @@ static GanStatus list_entries(void *user) {
             vec_push(&p->arena, &p->link, path);
         else if (S_ISREG(info.st_mode) && (!is_being_made(names.at[i]) || age(e.used) > DAY))
             vec_push(&p->arena, &p->file, e);
-        else if (S_ISDIR(info.st_mode) && str_starts(names.at[i], STR(CACHE_ASIDE)) &&
-                 age(e.used) > DAY)
-            vec_push(&p->arena, &p->aside, path);
     }
     return GAN_OK;
 }
@@ -106,8 +95,6 @@ static void remove_entries(Prune *p) {
         if ((left || pruned) && unlink(e->path.ptr) == 0)
             p->bytes -= e->bytes < p->bytes ? e->bytes : p->bytes;
     }
-    for (uint32_t i = 0; i < p->aside.n; i++)
-        cache_remove(p->arena, p->aside.at[i]);
     for (uint32_t i = 0; i < p->link.n; i++) // to what is gone
         if (stat(p->link.at[i].ptr, &info) != 0 && errno == ENOENT)
             unlink(p->link.at[i].ptr);
@@ -141,6 +128,7 @@ static void prune(Arena scratch, Str dir, uint64_t limit) {
     Prune p;
     if (!prune_due(scratch, dir) || prune_open(dir, &p) != GAN_OK)
         return;
+    temporary_sweep(scratch, dir, STR(CACHE_ASIDE));
     p.limit = limit ? limit : CACHE_LIMIT;
     remove_entries(&p);
     arena_release(&p.arena);

@@ -30,10 +30,9 @@ GanStatus cache_limit(Str text, uint64_t *out);
 GanStatus cache_dir(Arena *a, Str path, uint64_t limit);
 GanStatus cache_dir_make(Str path); // only makes it
 uint64_t cache_bytes(Str dir);      // on disk
-// A name in the folder for a cache that is to start empty, before the number of the process, which
-// removes it; one that a killed process left goes after a day.
-#define CACHE_ASIDE "bench-"
-void cache_remove(Arena scratch, Str dir); // as far as that can be done
+// A cache that starts empty and is not kept: the prefix of its folder, a TemporaryDir in the
+// cache's or, where there is none, in /tmp.
+#define CACHE_ASIDE "ganrun-kernels-"
 
 // --- files, each sealed --------------------------------------------------------------------------
 

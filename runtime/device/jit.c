@@ -21,6 +21,7 @@
 #include "cache.h"
 #include "cc.h"
 #include "device.h"
+#include "temporary.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -46,11 +47,11 @@ static const double Patience = 0.5; // seconds of a run until kernels are worth 
 struct Jit {
     Arena arena;
     Cc cc;
-    int threads;   // units that this process compiles at once
-    int units;     // into which kernels are dealt: of all processes with the same work
-    int first;     // the one this process begins with
-    Str dir;       // cache folder, ours and private
-    int temporary; // it is removed with the Jit: its lock, and 1; 0: it stays
+    int threads;        // units that this process compiles at once
+    int units;          // into which kernels are dealt: of all processes with the same work
+    int first;          // the one this process begins with
+    Str dir;            // cache folder, ours and private
+    TemporaryDir aside; // it, where nothing is kept; else empty
 };
 
 struct JitCode {
@@ -70,44 +71,6 @@ struct JitCode {
 
 // --- the cache folder ----------------------------------------------------------------------------
 
-#define ASIDE "/tmp"
-#define ASIDE_NAME "ganrun-kernels-"
-
-// Of processes that were killed: a living one has a lock on its own, but not yet on one of this
-// minute.
-static void remove_abandoned(Arena scratch) {
-    enum { MINUTE = 60 };
-    StrVec names;
-    struct stat s;
-    if (dir_list(&scratch, STR(ASIDE), &names) != GAN_OK)
-        return;
-    for (uint32_t i = 0; i < names.n; i++) {
-        Str path = path_join(&scratch, STR(ASIDE), names.at[i]);
-        int fd = str_starts(names.at[i], STR(ASIDE_NAME))
-                     ? open(path.ptr, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-                     : -1;
-        if (fd < 0)
-            continue;
-        if (fstat(fd, &s) == 0 && s.st_uid == geteuid() && time(NULL) - s.st_mtime > MINUTE &&
-            flock(fd, LOCK_EX | LOCK_NB) == 0)
-            cache_remove(scratch, path);
-        close(fd);
-    }
-}
-
-static GanStatus make_aside(Jit *j) {
-    char name[] = ASIDE "/" ASIDE_NAME "XXXXXX";
-    remove_abandoned(j->arena);
-    int fd = mkdtemp(name) ? open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (fd < 0)
-        return fail(GAN_ERR_IO, "cannot make a folder in " ASIDE " for compiled kernels: %s",
-                    strerror(errno));
-    flock(fd, LOCK_EX | LOCK_NB); // where there are no locks, nothing is removed
-    j->dir = str_copy(&j->arena, str_c(name));
-    j->temporary = fd + 1;
-    return GAN_OK;
-}
-
 static GanStatus open_dir(Jit *j, const DeviceOptions *o) {
     if (o->cache_dir.len && cache_dir(&j->arena, o->cache_dir, o->cache_limit) == GAN_OK) {
         j->dir = str_copy(&j->arena, o->cache_dir);
@@ -116,7 +79,9 @@ static GanStatus open_dir(Jit *j, const DeviceOptions *o) {
     if (o->cache_dir.len && o->notice)
         o->notice(o->user,
                   str_format(&j->arena, "compiled kernels are not kept: %s", gan_error()).ptr);
-    return make_aside(j);
+    TRY(temporary_make(&j->arena, STR("/tmp"), STR(CACHE_ASIDE), &j->aside));
+    j->dir = j->aside.path;
+    return GAN_OK;
 }
 
 GanStatus jit_open(const DeviceOptions *o, Jit **out) {
@@ -149,10 +114,7 @@ GanStatus jit_open(const DeviceOptions *o, Jit **out) {
 void jit_close(Jit *j) {
     if (!j)
         return;
-    if (j->temporary) {
-        cache_remove(j->arena, j->dir);
-        close(j->temporary - 1);
-    }
+    temporary_remove(&j->aside);
     arena_release(&j->arena);
     mem_free(j);
 }

@@ -59,3 +59,12 @@ planned=$("$(dirname -- "$ganrun")/ganc" plan deep.gan --batch 16 --json | sed -
 expect 0 bench deep.gan --batch 16 --memory 40M --steps 1 --warmup 0 --json
 measured=$(sed -n 's/.*"peak_bytes_measured": \([0-9]*\).*/\1/p' out)
 [ "$measured" -lt "$planned" ] || fail "with --memory 40M the process has $measured bytes, the plan without $planned"
+
+# Ended while starts are timed, it leaves neither the process that starts nor the cache of that.
+"$ganrun" bench tiny.gan --batch 8 --steps 1 --warmup 0 --cache "$PWD/kept" >out 2>err &
+first=$!
+until ls kept/ganrun-kernels-* >ls.out 2>&1; do kill -0 $first 2>/dev/null || fail "it ended by itself"; done
+kill $first
+code=0; wait $first || code=$?
+[ "$code" -gt 128 ] || fail "ended by a signal: exit code $code"
+! ls kept/ganrun-kernels-* >ls.out 2>&1 || fail "it left $(cat ls.out)"

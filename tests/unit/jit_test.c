@@ -4,6 +4,7 @@
 #include "cache.h"
 #include "cc.h"
 #include "device.h"
+#include "temporary.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -85,6 +86,14 @@ static int open_cache(void **state) {
                    jit
                ? 0
                : -1;
+}
+
+static void remove_folder(Str dir) {
+    StrVec all;
+    assert_int_equal(dir_list(&arena, dir, &all), GAN_OK);
+    for (uint32_t i = 0; i < all.n; i++)
+        assert_int_equal(file_remove(path_join(&arena, dir, all.at[i])), GAN_OK);
+    assert_int_equal(rmdir(str_z(&arena, dir)), 0);
 }
 
 static int clear_cache(void **state) {
@@ -293,7 +302,7 @@ static void a_cache_that_is_removed_meanwhile_ends_no_run(void **state) {
         assert_int_equal(kept(STR(".first")).n, 1);
         assert_int_equal(file_remove(first), GAN_OK);
         jit_close(j);
-        cache_remove(arena, cache);
+        remove_folder(cache);
     }
 }
 
@@ -441,15 +450,17 @@ static Str put(uint32_t number, const char *ext, int hours) {
     return path;
 }
 
-// The cache of a bench, begun so many hours ago.
-static Str put_aside(uint32_t number, int hours) {
-    Str dir = path_join(&arena, str_c(folder), str_format(&arena, CACHE_ASIDE "%u", number));
-    Str file = path_join(&arena, dir, STR("kernels.so"));
-    const struct timespec then = {time(NULL) - (time_t)hours * Hour, 0}, both[2] = {then, then};
-    assert_int_equal(dir_make(dir), GAN_OK);
-    assert_int_equal(file_write_atomic(file, "x", 1), GAN_OK);
-    assert_int_equal(utimensat(AT_FDCWD, dir.ptr, both, 0), 0);
-    return dir;
+// The cache of a bench, begun an hour ago. Returns its lock, unless a kill has ended that.
+static int put_aside(bool killed, Str *dir) {
+    const struct timespec then = {time(NULL) - Hour, 0}, both[2] = {then, then};
+    TemporaryDir t;
+    assert_int_equal(temporary_make(&arena, str_c(folder), STR(CACHE_ASIDE), &t), GAN_OK);
+    *dir = t.path;
+    assert_int_equal(file_write_atomic(path_join(&arena, t.path, STR("kernels.so")), "x", 1), 0);
+    assert_int_equal(utimensat(AT_FDCWD, t.path.ptr, both, 0), 0);
+    if (killed)
+        close(t.lock - 1);
+    return killed ? -1 : t.lock - 1;
 }
 
 static void open_again(uint64_t limit, bool later) {
@@ -463,12 +474,15 @@ static void what_was_not_used_for_longest_is_pruned(void **state) {
     Str oldest = put(1, ".so", 5), older = put(2, ".so", 3), recent = put(3, ".so", 1);
     Str link = path_join(&arena, str_c(folder), STR("link.kernel")), at;
     Str in_work = put(4, ".so.12-7f.c", 5), left = put(5, ".so.12-7f.o", 30);
-    Str benched = put_aside(1, 5), bench_left = put_aside(2, 30);
+    Str benched, bench_left;
+    int lock = put_aside(false, &benched);
+    put_aside(true, &bench_left);
     cache_link(&arena, link, oldest);
     open_again(UINT64_MAX, true); // room for all: only what killed processes left goes
     assert_true(file_exists(oldest) && file_exists(in_work) && !file_exists(left));
     assert_true(file_is_dir(benched) && !file_is_dir(bench_left));
-    cache_remove(arena, benched);
+    close(lock);
+    temporary_sweep(arena, str_c(folder), STR(CACHE_ASIDE));
     assert_false(file_is_dir(benched));
     uint64_t all = cache_bytes(str_c(folder));
     assert_true(all > 4 * Big && all < 5 * Big);

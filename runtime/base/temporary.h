@@ -1,0 +1,21 @@
+// temporary.h - folders that a process has to itself, for files: where kernels lie that are not
+// kept.
+#ifndef GAN_TEMPORARY_H
+#define GAN_TEMPORARY_H
+
+#include "base.h"
+
+typedef struct TemporaryDir {
+    Str path;   // zero-terminated
+    int lock;   // a file descriptor, and 1; 0: there is no folder
+    int listed; // for a process that is ended
+} TemporaryDir;
+// A new one in the folder `in`, of this user alone, for files. It goes with temporary_remove, or
+// where a signal or a bug ends this process; after a kill, with the next one made or swept there, a
+// minute later.
+GanStatus temporary_make(Arena *a, Str in, Str prefix, TemporaryDir *out);
+void temporary_remove(TemporaryDir *t); // accepts an empty one
+void temporary_sweep(Arena scratch, Str in, Str prefix);
+void temporary_drop(void); // all of this process, in signal handlers too: file_drop_temporaries
+
+#endif
