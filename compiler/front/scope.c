@@ -1,8 +1,8 @@
 // scope.c - environments: persistent lists of local bindings, and tables of top-level names.
 //
-// A binding never changes: binding a name again prepends a newer one. So a closure keeps the
-// bindings it captured, a loop's rebinding is visible to what follows, and restoring an earlier
-// environment costs nothing.
+// A binding never changes, but where it is lost to an error: binding a name again prepends a newer
+// one. So a closure keeps the bindings it captured, a loop's rebinding is visible to what follows,
+// and restoring an earlier environment costs nothing.
 #include "builtin.h"
 
 const Binding *scope_bind(Elab *e, const Binding *outer, Str name, Value v) {
@@ -98,6 +98,11 @@ static const Binding *find_in_function(const Env *env, Str name, bool *outside) 
 bool scope_rebinds_outer(const Env *env, Str name) {
     bool outside;
     return find_in_function(env, name, &outside) && outside;
+}
+
+void scope_lose(const Env *env, Str name) {
+    Binding *b = (Binding *)(uintptr_t)scope_find_local(env, name);
+    b->value = POISON;
 }
 
 const Global *scope_hidden_setting(const Env *env, Str name) {

@@ -88,10 +88,11 @@ void bind_names(Elab *e, Env *env, uint32_t n, Ast *const *target, Value v) {
 // A name that `=` may not bind here; after a diagnostic.
 static bool bound_for_good(Elab *e, Env *env, const Ast *name) {
     Value v;
-    if (scope_rebinds_outer(env, name->text))
+    if (scope_rebinds_outer(env, name->text)) {
         diag(e->f, DiagE0512, name->span, SARG(name->text));
-    else if (scope_find(env, name->text, &v) && v.kind == KindSlot &&
-             e->m->slot.at[v.id].kind == SlotState)
+        scope_lose(env, name->text);
+    } else if (scope_find(env, name->text, &v) && v.kind == KindSlot &&
+               e->m->slot.at[v.id].kind == SlotState)
         diag(e->f, DiagE0529, name->span, SARG(name->text));
     else
         return false;

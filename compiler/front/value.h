@@ -220,6 +220,9 @@ bool scope_find(const Env *env, Str name, Value *out);        // locals, then gl
 const Binding *scope_find_local(const Env *env, Str name);    // NULL: none
 bool scope_find_global(const Env *env, Str name, Value *out); // where no local hides it
 bool scope_rebinds_outer(const Env *env, Str name); // bound outside the run-time block around it
+// After an error: what a local is meant to hold is no longer known, also outside the block it is
+// in.
+void scope_lose(const Env *env, Str name);
 // The config, or number of the top level, that a binding in a run-time block hides; may be absent.
 const Global *scope_hidden_setting(const Env *env, Str name);
 Global *globals_put(Elab *e, Globals *g, Str name, Value v, Span span);
