@@ -508,14 +508,15 @@ static void put_symbol(Look *k, JsonOut *j, Str name, int kind, Span whole, Span
 }
 
 static void put_item_symbols(Look *k, JsonOut *j, const Ast *a) {
-    enum { Class = 5, Field = 8, Function = 12, Variable = 13, Constant = 14, Event = 24 };
+    // The protocol's SymbolKind; a Member is its Field.
+    enum { Class = 5, Member = 8, Function = 12, Variable = 13, Constant = 14, Event = 24 };
     switch (a->kind) {
     case AstConfig:
         put_symbol(k, j, a->text, Constant, a->span, a->word);
         return;
     case AstData:
         for (uint32_t i = 0; i < a->list.n; i++)
-            put_symbol(k, j, a->list.at[i]->text, Field, a->list.at[i]->span, a->list.at[i]->word);
+            put_symbol(k, j, a->list.at[i]->text, Member, a->list.at[i]->span, a->list.at[i]->word);
         return;
     case AstFn:
         put_symbol(k, j, a->text, Function, a->span, a->word);

@@ -338,7 +338,7 @@ static void buckets_are_cut_from_the_end(void **state) {
 // the first are full.
 static void buckets_grow_from_the_end(void **state) {
     (void)state;
-    enum { Full = 1 << 16, Layer = (64 + 1) * 64 * 4, Layers = 12 }; // bytes
+    enum { Full = 1 << 16, OfLayer = (64 + 1) * 64 * 4, Layers = 12 }; // bytes
     Arena a = empty;
     Compiled c = {0};
     size_t bytes[Layers] = {0};
@@ -353,10 +353,10 @@ static void buckets_grow_from_the_end(void **state) {
         if (c.step.collective.at[k].update == 0 && n < Layers)
             bytes[n++] = c.step.collective.at[k].bytes;
     assert_true(n >= 4 && n <= 6);
-    assert_int_equal(bytes[n - 1], Layer);
+    assert_int_equal(bytes[n - 1], OfLayer);
     for (uint32_t i = 1; i < n; i++) // of whole layers
-        assert_true(bytes[i - 1] <= 2 * bytes[i] + Layer);
-    assert_true(bytes[1] > Full - Layer && bytes[1] <= Full);
+        assert_true(bytes[i - 1] <= 2 * bytes[i] + OfLayer);
+    assert_true(bytes[1] > Full - OfLayer && bytes[1] <= Full);
 }
 
 // Parts are aligned, so many numbers take more than their bytes.

@@ -367,12 +367,12 @@ static GanStatus import_file(Arena scratch, Str from, Str to) {
 // Names of the file, and of things in it, that the text has for its own.
 static void names_do_not_collide(void **state) {
     static const char *const names[] = {"output", "features", "F", "x", "h", "weight", "net"};
-    enum { Names = sizeof names / sizeof *names };
+    enum { Taken = sizeof names / sizeof *names };
     Arena a = empty;
     Str folder = folder_of(&a, "names");
     (void)state;
-    for (size_t i = 0; i < 2 * Names; i++) {
-        const char *in = names[i % Names], *file = names[(i + i / Names) % Names];
+    for (size_t i = 0; i < 2 * Taken; i++) {
+        const char *in = names[i % Taken], *file = names[(i + i / Taken) % Taken];
         OnnxNet n = {.a = &a, .graph.arena = &a};
         put_shaped(&n, 11, str_c(in), 3, (const int64_t[]){3, 5, 6});
         put_nodes(&n, str_format(&a, "Relu %s > a;Neg a > b", in));

@@ -95,7 +95,7 @@ static void ranks_agree_on_scales(void **state) {
 
 // --- updates that overflow -----------------------------------------------------------------------
 
-static const char text[] =
+static const char two_nets[] =
     "model m \"two nets, one update each, whose gradients are as large as `far` says\"\n"
     "data x : float(4, 8, 8)\n"
     "config far = 1 \"how far\"\n"
@@ -112,9 +112,9 @@ static const char text[] =
     "sample fakes = G(x)\n";
 
 static void open_trial(Trial *t, Arena *a, const char *set) {
-    trial_open(
-        t, a,
-        &(TrialOptions){.name = "m.gan", .text = STR(text), .batch = 8, .set = set, .real = DtF16});
+    trial_open(t, a,
+               &(TrialOptions){
+                   .name = "m.gan", .text = STR(two_nets), .batch = 8, .set = set, .real = DtF16});
 }
 
 static double number(Trial *t, const char *slot) {
@@ -285,7 +285,7 @@ static void compression_error_skips_no_update(void **state) {
     (void)state;
     Arena a = empty;
     RanksOptions o = {.name = "m.gan",
-                      .text = STR(text),
+                      .text = STR(two_nets),
                       .set = "far=3e4",
                       .batch = 8,
                       .parallel = {.ranks = 2},

@@ -108,15 +108,15 @@ static double grown(const Graph *g, const Type *from, const Type *to) {
 // not worth it.
 static bool pays(const Padding *p, const Graph *g, uint32_t id, const Parts *from,
                  const Parts *to) {
-    static const double Conv = 12e12, Dot = 25e12, Tensor = 120e12, Memory = 3.5e12, Launch = 2e-6;
-    double before = 1e9 * node_gflop(g, id), after = before, seconds = Launch;
+    static const double Conv = 12e12, Dot = 25e12, Tensor = 120e12, Memory = 3.5e12, Start = 2e-6;
+    double before = 1e9 * node_gflop(g, id), after = before, seconds = Start;
     for (uint32_t k = 0; k < 3; k++) {
         const Type *was = &from->type[k], *is = &to->type[k];
         double more = grown(g, was, is);
         bool copied = k < 2 && more > 0 && !is_made_here(g, node_in(g, id, k)) &&
                       !type_same_shape(&p->want[node_in(g, id, k)], is);
         seconds += (2 * more + (copied ? 2 * (double)type_bytes(g, was) : 0)) / Memory +
-                   (copied && was->batched ? Launch : 0);
+                   (copied && was->batched ? Start : 0);
         double share = (double)type_sample(is) / (double)type_sample(was);
         after = before * share > after ? before * share : after;
     }

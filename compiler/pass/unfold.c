@@ -115,9 +115,9 @@ static Val fold(const Windows *k, Val u) {
 }
 
 static Val product(Rewriter *r, uint32_t id, Arena scratch) {
-    enum { Group = 1, Row, Inner, Place };
-    static const uint8_t w[] = {Group, Row, Inner}, u[] = {Group, Inner, Place},
-                         y[] = {Group, Row, Place};
+    enum { Group = 1, Row, Inner, Pixel };
+    static const uint8_t w[] = {Group, Row, Inner}, u[] = {Group, Inner, Pixel},
+                         y[] = {Group, Row, Pixel};
     Windows k = windows_of(&scratch, r, id);
     Val a = rewritten_in(r, id, 0), b = rewritten_in(r, id, 1), made;
     Op op = (Op)graph_node(r->from, id)->op;

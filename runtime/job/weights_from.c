@@ -190,7 +190,7 @@ static const char *why_absent(Arena scratch, const SafeFile *newest, const Modul
 
 static GanStatus take_tensors(Arena *perm, const SafeFile *f, uint32_t files, Str from, Exec *e,
                               const Console *console, uint32_t *some) {
-    enum { Named = 4 };
+    enum { Listed = 4 };
     const Module *m = exec_module(e);
     Text absent = {.arena = perm}, copied = {.arena = perm};
     uint32_t all = 0, taken = 0, copying = NONE; // a net of which that was said
@@ -207,7 +207,7 @@ static GanStatus take_tensors(Arena *perm, const SafeFile *f, uint32_t files, St
             if (copy && s->net != copying)
                 text_fmt(&copied, "%s%.*s", copied.n ? ", " : "", SARG(m->net.at[s->net].name));
             copying = copy ? s->net : copying;
-        } else if (all - taken <= Named) {
+        } else if (all - taken <= Listed) {
             text_fmt(&absent, "%s%.*s%s", absent.n ? ", " : "", SARG(s->name),
                      why_absent(*perm, &f[files - 1], m, s));
         }
@@ -215,7 +215,7 @@ static GanStatus take_tensors(Arena *perm, const SafeFile *f, uint32_t files, St
     say(console, "from %.*s: %u of %u weights and states%s%.*s%s%.*s%s", SARG(from), taken, all,
         copied.n ? "; from the nets they are copies of: " : "", SARG(text_str(&copied)),
         absent.n ? "; initialized: " : "", SARG(text_str(&absent)),
-        all - taken > Named ? ", ..." : "");
+        all - taken > Listed ? ", ..." : "");
     *some = taken;
     return GAN_OK;
 }

@@ -231,10 +231,10 @@ static void lognormal_maps_have_the_promised_statistics(void **state) {
         log_mean += g[i] / (double)a.count;
         log_square += g[i] * (double)g[i] / (double)a.count;
     }
-    double v = lognormal_variance();
+    double variance = lognormal_variance();
     assert_near(mean, 1, 0.02, "mean density");
-    assert_near(log_mean, -v / 2, 0.02, "mean logarithm");
-    assert_near(log_square - log_mean * log_mean, v, 0.03, "variance of the logarithm");
+    assert_near(log_mean, -variance / 2, 0.02, "mean logarithm");
+    assert_near(log_square - log_mean * log_mean, variance, 0.03, "variance of the logarithm");
     assert_ok(spectrum_mean(g, Maps, Side, power));
     for (int u = -Side / 2 + 1; u <= Side / 2; u++) {
         for (int v = -Side / 2 + 1; v <= Side / 2; v++) {

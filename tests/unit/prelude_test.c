@@ -60,8 +60,8 @@ static void walk_functions(Arena *a) {
     expect(isnan(gan_sinf(INFINITY)) && isnan(gan_cosf(NAN)), "sin", INFINITY, gan_sinf(INFINITY));
 }
 
-static void walk_pow(Arena *a) {
-    (void)a;
+static void walk_pow(Arena *arena) {
+    (void)arena;
     const float special[] = {0, -0.0f, 1, -1, 2, -2, 3, 0.5f, -0.5f, 1e-30f, 1e30f, INFINITY, NAN};
     const unsigned n = sizeof special / sizeof *special;
     for (unsigned i = 0; i < n; i++) {
