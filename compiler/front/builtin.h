@@ -23,6 +23,7 @@ bool want_bounds(Elab *e, const Value *in, const char *who, int64_t *from, int64
 bool want_axes(Elab *e, Value v, const Type *t, uint32_t *mask); // absent: all
 bool op_fits(Elab *e, Op op, const Val *in, uint32_t n, const Attr *attr, const Type *want);
 
+List parts_list(Value v);           // `f(a, b)` and `f([a, b])` are the same
 Val with_axis(Val x, uint32_t at);  // an axis of extent 1 in front of axis `at`
 bool room_for_axis(Elab *e, Val x); // for one more; reported
 // An anchor's value, in a graph that had `nodes` nodes before it. One that was there already is

@@ -239,6 +239,14 @@ Val read_scalar(Elab *e, uint32_t which);
 Val import(Elab *e, Val v);
 void next_batch(Elab *e, Env *env, const Ast *a);
 
+// --- function.c: the graphs of the step and of entry points --------------------------------------
+
+void begin_graph(const Elab *e, Graph *g);
+void function_step(Elab *e, const Ast *a);
+void function_sample(Elab *e, const Ast *a); // an entry more
+// One sample's type of an input: a class, or a shape in brackets; alone it is one number.
+bool input_type(Elab *e, Env *env, const Ast *p, Type *t, int64_t *classes);
+
 // --- branch.c: run-time control ------------------------------------------------------------------
 
 Snapshot snapshot_take(Elab *e);

@@ -389,23 +389,30 @@ static bool has_none(const Ast *a) {
     return false;
 }
 
-// The elements from..to - 1 that one of the indices of x takes of n; `at`: its value, of no range.
-static bool eval_along(Elab *e, Env *env, const Ast *index, Value at, Val x, int64_t n,
-                       int64_t *from, int64_t *to) {
-    Spot outer = spot_enter(e, index);
-    bool range = index->kind == AstRange;
+typedef struct AxisIndex { // one of the indices of a tensor
+    const Ast *written;
+    Value at;  // its value; none of a range
+    Val of;    // the tensor
+    int64_t n; // extent of its axis
+} AxisIndex;
+
+// The elements from..to - 1 that it takes.
+static bool eval_along(Elab *e, Env *env, const AxisIndex *index, int64_t *from, int64_t *to) {
+    Spot outer = spot_enter(e, index->written);
+    bool range = index->written->kind == AstRange;
     uint32_t errors = diag_errors(e->f);
-    bool fits =
-        range ? eval_range(e, env, index, n, false, from, to) : want_position(e, at, n, from);
+    bool fits = range ? eval_range(e, env, index->written, index->n, false, from, to)
+                      : want_position(e, index->at, index->n, from);
     if (!range)
         *to = *from + 1;
     if (fits && *from == *to) {
-        diag(e->f, DiagE0307, here(e), (long long)*from, (long long)*to, (long long)n, "empty");
+        diag(e->f, DiagE0307, here(e), (long long)*from, (long long)*to, (long long)index->n,
+             "empty");
         diag_help(e->f, "a tensor has at least one element along each axis");
         fits = false;
     }
     if (diag_errors(e->f) > errors)
-        note_origin(e, x);
+        note_origin(e, index->of);
     spot_leave(e, outer);
     return fits;
 }
@@ -430,7 +437,7 @@ static Value index_tensor(Elab *e, Env *env, const Ast *a, Val x) {
         Val row;
         if (!keep && value_is_tensor(at) && a->list.n == 1)
             return want_tensor(e, at, &row) ? element_get(e, x, row) : POISON;
-        if (index && !eval_along(e, env, index, at, x, t.dim[i], &from[i], &to))
+        if (index && !eval_along(e, env, &(AxisIndex){index, at, x, t.dim[i]}, &from[i], &to))
             return POISON;
         count[i] = to - from[i];
         if (keep)

@@ -232,7 +232,7 @@ uint64_t order_at(const Order *o, uint64_t epoch, uint64_t i);
 // 64 random bits, a function of its arguments (the values are part of runs' reproducibility)
 uint64_t order_draw(const Order *o, uint64_t epoch, uint64_t sample, uint64_t site);
 
-// --- stream.c: batches for training --------------------------------------------------------------
+// --- stream.c, stream_open.c: batches for training -----------------------------------------------
 
 typedef enum DataOp { DataResize, DataCrop, DataFlip, DataScale } DataOp;
 // resize(a) crop(a): a is the height; scale(a, b)

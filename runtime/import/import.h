@@ -4,7 +4,9 @@
 //   import_graph.c   values, the walk over the nodes, the net's function
 //   import_fold.c    what is known at import: the shape arithmetic of exporters
 //   import_text.c    expressions, variables, weights and their names
-//   import_ops.c     operations, a row each; import_layers.c, import_moves.c, import_space.c: some
+//   import_ops.c     operations, a row each, and those of elements; the others: import_reduce.c,
+//                    import_layers.c, import_products.c, import_shape.c, import_moves.c,
+//                    import_space.c
 //   import.c         both files
 //
 // ONNX has the batch among its axes, mostly as the first. Ours is implicit, so a value knows which
@@ -220,14 +222,26 @@ bool import_node(Import *m); // the node at hand; false and m->error
 // Of axes of a shape, a bit each, in our words: "space", "axis(1)", "[batch, channel]".
 Str axes_text(Import *m, const Shape *s, uint32_t mask);
 Shape shape_reduced(const Shape *s, uint32_t mask, bool keep);
+Str truncated(Import *m, Str x); // towards zero, as whole numbers are divided
+Translate op_same;
 
+// import_reduce.c
+Translate op_reduce, op_arg_max, op_softmax, op_lp_norm;
 // import_layers.c
-Translate op_conv, op_conv_transpose, op_gemm, op_matmul, op_einsum, op_batch_norm, op_layer_norm,
-    op_instance_norm, op_group_norm, op_prelu;
+Role role_of(Import *m, uint32_t k, const char *word, uint32_t rank, const int64_t *dim);
+bool give_layer(Import *m, Str layer, const Role *role, uint32_t roles, const Shape *to,
+                const OnnxNode *as);
+const OnnxNode *bias_of(Import *m, int64_t c, uint32_t behind, const Shape *to, Value **bias);
+Translate op_conv, op_conv_transpose, op_batch_norm, op_layer_norm, op_instance_norm, op_group_norm,
+    op_prelu;
+// import_products.c
+Translate op_gemm, op_matmul, op_einsum;
+// import_shape.c
+bool give_reshaped(Import *m, const Shape *to); // operand 0 with the extents of a sample of `to`
+Translate op_reshape, op_flatten, op_squeeze, op_unsqueeze;
 // import_moves.c
-Translate op_reshape, op_flatten, op_squeeze, op_unsqueeze, op_transpose, op_concat, op_split,
-    op_slice, op_gather, op_gather_nd, op_filled, op_expand, op_tile, op_depth_to_space,
-    op_space_to_depth;
+Translate op_transpose, op_concat, op_split, op_slice, op_gather, op_gather_nd, op_filled,
+    op_expand, op_tile, op_depth_to_space, op_space_to_depth;
 // import_space.c
 Str pads_text(Import *m, uint32_t n, const int64_t *before, const int64_t *after); // as of `pad`
 // An attribute of n numbers from 0 on, all `otherwise` where it is left out.

@@ -1,0 +1,232 @@
+// builtin_list.c - the core's functions of lists and numbers, which make no node.
+//
+// In: values as the text gave them. Out: a value, or a diagnostic in the user's words.
+#include "builtin.h"
+
+#include <math.h>
+#include <string.h>
+
+Value builtin_prod(Elab *e, const Value *in, uint32_t n) {
+    List l;
+    double product = 1, x;
+    (void)n;
+    if (!want_list(e, in[0], "prod", &l))
+        return POISON;
+    for (uint32_t i = 0; i < l.n; i++) {
+        if (!want_num(e, l.at[i], "prod", &x))
+            return POISON;
+        product *= x;
+    }
+    return value_num(product);
+}
+
+Value builtin_len(Elab *e, const Value *in, uint32_t n) {
+    List l;
+    (void)n;
+    if (in[0].kind == KindStr)
+        return value_num((double)in[0].str.len);
+    return want_list(e, in[0], "len", &l) ? value_num(l.n) : POISON;
+}
+
+bool want_bounds(Elab *e, const Value *in, const char *who, int64_t *from, int64_t *to) {
+    bool both = in[1].kind != KindAbsent;
+    *from = 0;
+    return want_int(e, in[0], who, both ? from : to) && (!both || want_int(e, in[1], who, to));
+}
+
+Value builtin_range(Elab *e, const Value *in, uint32_t n) {
+    int64_t from, to;
+    (void)n;
+    if (!want_bounds(e, in, "range", &from, &to))
+        return POISON;
+    if (to - from > MAX_WORK) {
+        diag(e->f, DiagE0317, here(e), MAX_WORK);
+        return POISON;
+    }
+    VEC(Value) out = {0};
+    for (int64_t i = from; i < to; i++)
+        vec_push(e->perm, &out, value_num((double)i));
+    return value_list(out.at, out.n);
+}
+
+// Element i of the result is the list of elements i.
+Value builtin_zip(Elab *e, const Value *in, uint32_t n) {
+    List lists = in[0].list, first, one;
+    (void)n;
+    if (!lists.n) {
+        diag(e->f, DiagE0313, here(e), 3, "zip", 5, "lists");
+        return POISON;
+    }
+    for (uint32_t k = 0; k < lists.n; k++) {
+        if (!want_list(e, lists.at[k], "zip", &one))
+            return POISON;
+        if (!k)
+            first = one;
+        if (one.n == first.n)
+            continue;
+        diag(e->f, DiagE0318, here(e), first.n, one.n);
+        in_library(e);
+        return POISON;
+    }
+    Value *out = arena_array(e->perm, Value, first.n);
+    for (uint32_t i = 0; i < first.n; i++) {
+        Value *row = arena_array(e->perm, Value, lists.n);
+        for (uint32_t k = 0; k < lists.n; k++)
+            row[k] = lists.at[k].list.at[i];
+        out[i] = value_list(row, lists.n);
+    }
+    return value_list(out, first.n);
+}
+
+Value builtin_extents(Elab *e, const Value *in, uint32_t n) {
+    List size;
+    (void)n;
+    if (!want_list(e, in[1], "extents", &size))
+        return POISON;
+    if (in[0].kind == KindList && (in[0].list.n == size.n || !size.n))
+        return in[0];
+    if (in[0].kind == KindList) {
+        Str wanted = str_format(e->perm, "a number, or a list of one for each of %u spatial ax%cs",
+                                size.n, size.n == 1 ? 'i' : 'e');
+        diag(e->f, DiagE0306, here(e), "extents of a kernel", wanted.ptr,
+             SARG(value_text(e, in[0])));
+        in_library(e);
+        return POISON;
+    }
+    Value *out = arena_array(e->perm, Value, size.n);
+    for (uint32_t i = 0; i < size.n; i++)
+        out[i] = in[0];
+    return value_list(out, size.n);
+}
+
+Value builtin_classes(Elab *e, const Value *in, uint32_t n) {
+    (void)n;
+    if (in[0].kind == KindTensor && in[0].tensor.classes)
+        return value_num((double)in[0].tensor.classes);
+    diag(e->f, DiagE0305, here(e), "classes (of a label)", value_what(in[0]));
+    diag_help(e->f,
+              "a label of the data and categorical(10) know their classes; declare it of an input: "
+              "net G(z: [64], y: label(10)), or fn class(y: label(10)) = y of a computed number");
+    in_library(e);
+    return POISON;
+}
+
+Value builtin_axis(Elab *e, const Value *in, uint32_t n) {
+    int64_t i;
+    (void)n;
+    if (!want_int(e, in[0], "axis", &i))
+        return POISON;
+    if (i >= 0 && i < MAX_RANK)
+        return (Value){.kind = KindAxes, .axes = (uint32_t)AxFirst << i};
+    if (i < 0 && i >= -MAX_RANK)
+        return (Value){.kind = KindAxes, .axes = (uint32_t)AxLast << (-1 - i)};
+    diag(e->f, DiagE0405, here(e), (long long)i, 10, "any tensor");
+    return POISON;
+}
+
+// What a text says of its own arguments: `failed` where the condition does not hold.
+static Value stated(Elab *e, const Value *in, const char *who, DiagCode failed) {
+    bool holds;
+    if (!want_bool(e, in[0], who, &holds) || in[1].kind == KindPoison)
+        return POISON;
+    if (in[1].kind != KindStr) {
+        diag(e->f, DiagE0306, here(e), who, "a text that says what is needed",
+             SARG(value_text(e, in[1])));
+        diag_help(e->f, "as in %s(size >= 4, \"size is 4 or more\")", who);
+        in_library(e);
+        return POISON;
+    }
+    if (holds)
+        return (Value){.kind = KindNone};
+    diag(e->f, failed, here(e), SARG(in[1].str));
+    in_library(e);
+    return failed == DiagE0321 ? POISON : (Value){.kind = KindNone};
+}
+
+Value builtin_require(Elab *e, const Value *in, uint32_t n) {
+    (void)n;
+    return stated(e, in, "require", DiagE0321);
+}
+
+Value builtin_warn_unless(Elab *e, const Value *in, uint32_t n) {
+    (void)n;
+    return stated(e, in, "warn_unless", DiagW0904);
+}
+
+Value builtin_per_sample(Elab *e, const Value *in, uint32_t n) {
+    Val x;
+    (void)n;
+    return want_tensor(e, in[0], &x) ? value_bool(val_type(x).batched) : POISON;
+}
+
+// By its own value alone: reshapes aside, and no further back.
+Value builtin_computed_by(Elab *e, const Value *in, uint32_t n) {
+    Val x;
+    Op op = 0;
+    (void)n;
+    if (!want_tensor(e, in[0], &x))
+        return POISON;
+    while (in[1].kind == KindStr && op < OpCount && !str_eq(in[1].str, str_c(op_info[op].text)))
+        op++;
+    if (in[1].kind != KindStr || op == OpCount) {
+        diag(e->f, DiagE0306, here(e), "computed_by", "the name of an operation, as \"sigmoid\"",
+             SARG(value_text(e, in[1])));
+        in_library(e);
+        return POISON;
+    }
+    const Graph *g = x.b->g;
+    uint32_t id = x.id;
+    while (graph_node(g, id)->op == OpReshape)
+        id = node_in(g, id, 0);
+    return value_bool(graph_node(g, id)->op == op);
+}
+
+// Goes back to the last `*` on a mismatch, letting it take one more.
+static bool glob(Str pattern, Str text) {
+    size_t p = 0, t = 0, star = SIZE_MAX, taken = 0;
+    while (t < text.len) {
+        if (p < pattern.len && pattern.ptr[p] == '*') {
+            star = p++;
+            taken = t;
+        } else if (p < pattern.len && pattern.ptr[p] == text.ptr[t]) {
+            p++;
+            t++;
+        } else if (star != SIZE_MAX) {
+            p = star + 1;
+            t = ++taken;
+        } else {
+            return false;
+        }
+    }
+    while (p < pattern.len && pattern.ptr[p] == '*')
+        p++;
+    return p == pattern.len;
+}
+
+static void note_pattern(Elab *e, Str text, bool fits) {
+    uint32_t i = 0;
+    while (i < e->pattern.n && !str_eq(e->pattern.at[i].text, text))
+        i++;
+    if (i == e->pattern.n)
+        vec_push(e->perm, &e->pattern, ((WeightPattern){.text = text, .span = here(e)}));
+    e->pattern.at[i].fits = e->pattern.at[i].fits || fits;
+}
+
+void warn_idle_patterns(Elab *e) {
+    for (uint32_t i = 0; i < e->pattern.n; i++)
+        if (!e->pattern.at[i].fits)
+            diag(e->f, DiagW0906, e->pattern.at[i].span, SARG(e->pattern.at[i].text));
+}
+
+Value builtin_matches(Elab *e, const Value *in, uint32_t n) {
+    (void)n;
+    if (in[0].kind == KindStr && in[1].kind == KindStr) {
+        bool fits = glob(in[1].str, in[0].str);
+        if (in[0].id)
+            note_pattern(e, in[1].str, fits);
+        return value_bool(fits);
+    }
+    diag(e->f, DiagE0305, here(e), "matches", value_what(in[in[0].kind == KindStr]));
+    diag_help(e->f, "both are strings: matches(name(w), \"G.*\")");
+    return POISON;
+}
