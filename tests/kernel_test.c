@@ -65,8 +65,8 @@ static void run_kernel(void *user, const Plan *plan, const Region *region, void 
     void *symbol = dlsym(library, str_z(&arena, k->name));
     assert_non_null(symbol);
     memcpy(&kernel, &symbol, sizeof symbol);
-    for (; n < region->in.n + region->out.n; n++)
-        p[n] = at[n];
+    for (; n < region->arg.n; n++)
+        p[n] = at[region->arg.at[n]];
     p[n] = arena_alloc(&arena, region->scratch + 1, 64);
     memset(p[n++], 0xff, region->scratch);
     p[n++] = region->number.at;

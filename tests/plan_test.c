@@ -340,8 +340,7 @@ static void parts_are_all_there(const Plan *p, uint32_t *kernels) {
             const Region *r = &p->region.at[i];
             if (r->kernel != k)
                 continue;
-            assert_int_equal(r->in.n + r->out.n + (r->scratch ? 2 : 0) + r->number.n,
-                             kernel->words);
+            assert_int_equal(r->arg.n + (r->scratch ? 2 : 0) + r->number.n, kernel->words);
             seen |= UINT64_C(1) << r->number.at[r->number.n - 1];
         }
         assert_true(seen == (UINT64_C(1) << kernel->parts) - 1 || !kernel->parts);

@@ -403,7 +403,7 @@ static void put_results(Emit *e) {
 // Does the function, the last part of the work or the rest, read or write the argument?
 static bool uses(const Emit *e, uint32_t arg, bool finish) {
     bool stored = false;
-    if (arg < e->n->region->in.n)
+    if (nest_is_input(e->n, arg))
         return !finish && emit_is_loaded(e, arg);
     for (uint32_t i = 0; i < e->n->store.n; i++)
         stored |= e->n->store.at[i].arg == arg;
@@ -411,16 +411,15 @@ static bool uses(const Emit *e, uint32_t arg, bool finish) {
 }
 
 static void put_args(Emit *e, bool finish) {
-    const Region *r = e->n->region;
-    for (uint32_t i = 0; i < r->in.n + r->out.n; i++) {
+    uint32_t scratch = e->n->arg.n;
+    for (uint32_t i = 0; i < scratch; i++) {
         if (!uses(e, i, finish))
             continue;
         const char *type = e->d->words->storage[nest_dtype(e->n, i)],
-                   *in = i < r->in.n ? "const " : "";
+                   *in = nest_is_input(e->n, i) ? "const " : "";
         emit_line(e);
         text_fmt(e->t, "%s%s *a%u = (%s%s *)p[%u];\n", in, type, i, in, type, i);
     }
-    uint32_t scratch = r->in.n + r->out.n;
     size_t off = 0;
     for (uint32_t i = 0; nest_partial(e->n) && i < e->n->reduce.n; i++) {
         const Reduce *x = &e->n->reduce.at[i];
@@ -551,7 +550,6 @@ static void put_numbers(Emit *e, uint32_t arg) {
 
 // A function around `body`: its arguments are known when that is written.
 static void put_function(Emit *e, const char *head, void (*body)(Emit *e), bool finish) {
-    const Region *r = e->n->region;
     Text *out = e->t, inside = {.arena = out->arena};
     e->t = &inside;
     e->depth = 1;
@@ -563,7 +561,7 @@ static void put_function(Emit *e, const char *head, void (*body)(Emit *e), bool 
     if (e->counters && !finish)
         text_put(out, str_c(e->d->draws));
     text_fmt(out, head, SARG(e->name));
-    put_numbers(e, r->in.n + r->out.n + 1);
+    put_numbers(e, e->n->arg.n + 1);
     text_put(out, text_str(&inside));
     text_put(out, STR("}\n"));
 }

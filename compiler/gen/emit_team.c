@@ -550,16 +550,16 @@ static void put_pointer(Emit *e, Str type, const char *name, uint32_t at, Str mo
 }
 
 static void put_args(Emit *e) {
-    const Region *r = e->n->region;
     Arena *a = e->t->arena;
     const Str none = {0};
-    uint32_t words = r->in.n + r->out.n;
+    uint32_t words = e->n->arg.n;
     size_t off = 0;
     for (uint32_t i = 0; i < words; i++) {
         const char *type = e->d->words->storage[nest_dtype(e->n, i)];
-        if (i >= r->in.n || emit_is_loaded(e, i))
-            put_pointer(e, str_format(a, i < r->in.n ? "const %s" : "%s", type),
-                        str_format(a, "a%u", i).ptr, i, none);
+        bool in = nest_is_input(e->n, i);
+        if (!in || emit_is_loaded(e, i))
+            put_pointer(e, str_format(a, in ? "const %s" : "%s", type), str_format(a, "a%u", i).ptr,
+                        i, none);
     }
     if (!team_leaves_parts(e))
         return;
@@ -604,7 +604,6 @@ static void put_entry(Text *t, Str name, uint32_t threads, uint32_t words, bool 
 }
 
 void emit_team(Emit *e) {
-    const Region *r = e->n->region;
     Text *out = e->t, body = {.arena = out->arena};
     e->acc = emit_team_acc;
     e->depth = e->form == FormPart ? 2 : 1;
@@ -614,7 +613,7 @@ void emit_team(Emit *e) {
     Text args = {.arena = out->arena};
     e->t = &args; // before the numbers, which it may add to
     put_args(e);
-    uint32_t words = r->in.n + r->out.n + (team_leaves_parts(e) ? 2 : 0);
+    uint32_t words = e->n->arg.n + (team_leaves_parts(e) ? 2 : 0);
     e->t = out;
     if (e->form != FormPart)
         put_entry(out, e->name, team(e)->units * team(e)->size, words + e->numbers->n, team_many(e),

@@ -33,6 +33,8 @@ static void set_region(Arena *perm, Region *r, const Nest *n, const Numbers *num
     r->scratch = n->scratch;
     r->blocks = n->team.blocks;
     r->tickets = n->team.tickets;
+    for (uint32_t i = 0; i < n->arg.n; i++)
+        vec_push(perm, &r->arg, n->arg.at[i]);
     for (uint32_t i = 0; i < numbers->n; i++)
         vec_push(perm, &r->number, numbers->at[i]);
 }
@@ -44,6 +46,8 @@ static void copy_region(Arena *perm, Region *r, const Region *like) {
     r->scratch = like->scratch;
     r->blocks = like->blocks;
     r->tickets = like->tickets;
+    for (uint32_t i = 0; i < like->arg.n; i++)
+        vec_push(perm, &r->arg, like->arg.at[i]);
     for (uint32_t i = 0; i < like->number.n; i++)
         vec_push(perm, &r->number, like->number.at[i]);
 }
@@ -134,7 +138,7 @@ static uint32_t gen_kernel(Gen *z, const Region *r, const Nest *n, Str anonymous
                 .finish = nest_partial(n)};
     k.threads = n->team.units * n->team.size;
     k.open = n->team.open;
-    k.words = r->in.n + r->out.n + (r->scratch ? 2 : 0) + r->number.n;
+    k.words = r->arg.n + (r->scratch ? 2 : 0) + r->number.n;
     k.source = str_copy(z->perm, kernel_text(&scratch, n, z->d, k.name, &again));
     vec_push(z->perm, &z->p->kernel, k);
     map_put(z->perm, &z->texts, h, z->p->kernel.n);
@@ -208,6 +212,12 @@ static void gen_region(Gen *z, uint32_t index, Arena scratch) {
     r->kernel = gen_kernel(z, r, &n, anonymous, scratch);
 }
 
+// A call's kernel takes every input and output.
+static void take_all(Arena *perm, Region *r) {
+    for (uint32_t i = 0; i < r->in.n + r->out.n; i++)
+        vec_push(perm, &r->arg, i);
+}
+
 void gen_kernels(Arena *perm, Plan *p, const Dialect *d) {
     Arena scratch;
     arena_need(&scratch);
@@ -223,6 +233,9 @@ void gen_kernels(Arena *perm, Plan *p, const Dialect *d) {
             gen_region(&z, i, scratch);
     if (d->merges)
         gen_fuse_launches(perm, p, d);
+    for (uint32_t i = 0; i < p->region.n && d->calls; i++)
+        if (p->region.at[i].kind == RegionCall)
+            take_all(perm, &p->region.at[i]);
     if (d->calls)
         d->calls(perm, p);
     arena_release(&scratch);
@@ -239,10 +252,11 @@ static void print_region(Text *t, const Plan *p, const Region *r) {
         if (op_info[op].cls != ClassLEAF)
             text_fmt(t, " %s", op_info[op].text);
     }
-    for (uint32_t i = 0; i < r->in.n + r->out.n; i++) {
+    for (uint32_t i = 0; i < r->arg.n; i++) {
         Str shape = type_text(t->arena, node_type(g, region_arg(r, i)));
-        text_put(t, i == 0 ? STR("\n// ") : i == r->in.n ? STR(" ") : STR(", "));
-        text_put(t, i == r->in.n ? STR("-> ") : STR(""));
+        bool result = r->arg.at[i] >= r->in.n && (!i || r->arg.at[i - 1] < r->in.n);
+        text_put(t, i == 0 ? STR("\n// ") : result ? STR(" ") : STR(", "));
+        text_put(t, result ? STR("-> ") : STR(""));
         text_fmt(t, "a%u %.*s", i, SARG(shape));
     }
 }

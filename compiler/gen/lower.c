@@ -93,7 +93,19 @@ static uint32_t push(Lower *l, Value v) {
     return l->n->value.n - 1;
 }
 
+// Zeros come from what pads and slices leave out. x + 0 is never -0, so one zero more changes
+// nothing.
+static bool adds_zero(const Nest *n, uint32_t id) {
+    const Value *v = &n->value.at[id];
+    return is_zero(v) || (v->kind == ValueEw && v->op == OpAdd && is_zero(&n->value.at[v->b]));
+}
+
 static uint32_t ew(Lower *l, Op op, Dtype t, uint32_t a, uint32_t b, uint32_t c) {
+    const Nest *n = l->n;
+    if (op == OpAdd && is_zero(&n->value.at[a]))
+        return is_zero(&n->value.at[b]) ? b : ew(l, op, t, b, a, c);
+    if (op == OpAdd && is_zero(&n->value.at[b]) && adds_zero(n, a))
+        return a;
     return push(l, (Value){.kind = ValueEw, .op = op, .dtype = t, .a = a, .b = b, .c = c});
 }
 
@@ -568,8 +580,11 @@ void nest_lower(Arena *arena, const Plan *p, const Region *r, Nest *out) {
     l.space = *fuse_space(l.g, lead);
     for (uint32_t i = 0; i < r->in.n; i++)
         map_put(arena, &l.arg, r->in.at[i], i + 1);
+    for (uint32_t i = 0; i < r->in.n + r->out.n; i++)
+        vec_push(arena, &out->arg, i);
     axes_init(&l, lead);
     do {
         lower_once(&l);
     } while (split(&l));
+    nest_tidy(out);
 }

@@ -128,6 +128,7 @@ struct Nest {
     Arena *arena;
     const Plan *plan;
     const Region *region;
+    VEC(uint32_t) arg; // Region.arg
     Indices ix;
     uint32_t vars;
     Var var[MAX_VARS];
@@ -148,12 +149,16 @@ struct Nest {
     Team team;
 };
 
-// What a kernel's argument is: arguments are Region.in, then Region.out.
-static inline uint32_t region_arg(const Region *r, uint32_t arg) {
-    return arg < r->in.n ? r->in.at[arg] : r->out.at[arg - r->in.n];
+static inline bool nest_is_input(const Nest *n, uint32_t arg) {
+    return n->arg.at[arg] < n->region->in.n;
+}
+static inline const Type *nest_type(const Nest *n, uint32_t arg) {
+    const Region *r = n->region;
+    uint32_t at = n->arg.at[arg], ins = r->in.n;
+    return node_type(&n->plan->func->g, at < ins ? r->in.at[at] : r->out.at[at - ins]);
 }
 static inline Dtype nest_dtype(const Nest *n, uint32_t arg) { // of its elements
-    return (Dtype)node_type(&n->plan->func->g, region_arg(n->region, arg))->dtype;
+    return (Dtype)nest_type(n, arg)->dtype;
 }
 // Teams: do neighbouring threads belong to neighbouring units?
 static inline bool nest_lies_across(const Nest *n) {
@@ -170,6 +175,12 @@ static inline void level_deepen(uint32_t *level, uint32_t to) {
 // --- lower.c -------------------------------------------------------------------------------------
 
 void nest_lower(Arena *a, const Plan *p, const Region *r, Nest *out);
+
+// --- tidy.c --------------------------------------------------------------------------------------
+
+// Drops what nothing reads of a nest, and puts the rest, and the arguments, in an order that
+// depends on the structure alone.
+void nest_tidy(Nest *n);
 
 // --- nest.c --------------------------------------------------------------------------------------
 

@@ -278,14 +278,12 @@ static void set_levels(Nest *n) {
 }
 
 static bool is_wide(const Nest *n) {
-    const Region *r = n->region;
-    const Graph *g = &n->plan->func->g;
     int64_t most = INT32_MAX / 2; // with room for one piece more
     bool wide = n->indexed
                     ? team_extent(n, true) > most || team_extent(n, false) * nest_tiles(n) > most
                     : team_extent(n, true) * team_extent(n, false) > most;
-    for (uint32_t i = 0; i < r->in.n + r->out.n; i++)
-        wide |= type_elements(g, node_type(g, region_arg(r, i))) > INT32_MAX;
+    for (uint32_t i = 0; i < n->arg.n; i++)
+        wide |= type_elements(&n->plan->func->g, nest_type(n, i)) > INT32_MAX;
     return wide;
 }
 

@@ -36,16 +36,25 @@ typedef struct Region {
     VEC(uint32_t) node;
     VEC(uint32_t) in;  // stored nodes read from memory (never a view of one), first use first
     VEC(uint32_t) out; // members stored
-    uint32_t kernel;   // Plan.kernel[]; of a call one of our own, or NONE: a library must
-    uint32_t call;     // RegionStart, RegionWait: Plan.collective[]; else NONE
-    uint32_t merged;   // launched as part of this region (horizontal fusion), NONE when on its own
-    int64_t units;     // parallel work items of its kernel, set by shapes
-    int64_t grain;     // how many of them are worth a task, likewise
-    size_t scratch;    // bytes of partial results, 64-byte aligned, contents do not matter; 0 none
-    uint32_t blocks;   // CUDA: size of the grid; fewer give the same results
-    uint32_t tickets;  // CUDA: 32-bit words, the region's own, zero before its first launch
+    // What its kernel's arguments are: numbers in `in`, continued in `out`. Inputs of which no
+    // element is read (a slice selects another part of a concatenation) are none.
+    VEC(uint32_t) arg;
+    uint32_t kernel;  // Plan.kernel[]; of a call one of our own, or NONE: a library must
+    uint32_t call;    // RegionStart, RegionWait: Plan.collective[]; else NONE
+    uint32_t merged;  // launched as part of this region (horizontal fusion), NONE when on its own
+    int64_t units;    // parallel work items of its kernel, set by shapes
+    int64_t grain;    // how many of them are worth a task, likewise
+    size_t scratch;   // bytes of partial results, 64-byte aligned, contents do not matter; 0 none
+    uint32_t blocks;  // CUDA: size of the grid; fewer give the same results
+    uint32_t tickets; // CUDA: 32-bit words, the region's own, zero before its first launch
     VEC(int64_t) number; // its kernel's parameters: extents, strides, sites, which part
 } Region;
+
+// The node that an argument of its kernel is.
+static inline uint32_t region_arg(const Region *r, uint32_t arg) {
+    uint32_t at = r->arg.at[arg];
+    return at < r->in.n ? r->in.at[at] : r->out.at[at - r->in.n];
+}
 
 // Generated text of one or more regions of equal structure.
 typedef struct Kernel {
@@ -53,7 +62,7 @@ typedef struct Kernel {
     Str source;  // its functions, prelude not included. As C:
                  //   void NAME(void *const *p, const gan_counters *c, int64_t lo, int64_t hi)
                  //   void NAME_finish(void *const *p), where `finish`: after all of NAME, once
-                 // p: addresses of Region.in, then of Region.out, of the scratch, of Region.number.
+                 // p: addresses of Region.arg, of the scratch, of Region.number.
                  // lo..hi are units, in any cut and order: results never depend on it
                  // As CUDA, over a grid of Region.blocks blocks (gen/kernel_cuda.h), of one region
                  //   NAME(const gan_args<words> w, const gan_counters *c), or *each, where `many`;
@@ -65,7 +74,7 @@ typedef struct Kernel {
     bool fallback;    // CUDA: launched only where the device has no library for its regions
     uint32_t threads; // CUDA: of a block
     uint32_t shared;  // CUDA: bytes of dynamic shared memory a block needs
-    uint32_t words;   // CUDA: in, out, scratch and tickets where there is scratch, number
+    uint32_t words;   // CUDA: arg, scratch and tickets where there is scratch, number
 } Kernel;
 
 typedef struct Cubin { // CUDA: a batch of kernels, perhaps others among them, as machine code

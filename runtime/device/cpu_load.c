@@ -62,12 +62,10 @@ static void *address(const Loaded *l, uint32_t node) {
 }
 
 static void load_part(Loaded *l, const Region *r, size_t *scratch, Part *out) {
-    void **p = arena_array(&l->arena, void *, r->in.n + r->out.n + 2);
+    void **p = arena_array(&l->arena, void *, r->arg.n + 2);
     uint32_t n = 0;
-    for (uint32_t i = 0; i < r->in.n; i++)
-        p[n++] = address(l, r->in.at[i]);
-    for (uint32_t i = 0; i < r->out.n; i++)
-        p[n++] = address(l, r->out.at[i]);
+    for (uint32_t i = 0; i < r->arg.n; i++)
+        p[n++] = address(l, region_arg(r, i));
     p[n++] = (char *)l->scratch + *scratch;
     p[n++] = r->number.at;
     *scratch += round_up(r->scratch, 64);

@@ -117,11 +117,9 @@ static CUdeviceptr take_room(Loaded *l, size_t bytes) {
 static uint64_t *words_of(Making *m, const Region *r) {
     Loaded *l = m->l;
     uint32_t wanted = l->plan->kernel.at[r->kernel].words, n = 0;
-    uint64_t *w = arena_array(&l->arena, uint64_t, r->in.n + r->out.n + 2 + r->number.n);
-    for (uint32_t i = 0; i < r->in.n; i++)
-        w[n++] = address(l, r->in.at[i]);
-    for (uint32_t i = 0; i < r->out.n; i++)
-        w[n++] = address(l, r->out.at[i]);
+    uint64_t *w = arena_array(&l->arena, uint64_t, r->arg.n + 2 + r->number.n);
+    for (uint32_t i = 0; i < r->arg.n; i++)
+        w[n++] = address(l, region_arg(r, i));
     add_values(m, r);
     if (r->scratch) {
         w[n++] = m->room;

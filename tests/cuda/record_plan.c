@@ -29,11 +29,8 @@ static size_t bytes_of(const Plan *p, uint32_t node) {
 
 static bool matches(const Known *k, const Region *r, const uint64_t *w) {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < r->in.n; i++)
-        if (w[n++] != cuda_pointer(memory_at(k->m, k->p, r->in.at[i])))
-            return false;
-    for (uint32_t i = 0; i < r->out.n; i++)
-        if (w[n++] != cuda_pointer(memory_at(k->m, k->p, r->out.at[i])))
+    for (uint32_t i = 0; i < r->arg.n; i++)
+        if (w[n++] != cuda_pointer(memory_at(k->m, k->p, region_arg(r, i))))
             return false;
     n += r->scratch ? 2 : 0;
     for (uint32_t i = 0; i < r->number.n; i++)
@@ -49,10 +46,8 @@ static void add(Work *work, CUdeviceptr at, size_t n, bool write) {
 
 static void accesses(const Plan *p, const Region *r, const uint64_t *w, Work *work) {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < r->in.n; i++)
-        add(work, w[n++], bytes_of(p, r->in.at[i]), false);
-    for (uint32_t i = 0; i < r->out.n; i++)
-        add(work, w[n++], bytes_of(p, r->out.at[i]), true);
+    for (uint32_t i = 0; i < r->arg.n; i++)
+        add(work, w[n++], bytes_of(p, region_arg(r, i)), r->arg.at[i] >= r->in.n);
     if (!r->scratch)
         return;
     add(work, w[n++], r->scratch, true);

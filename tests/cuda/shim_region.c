@@ -91,13 +91,12 @@ static void put_words(Launching *l, uint32_t i, const ShimRegion *x, uint64_t *w
     const Region *r = x->r;
     Shim *shim = l->s->shim;
     uint32_t n = 0;
-    for (uint32_t k = 0; k < r->in.n; k++) {
-        Operand *o = operand_at(l, r->in.at[k], x->at[k]);
-        fill(l, o);
+    for (uint32_t k = 0; k < r->arg.n; k++) {
+        Operand *o = operand_at(l, region_arg(r, k), x->at[r->arg.at[k]]);
+        if (r->arg.at[k] < r->in.n)
+            fill(l, o);
         word[n++] = (uint64_t)(uintptr_t)o->device;
     }
-    for (uint32_t k = 0; k < r->out.n; k++)
-        word[n++] = (uint64_t)(uintptr_t)operand_at(l, r->out.at[k], x->at[r->in.n + k])->device;
     if (r->scratch) {
         static const uint32_t zero;
         uint32_t *ticket = shim_alloc(shim, r->tickets * sizeof *ticket, sizeof *ticket);
