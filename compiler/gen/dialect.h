@@ -28,19 +28,20 @@ extern const Words words_c; // of C and CUDA C++
 struct Dialect {
     const char *name;
     const Words *words;
-    const char *index;                   // the type of an index, where 32 bits are enough for it
-    const char *test;                    // the type of a comparison's result
-    const char *divide;                  // a function that divides two floats; NULL: `/` does
-    const char *signature, *finish;      // function heads; %.*s is the name
-    const char *draws;                   // before that of one that reads the counters
-    const char *simd;                    // before a loop whose iterations are independent
-    const char *few;                     // before it where it has 2, 3, 4 or 8 iterations, %d
-    const char *in_order;                // in a loop that must not be vectorised
-    int64_t written_out;                 // whole numbers below it are; others are arguments
-    bool names_indices;                  // repeated parts of indices are variables
-    bool merges;                         // regions of one kernel are launched through one entry
-    void (*shape)(Nest *n);              // the nest's shape: nest_shape or nest_shape_team,
-    void (*kernel)(Emit *e);             // and what writes it: emit_loops or emit_team
+    const char *index;              // the type of an index, where 32 bits are enough for it
+    const char *test;               // the type of a comparison's result
+    const char *divide;             // a function that divides two floats; NULL: `/` does
+    const char *load_if;            // a function that loads where a bound holds; NULL: a choice
+    const char *signature, *finish; // function heads; %.*s is the name
+    const char *draws;              // before that of one that reads the counters
+    const char *simd;               // before a loop whose iterations are independent
+    const char *few;                // before it where it has 2, 3, 4 or 8 iterations, %d
+    const char *in_order;           // in a loop that must not be vectorised
+    int64_t written_out;            // whole numbers below it are; others are arguments
+    bool names_indices;             // repeated parts of indices are variables
+    bool merges;                    // regions of one kernel are launched through one entry
+    void (*shape)(Nest *n);         // the nest's shape: nest_shape or nest_shape_team,
+    void (*kernel)(Emit *e);        // and what writes it: emit_loops or emit_team
     void (*calls)(Arena *perm, Plan *p); // kernels of call regions; NULL: a library has them all
     Str (*prelude)(void);
 };

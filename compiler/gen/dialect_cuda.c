@@ -20,6 +20,7 @@ const Dialect dialect_cuda = {
     .index = "int",
     .test = "bool",
     .divide = "gan_divf",
+    .load_if = "gan_load_if",
     .written_out = 5, // layers of 8 and 16 pixels share their kernels with larger ones
     .names_indices = true,
     .merges = true,

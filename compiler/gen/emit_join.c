@@ -263,7 +263,7 @@ static void put_partials(Emit *e, Str units, Str pieces) {
         emit_line(e);
         text_fmt(e->t,
                  "const auto t%u = gan_load_parts<%u>(q%u + u, %.*s, at, %.*s, last_piece);\n", i,
-                 PartsInFlight, i, SARG(units), SARG(size));
+                 parts, i, SARG(units), SARG(size));
     }
     emit_line(e);
     text_put(e->t, STR("#pragma unroll\n"));

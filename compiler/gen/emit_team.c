@@ -572,20 +572,28 @@ static void put_args(Emit *e) {
     put_pointer(e, STR("uint32_t"), "tickets", words + 1, none);
 }
 
+// A word of the arguments, all of it or the lower half.
+static Str word_text(Emit *e, uint32_t at, bool whole) {
+    return whole ? str_format(e->t->arena, "w.at[%u]", at)
+                 : str_format(e->t->arena, "w.half[%u]", 2 * at);
+}
+
 // Strides and steps are signed; counts, which are divided by, are not.
 static void put_numbers(Emit *e, uint32_t first) {
     for (uint32_t i = 0; i < e->numbers->n; i++) {
         uint32_t role = e->use.at[i].role;
         emit_line(e);
         if (role == RoleReal) {
-            emit_real(e, i, str_format(e->t->arena, "w.at[%u]", first + i));
+            emit_real(e, i, word_text(e, first + i, e->real == DtF64));
             continue;
         }
         if (role >= RoleInverse) {
-            text_fmt(e->t, "const uint64_t n%u = w.at[%u]", i, first + i);
+            uint32_t half = 2 * (first + i);
+            text_fmt(e->t, "const gan_divisor n%u = {w.half[%u], w.half[%u]}", i, half, half + 1);
         } else {
             const char *type = role < RoleScratch ? e->index : unit_type(e);
-            text_fmt(e->t, "const %s n%u = (%s)w.at[%u]", type, i, type, first + i);
+            text_fmt(e->t, "const %s n%u = (%s)%.*s", type, i, type,
+                     SARG(word_text(e, first + i, team(e)->wide)));
         }
         emit_end_number(e, i);
     }
@@ -630,7 +638,7 @@ void emit_parts(Text *t, Str name, uint32_t threads, uint32_t words, const Part 
     for (uint32_t i = 0; i < n; i++)
         counters |= part[i].counters;
     put_entry(t, name, threads, words, true, counters);
-    text_fmt(t, "    switch (w.at[%u]) {\n", words - 1);
+    text_fmt(t, "    switch (w.half[%u]) {\n", 2 * (words - 1));
     for (uint32_t i = 0; i < n; i++)
         text_fmt(t, "    case %u: { // %.*s\n%.*s    } break;\n", i, SARG(part[i].name),
                  SARG(part[i].text));

@@ -395,12 +395,15 @@ static void put_load(Emit *e, uint32_t id) {
         text_fmt(e->t, ".at[l]%s", end);
         return;
     }
-    if (guarded)
+    bool choice = guarded && !e->d->load_if, call = guarded && !choice;
+    if (choice)
         text_fmt(e->t, "g%u ? ", v->bounds);
     const char *end = emit_call(e, load);
+    if (call)
+        text_fmt(e->t, "%s(g%u, &", e->d->load_if, v->bounds);
     text_fmt(e->t, "a%u[", v->arg);
     put_element(e, v);
-    text_fmt(e->t, "]%s%s", end, guarded ? " : 0" : "");
+    text_fmt(e->t, "]%s%s%s", call ? ")" : "", end, choice ? " : 0" : "");
 }
 
 // The pack that a value is one element of. The index is summed in its own type: of a pointer

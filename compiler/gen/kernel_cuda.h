@@ -56,7 +56,12 @@ typedef struct gan_counters { // Counters of ir.h
     double epoch, kimg;
 } gan_counters;
 
-template <int N> struct gan_args { uint64_t at[N]; };
+template <int N> struct gan_args {
+    union {
+        uint64_t at[N];
+        uint32_t half[2 * N]; // word i from half[2 * i] on: loaded without a conversion
+    };
+};
 
 // The compiler knows that a kernel's own parameters point to global memory; for pointers that are
 // loaded from memory this says so.
@@ -109,9 +114,15 @@ GAN_FN float gan_sqrtf(float a) {
     return corrected == corrected || a < 0.0f ? corrected : a; // zero, infinity, NaN
 }
 
-// i / n for i below 2^31; `by` is fast_divisor(n) of base/integers.h.
+// i / n for i below 2^31; the halves are fast_divisor(n) of base/integers.h.
+struct gan_divisor {
+    uint32_t factor, shift;
+};
+GAN_FN uint32_t gan_divide(uint32_t i, gan_divisor by) {
+    return __umulhi(i, by.factor) >> by.shift;
+}
 GAN_FN uint32_t gan_divide(uint32_t i, uint64_t by) {
-    return __umulhi(i, (uint32_t)by) >> (uint32_t)(by >> 32);
+    return gan_divide(i, gan_divisor{(uint32_t)by, (uint32_t)(by >> 32)});
 }
 
 // a * b + c, rounded once: of the terms of products.
@@ -140,9 +151,59 @@ template <int N, typename T> GAN_FN gan_pack<T, N> gan_load(const T *p) {
     return *(const gan_pack<T, N> *)p;
 }
 
-// A predicated load: zeros where `there` is false.
+// The widest access for a type of this many bytes. Most elements are floats: as integers they would
+// be moved to other registers.
+template <int BYTES> struct gan_access { typedef float4 type; };
+template <> struct gan_access<8> { typedef float2 type; };
+template <> struct gan_access<4> { typedef float type; };
+template <> struct gan_access<2> { typedef uint16_t type; };
+
+// One load if `there`, else zero. The compiler would write a branch, which costs it as much time as
+// ten instructions. Volatile: it must stay ahead of the stores.
+#ifdef __CUDACC_RTC__
+#define GAN_IF_THERE "{ .reg .pred there; setp.ne.u32 there, "
+GAN_FN void gan_fetch_if(uint32_t there, const uint16_t *p, uint16_t *to) {
+    asm volatile(GAN_IF_THERE "%1, 0; mov.u16 %0, 0; @there ld.global.u16 %0, [%2]; }"
+                 : "=&h"(*to)
+                 : "r"(there), "l"(__cvta_generic_to_global(p)));
+}
+GAN_FN void gan_fetch_if(uint32_t there, const float *p, float *to) {
+    asm volatile(GAN_IF_THERE "%1, 0; mov.b32 %0, 0; @there ld.global.f32 %0, [%2]; }"
+                 : "=&f"(*to)
+                 : "r"(there), "l"(__cvta_generic_to_global(p)));
+}
+GAN_FN void gan_fetch_if(uint32_t there, const float2 *p, float2 *to) {
+    asm volatile(GAN_IF_THERE "%2, 0; mov.b32 %0, 0; mov.b32 %1, 0; "
+                              "@there ld.global.v2.f32 {%0, %1}, [%3]; }"
+                 : "=&f"(to->x), "=&f"(to->y)
+                 : "r"(there), "l"(__cvta_generic_to_global(p)));
+}
+GAN_FN void gan_fetch_if(uint32_t there, const float4 *p, float4 *to) {
+    asm volatile(GAN_IF_THERE "%4, 0; mov.b32 %0, 0; mov.b32 %1, 0; mov.b32 %2, 0; "
+                              "mov.b32 %3, 0; @there ld.global.v4.f32 {%0, %1, %2, %3}, [%5]; }"
+                 : "=&f"(to->x), "=&f"(to->y), "=&f"(to->z), "=&f"(to->w)
+                 : "r"(there), "l"(__cvta_generic_to_global(p)));
+}
+#else
+template <typename T> GAN_FN void gan_fetch_if(uint32_t there, const T *p, T *to) {
+    *to = T{};
+    if (there)
+        *to = *p;
+}
+#endif
+
+template <typename T> GAN_FN T gan_load_if(bool there, const T *p) {
+    typedef typename gan_access<sizeof(T) % 16 == 0 ? 16 : sizeof(T)>::type part;
+    union {
+        T x;
+        part w[sizeof(T) / sizeof(part)];
+    } v;
+    for (uint32_t i = 0; i < sizeof(T) / sizeof(part); i++)
+        gan_fetch_if(there, (const part *)p + i, &v.w[i]);
+    return v.x;
+}
 template <int N, typename T> GAN_FN gan_pack<T, N> gan_load_if(bool there, const T *p) {
-    return there ? *(const gan_pack<T, N> *)p : gan_all<T, N>(0);
+    return gan_load_if(there, (const gan_pack<T, N> *)p);
 }
 
 template <int N, typename T> GAN_FN void gan_store(T *p, const gan_pack<T, N> &x) {

@@ -119,8 +119,12 @@ template <typename T, int N> GAN_FN void gan_shift(gan_moments<T, N> *a, const g
     }
 }
 
-template <typename T, int N> GAN_FN gan_pack<T, N> gan_mean(const gan_moments<T, N> &a) {
-    const T share = gan_quotient((T)1, (T)a.n);
+// A term's share of the mean: computed once for what follows.
+template <typename T, int N> GAN_FN T gan_share(const gan_moments<T, N> &a) {
+    return gan_quotient((T)1, (T)a.n);
+}
+
+template <typename T, int N> GAN_FN gan_pack<T, N> gan_mean(const gan_moments<T, N> &a, T share) {
     gan_pack<T, N> all;
     for (int l = 0; l < N; l++)
         all.at[l] = gan_fma(a.sum.at[l], share, a.shift.at[l]);
@@ -128,20 +132,27 @@ template <typename T, int N> GAN_FN gan_pack<T, N> gan_mean(const gan_moments<T,
 }
 
 // The squares about the mean, of one element or of all.
-template <typename T, int N> GAN_FN T gan_squares(const gan_moments<T, N> &a, int l) {
-    const T mean = a.sum.at[l] * gan_quotient((T)1, (T)a.n);
-    const T squares = gan_fma(-a.sum.at[l], mean, a.squares.at[l]);
+template <typename T, int N> GAN_FN T gan_squares(const gan_moments<T, N> &a, int l, T share) {
+    const T mean = a.sum.at[l] * share, squares = gan_fma(-a.sum.at[l], mean, a.squares.at[l]);
     return squares < 0 ? 0 : squares;
 }
-template <typename T, int N> GAN_FN gan_pack<T, N> gan_squares(const gan_moments<T, N> &a) {
+template <typename T, int N> GAN_FN T gan_squares(const gan_moments<T, N> &a, int l) {
+    return gan_squares(a, l, gan_share(a));
+}
+template <typename T, int N>
+GAN_FN gan_pack<T, N> gan_squares(const gan_moments<T, N> &a, T share) {
     gan_pack<T, N> all;
     for (int l = 0; l < N; l++)
-        all.at[l] = gan_squares(a, l);
+        all.at[l] = gan_squares(a, l, share);
     return all;
+}
+template <typename T, int N> GAN_FN gan_pack<T, N> gan_squares(const gan_moments<T, N> &a) {
+    return gan_squares(a, gan_share(a));
 }
 
 template <typename T, int N> GAN_FN gan_part<T, N> gan_part_of(const gan_moments<T, N> &a) {
-    return {gan_mean(a), gan_squares(a)};
+    const T share = gan_share(a);
+    return {gan_mean(a, share), gan_squares(a, share)};
 }
 
 // Adds n terms by their mean and the squares about it.
@@ -203,12 +214,12 @@ template <int UNITS, int SIZE, bool ACROSS> struct gan_team {
     // after it.
     template <typename T, int N> static GAN_MEMBER void settle(gan_moments<T, N> *a) {
         if constexpr (SIZE > 1 && SIZE <= 32 && !ACROSS) {
-            gan_shift(a, gan_shuffle<SIZE>(gan_mean(*a), 0));
+            gan_shift(a, gan_shuffle<SIZE>(gan_mean(*a, gan_share(*a)), 0));
         } else if constexpr (SIZE > 1) {
             gan_pack<T, N> &mean = gan_slot<0, COUNT, gan_pack<T, N>>(unit());
             __syncthreads(); // all reads of the accumulators before are done
             if (part() == 0)
-                mean = gan_mean(*a);
+                mean = gan_mean(*a, gan_share(*a));
             __syncthreads();
             gan_shift(a, mean);
         }
@@ -275,7 +286,7 @@ template <int THREADS, bool ACROSS> struct gan_open_team {
         gan_pack<T, N> &mean = gan_slot<0, COUNT, gan_pack<T, N>>(unit());
         __syncthreads(); // all reads of the accumulators before are done
         if (part() == 0)
-            mean = gan_mean(*a);
+            mean = gan_mean(*a, gan_share(*a));
         __syncthreads();
         gan_shift(a, mean);
     }
@@ -324,11 +335,6 @@ GAN_FN bool gan_is_last(uint32_t *ticket, uint32_t blocks) {
     __syncthreads();
     return before == blocks - 1;
 }
-
-// The widest access for a type of this many bytes.
-template <int BYTES> struct gan_access { typedef uint4 type; };
-template <> struct gan_access<8> { typedef uint2 type; };
-template <> struct gan_access<4> { typedef uint32_t type; };
 
 // Another block's result, by ld.global.cg: from L2, because L1 is not coherent between
 // multiprocessors. Results are contiguous from an address aligned to 16 bytes.

@@ -7,11 +7,11 @@
 // a0 [B, 8, 16, 16] -> a1 [B, 8, 1, 1], a2 [B, 8, 1, 1]
 // regions 0
 extern "C" __global__ void __launch_bounds__(256)
-sum_squares_a07bf9f21141ca35(const gan_args<7> w) {
-    const uint32_t n0 = (uint32_t)w.at[3]; // units
-    const int n1 = (int)w.at[4]; // stride
-    const int n2 = (int)w.at[5]; // steps of a unit
-    const int n3 = (int)w.at[6]; // stride
+sum_squares_0ff4b692b6414eb0(const gan_args<7> w) {
+    const uint32_t n0 = (uint32_t)w.half[6]; // units
+    const int n1 = (int)w.half[8]; // stride
+    const int n2 = (int)w.half[10]; // steps of a unit
+    const int n3 = (int)w.half[12]; // stride
     const float *a0 = (const float *)w.at[0];
     float *a1 = (float *)w.at[1];
     float *a2 = (float *)w.at[2];
@@ -45,16 +45,16 @@ sum_squares_a07bf9f21141ca35(const gan_args<7> w) {
 // a0 [B, 8, 16, 16], a1 [B, 8, 1, 1], a2 [B, 8, 1, 1] -> a3 [B, 1, 1, 1]
 // regions 1
 extern "C" __global__ void __launch_bounds__(256)
-mul_sub_add_sqrt_47d8245a23b4fa5f(const gan_args<15> w) {
-    const uint32_t n0 = (uint32_t)w.at[6]; // units
-    const uint32_t n1 = (uint32_t)w.at[7]; // pieces of a unit
-    const uint64_t n2 = w.at[8]; // 1 / n1
-    const int n3 = (int)w.at[9]; // steps of a unit
-    const int n4 = (int)w.at[10]; // steps of a piece
-    const int n5 = (int)w.at[11]; // stride
-    const int n6 = (int)w.at[12]; // stride
-    const float r7 = gan_f32_bits((uint32_t)w.at[13]);
-    const float r8 = gan_f32_bits((uint32_t)w.at[14]);
+mul_sub_add_sqrt_3cf5a1b6a4c96244(const gan_args<15> w) {
+    const uint32_t n0 = (uint32_t)w.half[12]; // units
+    const uint32_t n1 = (uint32_t)w.half[14]; // pieces of a unit
+    const gan_divisor n2 = {w.half[16], w.half[17]}; // 1 / n1
+    const int n3 = (int)w.half[18]; // steps of a unit
+    const int n4 = (int)w.half[20]; // steps of a piece
+    const int n5 = (int)w.half[22]; // stride
+    const int n6 = (int)w.half[24]; // stride
+    const float r7 = gan_f32_bits((uint32_t)w.half[26]);
+    const float r8 = gan_f32_bits((uint32_t)w.half[28]);
     const float *a0 = (const float *)w.at[0];
     const float *a1 = (const float *)w.at[1];
     const float *a2 = (const float *)w.at[2];
@@ -124,9 +124,9 @@ mul_sub_add_sqrt_47d8245a23b4fa5f(const gan_args<15> w) {
 // a0 [B, 1, 1, 1] -> a1 []
 // regions 2
 extern "C" __global__ void __launch_bounds__(256)
-sum_mul_ac3f3d0e729098af(const gan_args<4> w) {
-    const uint32_t n0 = (uint32_t)w.at[2]; // units
-    const float r1 = gan_f32_bits((uint32_t)w.at[3]);
+sum_mul_896ed2d53a60155c(const gan_args<4> w) {
+    const uint32_t n0 = (uint32_t)w.half[4]; // units
+    const float r1 = gan_f32_bits((uint32_t)w.half[6]);
     const float *a0 = (const float *)w.at[0];
     float *a1 = (float *)w.at[1];
     const uint32_t u = blockIdx.x * 256 + threadIdx.x;
