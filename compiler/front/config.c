@@ -72,6 +72,8 @@ static Value overridden(Elab *e, const Value *known, uint32_t n, const Setting *
     if (n == 1) {
         diag(e->f, DiagE0611, at, SARG(s->key), SARG(s->value), value_what(known[0]),
              SARG(value_text(e, known[0])));
+        diag_help(e->f, "give it one, as in %.*s=%.*s", SARG(s->key),
+                  SARG(value_text(e, known[0])));
         return POISON;
     }
     Str *names = arena_array(e->perm, Str, n);

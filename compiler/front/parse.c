@@ -472,6 +472,8 @@ Ast *parse_gan(Front *f, uint32_t source) {
     bool library = f->source.at[source - 1].library;
     if (!library && !p->panic && item_at(p) != ItemModel) { // the rest may be anything
         diag(f, DiagE0115, parser_span(p, p->tok));
+        if (str_starts(str_sub(p->lex.text, p->tok.lo, p->lex.text.len), STR("model:")))
+            diag_help(f, "this is YAML: its file is named FILE.yaml");
         parser_stop(p);
     }
     model(p, file);

@@ -37,6 +37,49 @@ static Span event_span(Reader *r) {
     return (Span){r->file, lo, byte_of(r, r->event.end_mark.index)};
 }
 
+static size_t indentation(Str line) {
+    size_t n = 0;
+    while (n < line.len && line.ptr[n] == ' ')
+        n++;
+    return n;
+}
+
+static bool is_blank(Str line) {
+    size_t n = indentation(line);
+    return n == line.len || line.ptr[n] == '#' || line.ptr[n] == '\r';
+}
+
+// How far lines are indented that the one at `place`, itself by `here`, is most likely to belong
+// to: either by `outer`, or as the least of those before it, back to one by `outer` or less.
+static size_t neighbours(Str text, size_t place, size_t here, size_t outer) {
+    size_t least = SIZE_MAX, lo = place;
+    while (lo > 0 && text.ptr[lo - 1] != '\n')
+        lo--;
+    while (lo > 0) {
+        size_t hi = --lo;
+        while (lo > 0 && text.ptr[lo - 1] != '\n')
+            lo--;
+        Str line = str_sub(text, lo, hi);
+        if (!is_blank(line) && indentation(line) <= outer)
+            break;
+        if (!is_blank(line) && indentation(line) < least)
+            least = indentation(line);
+    }
+    bool inner = here > outer && least != SIZE_MAX &&
+                 (least > here ? least - here : here - least) < here - outer;
+    return inner ? least : outer;
+}
+
+static bool is_model_text(Str text) {
+    while (text.len) {
+        Str line = str_sub(text, 0, str_find(text, '\n'));
+        if (!is_blank(line))
+            return str_starts(line, STR("model "));
+        text = str_sub(text, line.len + 1, text.len);
+    }
+    return false;
+}
+
 // The reader's words are about its rules; most often a line is indented by too much or too little,
 // or an entry of a list lacks its dash.
 static void help_layout(Reader *r, uint32_t place) {
@@ -46,10 +89,13 @@ static void help_layout(Reader *r, uint32_t place) {
     bool block = !strcmp(context, "while parsing a block mapping") ||
                  !strcmp(context, "while parsing a block collection");
     bool dash = str_starts(str_sub(r->text, place, r->text.len), STR("- "));
-    if (dash)
+    if (is_model_text(r->text))
+        diag_help(r->f, "this is a model's text: its file is named FILE.gan");
+    else if (dash)
         diag_help(r->f, "every entry of a list begins with `- `, the line before this one too");
     else if (block && here != others)
-        diag_help(r->f, "indent it by %zu, as its neighbours are, not by %zu", others, here);
+        diag_help(r->f, "indent it by %zu, as its neighbours are, not by %zu",
+                  neighbours(r->text, place, here, others), here);
 }
 
 static void advance(Reader *r) {

@@ -16,11 +16,18 @@ bool args_shown(const ArgTable *t, uint32_t option, uint32_t command) {
     return (o->commands >> command & 1) && o->kind != ArgSecret;
 }
 
-static GanStatus fail_unknown(const ArgTable *t, const char *what, Str word, const Str *known,
-                              uint32_t n, const char *more) {
+static const char *habit_of(const ArgTable *t, Str word) { // NULL: none
     for (uint32_t i = 0; i < t->habits; i++)
         if (str_eq(word, str_c(t->habit[i].word)))
-            return fail(GAN_ERR_USAGE, "unknown %s `%.*s`: %s", what, SARG(word), t->habit[i].help);
+            return t->habit[i].help;
+    return NULL;
+}
+
+static GanStatus fail_unknown(const ArgTable *t, const char *what, Str word, const Str *known,
+                              uint32_t n, const char *more) {
+    const char *habit = habit_of(t, word);
+    if (habit)
+        return fail(GAN_ERR_USAGE, "unknown %s `%.*s`: %s", what, SARG(word), habit);
     Str near = str_nearest(word, known, n);
     if (near.len)
         return fail(GAN_ERR_USAGE, "unknown %s `%.*s`: did you mean `%.*s`?", what, SARG(word),
@@ -96,22 +103,23 @@ static GanStatus set_real(const ArgOption *row, Str text, ArgValue *v) {
     return GAN_OK;
 }
 
-static GanStatus set_choice(const ArgOption *row, Str text) {
-    return choice_has(row->value, text)
-               ? GAN_OK
-               : fail(GAN_ERR_USAGE, "%s needs %s, not `%.*s`", row->word, row->value, SARG(text));
+static GanStatus fail_form(const ArgTable *t, const ArgOption *row, Str text) {
+    const char *help = habit_of(t, str_c(row->word));
+    return fail(GAN_ERR_USAGE, "%s needs %s, not `%.*s`%s%s", row->word, row->value, SARG(text),
+                help ? ": " : "", help ? help : "");
 }
 
-static GanStatus add_pair(Arena *a, const ArgOption *row, Str text, ArgValue *v) {
+static GanStatus add_pair(Arena *a, const ArgTable *t, const ArgOption *row, Str text,
+                          ArgValue *v) {
     size_t eq = str_find(text, '=');
     if (!eq || eq + 1 >= text.len)
-        return fail(GAN_ERR_USAGE, "%s needs %s, not `%.*s`: %s", row->word, row->value, SARG(text),
-                    row->help);
+        return fail_form(t, row, text);
     vec_push(a, &v->pair, ((Setting){str_sub(text, 0, eq), str_sub(text, eq + 1, text.len)}));
     return GAN_OK;
 }
 
-static GanStatus set_value(Arena *a, const ArgOption *row, Str text, ArgValue *v) {
+static GanStatus set_value(Arena *a, const ArgTable *t, const ArgOption *row, Str text,
+                           ArgValue *v) {
     v->text = text;
     switch (row->kind) {
     case ArgCount:
@@ -132,9 +140,9 @@ static GanStatus set_value(Arena *a, const ArgOption *row, Str text, ArgValue *v
     case ArgText:
         return text.len ? GAN_OK : fail(GAN_ERR_USAGE, "%s needs a %s", row->word, row->value);
     case ArgChoice:
-        return set_choice(row, text);
+        return choice_has(row->value, text) ? GAN_OK : fail_form(t, row, text);
     case ArgPair:
-        return add_pair(a, row, text, v);
+        return add_pair(a, t, row, text, v);
     case ArgFlag:
     case ArgSecret:
         break;
@@ -171,14 +179,14 @@ static GanStatus take_option(Arena *a, const ArgTable *t, uint32_t command, Line
         return fail(GAN_ERR_USAGE, "%s is given twice", row->word);
     v->given = true;
     if (row->kind == ArgMaybe)
-        return eq < whole.len ? set_value(a, row, str_sub(whole, eq + 1, whole.len), v) : GAN_OK;
+        return eq < whole.len ? set_value(a, t, row, str_sub(whole, eq + 1, whole.len), v) : GAN_OK;
     if (!args_takes_value(row->kind))
         return eq == whole.len ? GAN_OK : fail(GAN_ERR_USAGE, "%s takes no value", row->word);
     if (eq < whole.len)
-        return set_value(a, row, str_sub(whole, eq + 1, whole.len), v);
+        return set_value(a, t, row, str_sub(whole, eq + 1, whole.len), v);
     if (l->at == l->argc)
         return fail(GAN_ERR_USAGE, "%s needs a value: %s", row->word, row->value);
-    return set_value(a, row, str_c(l->argv[l->at++]), v);
+    return set_value(a, t, row, str_c(l->argv[l->at++]), v);
 }
 
 GanStatus args_parse(Arena *perm, const ArgTable *t, int argc, char **argv, uint32_t *command,

@@ -76,10 +76,12 @@ static GanStatus whole32(Str value, int64_t lo, int64_t hi, uint32_t *out) {
 static GanStatus read_size(Str value, DataArgs *a) {
     enum { SideMost = 8192 };
     size_t x = str_find(value, 'x');
-    TRY(whole32(str_sub(value, 0, x), 1, SideMost, &a->pack.w));
-    if (x == value.len)
-        return a->pack.h = a->pack.w, GAN_OK;
-    return whole32(str_sub(value, x + 1, value.len), 1, SideMost, &a->pack.h);
+    Str w = str_sub(value, 0, x), h = x < value.len ? str_sub(value, x + 1, value.len) : w;
+    bool fine = whole32(w, 1, SideMost, &a->pack.w) == GAN_OK &&
+                whole32(h, 1, SideMost, &a->pack.h) == GAN_OK;
+    return fine ? GAN_OK
+                : fail(GAN_ERR_USAGE, "'%.*s' is not a size: N or WxH, each from 1 to %d",
+                       SARG(value), SideMost);
 }
 
 static GanStatus read_background(Str value, DataArgs *a) {

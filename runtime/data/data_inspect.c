@@ -509,7 +509,7 @@ GanStatus data_inspect(Str path, Str dataset, bool json, FILE *out) {
         st = fail(GAN_ERR_INPUT, "%.*s: %s", SARG(path),
                   s.array ? "an array without samples"
                   : s.bad ? "nothing in it can be read"
-                          : "no files in it");
+                          : "no images or sounds in it");
     } else if (st == GAN_OK && s.bad) {
         st = fail(GAN_ERR_INPUT, "%.*s: %" PRIu64 " %s", SARG(path), s.bad,
                   s.array ? "values are not finite" : "files cannot be read");

@@ -170,7 +170,7 @@ static GanStatus build_images(Build *b, const Image *first) {
 static GanStatus check_sum(const Build *b) {
     uint64_t good = b->sum.good, bad = b->sum.bad;
     if (good + bad == 0)
-        return fail(GAN_ERR_INPUT, "%.*s: no files in it", SARG(b->path));
+        return fail(GAN_ERR_INPUT, "%.*s: no images or sounds in it", SARG(b->path));
     if (good == 0) {
         return fail(GAN_ERR_INPUT, "%.*s: none of %" PRIu64 " samples can be used", SARG(b->path),
                     bad);

@@ -1,5 +1,5 @@
-// stream_open.c - from paths to a stream: packs, or sources packed in memory, paired to samples, and
-// how each field is made of a record.
+// stream_open.c - from paths to a stream: packs, or sources packed in memory, paired to samples,
+// and how each field is made of a record.
 #include "stream.h"
 
 #include <inttypes.h>
@@ -77,6 +77,11 @@ static GanStatus open_pack(DataStream *s, const DataField *f, Str path, bool wit
     TRY(source_guess(path, &kind));
     if (kind == SourcePack)
         return pack_open(&s->arena, path, out);
+    if (f->kind == DataLabel && source_has_members(kind))
+        return fail(GAN_ERR_INPUT,
+                    "%.*s: %.*s has samples, of which labels are a part: leave out --data %.*s; "
+                    "labels alone are an array (.npy, IDX)",
+                    SARG(f->name), SARG(path), SARG(f->name));
     if (f->kind == DataLabel)
         return pack_labels(&s->arena, path, out);
     PackOptions o = pack_options(s, f, with_labels, kind);

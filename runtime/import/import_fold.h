@@ -29,7 +29,7 @@ bool broadcast(Import *m, const Shape *s, uint32_t *rank, int64_t *dim);
 // Element of v where it is broadcast to a shape of more axes and extents.
 size_t broadcast_at(const Value *v, const Shape *to, const int64_t *at);
 typedef bool Folding(Import *m); // the node at hand
-Folding fold_same, fold_cast, fold_reshape, fold_squeeze, fold_unsqueeze,
-    fold_transpose, fold_gather, fold_scatter_nd, fold_concat, fold_slice, fold_expand, fold_tile;
+Folding fold_same, fold_cast, fold_reshape, fold_squeeze, fold_unsqueeze, fold_transpose,
+    fold_gather, fold_scatter_nd, fold_concat, fold_slice, fold_expand, fold_tile;
 
 #endif

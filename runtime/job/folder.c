@@ -12,6 +12,15 @@ bool run_is(Arena scratch, Str dir) {
     return file_exists(path_join(&scratch, dir, STR("options.json")));
 }
 
+GanStatus run_want(Arena scratch, Str dir) {
+    if (run_is(scratch, dir))
+        return GAN_OK;
+    return fail(GAN_ERR_INPUT, "%.*s is not the folder of a run: %s", SARG(dir),
+                file_is_dir(dir)   ? "it has no options.json"
+                : file_exists(dir) ? "it is a file"
+                                   : "there is no such folder");
+}
+
 GanStatus run_samples(Arena *a, Str dir, StrVec *out) {
     StrVec names;
     Str first = STR("samples"), in = path_join(a, dir, first);

@@ -60,9 +60,7 @@ static void drop_data(Job *job, const Module *m, const Options *o) {
 
 static GanStatus open_run(Arena *perm, const Host *h, const Options *o, bool fed, Trained *out) {
     *out = (Trained){.dir = o->file.at[0]};
-    if (!run_is(*perm, out->dir))
-        return fail(GAN_ERR_INPUT, "%.*s is not the folder of a run: it has no options.json",
-                    SARG(out->dir));
+    TRY(run_want(*perm, out->dir));
     TRY(run_read(perm, out->dir, &out->job));
     TRY(set_job(perm, o, &out->job));
     uint32_t step = (uint32_t)option_number(o, OptStep, NONE), of = step; // NONE: the newest

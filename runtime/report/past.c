@@ -203,9 +203,7 @@ static GanStatus each_line(Arena *perm, Past *p, const char *name, ReadLine *rea
 
 GanStatus past_open(Arena *perm, Str dir, Past *out) {
     *out = (Past){.dir = dir, .swd_first = NAN, .swd_last = NAN};
-    if (!run_is(*perm, dir))
-        return fail(GAN_ERR_INPUT, "%.*s is not the folder of a run: %s", SARG(dir),
-                    file_is_dir(dir) ? "it has no options.json" : "there is no such folder");
+    TRY(run_want(*perm, dir));
     TRY(run_read(perm, dir, &out->job));
     TRY(checkpoint_steps(perm, dir, &out->saved));
     TRY(each_line(perm, out, "scores.jsonl", read_score));

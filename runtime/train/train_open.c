@@ -286,9 +286,7 @@ GanStatus train_run(Arena *perm, const Host *h, Job *job, const TrainOptions *o)
 
 static GanStatus resume_run(Arena *perm, const Host *h, const Options *o, TrainOptions *t) {
     Job job;
-    if (!run_is(*perm, t->dir))
-        return fail(GAN_ERR_INPUT, "%.*s is not the folder of a run: it has no options.json",
-                    SARG(t->dir));
+    TRY(run_want(*perm, t->dir));
     TRY(run_read(perm, t->dir, &job));
     TRY(job_resume(perm, t->dir, &job, o));
     t->resume = true;

@@ -28,12 +28,12 @@ damaged() {
 }
 
 # Folders: empty, one image, fewer than a batch, no images, a name with a typo.
-mkdir empty;                                            bad 'empty: no files in it' empty
+mkdir empty;                                            bad 'empty: no images or sounds in it' empty
 mkdir one; cp few/1.png one;                            bad 'one: x: a batch of 4, and the data has 1 sample$' one
 mkdir three; cp few/[123].png three;                    bad 'three: x: a batch of 4, and the data has 3 samples' three
 mkdir words; echo hello >words/a;                       bad 'words: none of 1 samples' words
                                                         says '^a: not a PNG, JPEG or WebP image but text'
-mkdir notes; echo hello >notes/a.txt;                   bad 'notes: no files in it' notes
+mkdir notes; echo hello >notes/a.txt;                   bad 'notes: no images or sounds in it' notes
 cp few/* notes; expect 0 train tiny.gan --data x=notes --batch 4 --steps 1 --out run; rm -r run
 mkdir sounds; printf 'RIFF\044\0\0\0WAVEfmt ' >sounds/a.wav; bad 'sounds: these are sounds; images are needed' sounds
 mkdir mixed; cp few/1.png mixed; cp sounds/a.wav mixed/b.wav
@@ -200,3 +200,14 @@ expect 0 data pack few -o attr.pack --size 8 --labels attr.txt --label-columns M
 expect 0 train attributes.gan --data x=attr.pack --data target=attr.pack --batch 4 --steps 1 --out attributes
 refused 1 'attr.pack: y: the model expects \[3\], the data has \[2\]' ganrun train attributes.gan -s n=3 \
     --data x=attr.pack --data target=attr.pack --batch 4 --steps 1 --out more
+
+# A class comes with its image, from the same --data.
+cat >classes.gan <<'MODEL'
+model classes
+data x : image(3, 8, 8) scale(-1, 1), y : label(2)
+net D(x: [3, 8, 8], y: label(2)) -> [] = concat(flatten(x), one_hot(y)) |> dense(1) |> squeeze
+step { update D minimize mean(D(x, y)) using adam() }
+MODEL
+refused 1 'y: .*few has samples, of which labels are a part: leave out --data y' ganrun train classes.gan \
+    --data x=few --data y=few --batch 4 --steps 1 --out more
+refused 2 "'8,8' is not a size: N or WxH" ganrun data pack few --size 8,8 -o out.pack

@@ -87,7 +87,7 @@ refused 2 'unknown option `--bacth`: did you mean `--batch`' ganc check tiny.gan
 refused 2 '--batch needs a whole number from 1 to 1048576, not `0`' ganc check tiny.gan --batch 0
 refused 2 '--batch needs .* not `-4`' ganc plan tiny.gan --batch -4
 refused 2 '--batch needs .* not `1e99`' ganc plan tiny.gan --batch 1e99
-refused 2 '-s needs KEY=VALUE, not `nz`' ganc check tiny.gan -s nz
+refused 2 '-s needs KEY=VALUE, not `nz`: a config of the model, as in -s lr=1e-4' ganc check tiny.gan -s nz
 refused 2 '--stage needs tokens|.*|dot, not `grap`' ganc emit tiny.gan --stage grap
 refused 2 'emit needs --stage S' ganc emit tiny.gan
 

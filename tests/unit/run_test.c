@@ -59,7 +59,10 @@ static void usage_errors_are_explained(void **state) {
         {"train a --steps 4 --steps 5", "given twice"},
         {"train a --skip-bad=1", "takes no value"},
         {"train a -s =v", "needs KEY=VALUE"},
-        {"train a --resume always", "needs auto"},
+        {"train a --resume always",
+         "needs auto, not `always`: a run goes on by `ganrun train RUN`"},
+        {"train a --device gpu", "needs cpu|cuda|ref, not `gpu`: cuda is an NVIDIA card"},
+        {"train a --precision fp16", "not `fp16`: f32 is float, f64 double, f16 half"},
         {"train a --interp", "unknown option"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
