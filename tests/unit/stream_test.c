@@ -793,7 +793,7 @@ static const struct {
     {"synth lognormal --out %s/m.pack --count 3 --size 16", 0, "3 samples", ""},
     {"inspect %s/m.pack", 0, "data x : float(1, 16, 16)", ""},
     {"pack %s/set -o %s/b.pack --sise 8", 2, "", "did you mean `--size`?"},
-    {"pack %s/set -o %s/b.pack --size big", 2, "", "'big' is not a whole number"},
+    {"pack %s/set -o %s/b.pack --size big", 2, "", "'big' is not a size: N or WxH"},
     {"pack %s/even -o %s/even.pack", 0, "2 samples", ""},
     {"inspect %s/even.pack", 0, "data x : image(3, 8, 9) scale(-1, 1)", ""},
     {"inspect %s/even", 0, "data x : image(3, 8, 9) scale(-1, 1)", ""},
