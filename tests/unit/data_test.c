@@ -337,7 +337,8 @@ static void sets_without_a_good_image_are_errors(void **state) {
     PackOptions o = pack_options(&bad);
     Pack pack = {0};
     assert_ok(dir_make(under(p, "empty")));
-    assert_refused(pack_build(&p->arena, under(p, "empty"), &o, (Str){0}, &pack, NULL), "no files");
+    assert_refused(pack_build(&p->arena, under(p, "empty"), &o, (Str){0}, &pack, NULL),
+                   "no images or sounds in it");
     write_text(p, "texts/a.png", "hello");
     o.skip_bad = true;
     assert_refused(pack_build(&p->arena, under(p, "texts"), &o, (Str){0}, &pack, NULL),
