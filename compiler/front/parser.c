@@ -217,6 +217,9 @@ void parser_not_ended(Parser *p, const Ast *a) {
         near = str_nearest(a->text, words, sizeof words / sizeof *words);
     } else if (p->tok.kind == TokName) // `} elif`
         habit = word_habit(found);
+    Str head = a->kind == AstCall ? a->a->text : a->kind == AstName ? a->text : (Str){0};
+    if (str_eq(near, head)) // a word of the language, with something else behind it
+        near = (Str){0};
     Span there = parser_span(p, p->tok);
     if (habit.len)
         diag(p->f, DiagE0301, a->kind == AstName ? a->span : there,
@@ -227,9 +230,9 @@ void parser_not_ended(Parser *p, const Ast *a) {
         diag_help(p->f, "%.*s", SARG(habit));
     else if (near.len)
         diag_help(p->f, "did you mean `%.*s`?", SARG(near));
-    else if (a->kind == AstCall && str_eq(a->a->text, STR("step")))
+    else if (str_eq(head, STR("step")))
         diag_help(p->f, "write: %s", ast_form(AstStep));
-    else if (a->kind == AstCall && str_eq(a->a->text, STR("stage")))
+    else if (str_eq(head, STR("stage")))
         diag_help(p->f, "write: %s", ast_form(AstStage));
     else if (a->kind == AstName && p->tok.kind == TokColon)
         diag_help(p->f, "a name is bound without a type: %.*s = VALUE", SARG(a->text));
