@@ -90,6 +90,9 @@ static bool place_arguments(Elab *e, const Ast *params, Args args, Str who, cons
             diag(e->f, DiagE0311, here(e), SARG(who), params->list.n,
                  params->list.n == 1 ? "" : "s", args.n);
             say_parameters(e, params, who);
+            for (uint32_t k = 0; k < args.n; k++)
+                if (args.at[k].value.kind == KindObject)
+                    help_wrapped_layer(e, who);
             return false;
         }
         if (taken[at]) {

@@ -203,8 +203,9 @@ void note_origin(Elab *e, Val v); // a note: where this value was made
 
 // --- param.c: what parameters declare ------------------------------------------------------------
 
-bool is_class(const Ast *kind);                                      // `label(k)`
-bool is_option(const Ast *kind);                                     // `option()`
+void help_wrapped_layer(Elab *e, Str who); // in the way of torch: who(LAYER)
+bool is_class(const Ast *kind);            // `label(k)`
+bool is_option(const Ast *kind);           // `option()`
 bool want_classes(Elab *e, Env *env, const Ast *kind, int64_t *out); // its k
 bool is_range(const Ast *kind);                                      // `number(0, 1)`, `whole(1)`
 // Whether *v is what the parameter p declares; a class becomes one.

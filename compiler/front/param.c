@@ -144,6 +144,13 @@ static bool in_range(const Range *r, Value v) {
     return fine || (r->list && v.kind == KindList);
 }
 
+void help_wrapped_layer(Elab *e, Str who) {
+    diag_help(e->f,
+              "a layer is no argument: x |> LAYER |> %.*s; what changes its weights is its option, "
+              "conv(64, k=3, reparam=spectral_norm)",
+              SARG(who));
+}
+
 // A parameter with a shape or a class was given neither a number nor a tensor.
 static void refuse_kind(Elab *e, const Ast *p, Value v, Str who) {
     bool class = is_class(p->a),
@@ -158,6 +165,8 @@ static void refuse_kind(Elab *e, const Ast *p, Value v, Str who) {
         diag_help(e->f, "write the number without quotes: %.*s", SARG(v.str));
     else if (class)
         diag_help(e->f, "give it a label of the data, categorical(k) or a class's number");
+    else if (number && v.kind == KindObject)
+        help_wrapped_layer(e, who);
     else if (number)
         diag_help(e->f, "give it one number; options have names: %.*s(%.*s=...)", SARG(who),
                   SARG(p->text));
