@@ -307,6 +307,20 @@ static uint32_t level_of(const Nest *n, Ix x) {
     return level;
 }
 
+// A bound that is the same for all of a pack is known with it.
+static uint32_t level_of_bound(const Nest *n, const Bound *b) {
+    uint32_t level = 0;
+    if (!nest_is_even(n, b))
+        return level_of(n, b->at);
+    for (uint32_t i = 0; i < n->orders; i++) {
+        const Var *v = &n->var[n->order[i]];
+        bool lane = n->order[i] == n->team.lane;
+        if (ix_uses(&n->ix, b->at, n->order[i]))
+            level_deepen(&level, !lane ? v->level : v->reduced ? LevelStep : LevelUnit);
+    }
+    return level;
+}
+
 uint32_t nest_operands(const Value *v) {
     bool reads = v->kind != ValueNumber && v->kind != ValueIndex && v->kind != ValueDraw;
     return !reads ? 0 : v->kind == ValueEw ? 3 : v->kind == ValueSelect ? 2 : 1;
@@ -316,7 +330,7 @@ void nest_levels(Nest *n) {
     for (uint32_t i = 0; i < n->bounds.n; i++) {
         uint32_t level = 0;
         for (uint32_t k = 0; k < n->bounds.at[i].n; k++)
-            level_deepen(&level, level_of(n, n->bounds.at[i].b[k].at));
+            level_deepen(&level, level_of_bound(n, &n->bounds.at[i].b[k]));
         vec_push(n->arena, &n->bounds_level, level);
     }
     for (uint32_t i = 0; i < n->value.n; i++) { // operands come first

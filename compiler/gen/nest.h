@@ -219,6 +219,8 @@ uint32_t nest_versions(const Nest *n, Arena *a, const bool *tested, const bool *
 void nest_shape_team(Nest *n); // for blocks of threads
 // Opens the shape of a reduction (Team.open), if it can be. Results stay the same, bit by bit.
 bool nest_open_team(Nest *n);
+// Does the bound hold for all elements of a pack or for none?
+bool nest_is_even(const Nest *n, const Bound *b);
 // Accumulators of a reduction that a block has in shared memory while warps are joined.
 uint32_t nest_slots(const Nest *n);
 int64_t nest_tile_room(const Nest *n); // the most rows of a tile

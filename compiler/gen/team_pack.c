@@ -17,13 +17,15 @@ enum {
     BytesInFlight = 64, // of a thread
     LeastInFlight = 32, // of a thread whose text has loads ahead
     MostUnrolled = 4,   // steps
+    MostSingle = 2,     // loads of single elements, for each load and store of a pack
     LongBody = 256,     // values: beyond, packs only make the text longer,
     LongUnit = 64,      // of a unit without steps
     MostTile = 8,       // units of a tile
     LeastTile = 2,
-    TileShared = 64,   // bytes of a thread
-    TileUnrolled = 16, // units of the steps of a tile that are unrolled
-    FewElements = 8,   // of a variable: too few to lie beside each other in a warp
+    TileShared = 64,    // bytes of a thread
+    TileUnrolled = 16,  // units of the steps of a tile that are unrolled
+    FewOfAll = 1 << 16, // elements of a nest
+    FewElements = 8,    // of a variable: too few to lie beside each other in a warp
 };
 
 // --- columns -------------------------------------------------------------------------------------
@@ -116,17 +118,28 @@ static bool packs(const Nest *n, Ix at, uint32_t lane, uint32_t pack) {
     return true;
 }
 
-static bool bounds_use(const Nest *n, uint32_t bounds, uint32_t var) {
+// Does it hold for all elements of a pack or for none, as where the parts of a concatenation meet
+// between two packs?
+static bool is_even(const Nest *n, const Bound *b, uint32_t lane, uint32_t pack) {
+    return !ix_uses(&n->ix, b->at, lane) ||
+           (packs(n, b->at, lane, pack) && b->lo % pack == 0 && b->hi % pack == 0);
+}
+
+bool nest_is_even(const Nest *n, const Bound *b) {
+    return n->team.pack > 1 && !nest_shifts(n) && is_even(n, b, n->team.lane, n->team.pack);
+}
+
+static bool are_even(const Nest *n, uint32_t bounds, uint32_t lane, uint32_t pack) {
     const Bounds *b = &n->bounds.at[bounds];
     for (uint32_t i = 0; i < b->n; i++)
-        if (ix_uses(&n->ix, b->b[i].at, var))
-            return true;
-    return false;
+        if (!is_even(n, &b->b[i], lane, pack))
+            return false;
+    return true;
 }
 
 static bool load_packs(const Nest *n, const Value *v, uint32_t lane, uint32_t pack) {
-    return v->kind == ValueLoad && packs(n, v->at, lane, pack) && !bounds_use(n, v->bounds, lane) &&
-           v->row % pack == 0; // 0 where it is no row
+    return v->kind == ValueLoad && packs(n, v->at, lane, pack) &&
+           are_even(n, v->bounds, lane, pack) && v->row % pack == 0; // 0 where it is no row
 }
 
 static size_t element(const Nest *n, uint32_t arg) { // bytes
@@ -135,15 +148,18 @@ static size_t element(const Nest *n, uint32_t arg) { // bytes
 
 // The loads, stores and accumulators that can be packs of this size.
 typedef struct Packed {
-    size_t least;   // bytes of the smallest element, 0 when there are none
-    uint32_t count; // packs that a thread holds, accumulators included,
-    size_t bytes;   // and of one element of each
+    size_t least;    // bytes of the smallest element, 0 when there are none
+    uint32_t count;  // packs that a thread holds, accumulators included,
+    size_t bytes;    // and of one element of each
+    uint32_t wide;   // loads and stores among them
+    uint32_t single; // loads that a thread would do for each element of a pack
 } Packed;
 
 static void add_packed(const Nest *n, uint32_t arg, Packed *p) {
     size_t size = element(n, arg);
     p->least = !p->least || size < p->least ? size : p->least;
     p->count++;
+    p->wide++;
     p->bytes += size;
 }
 
@@ -151,10 +167,14 @@ static Packed packed(const Nest *n, uint32_t lane, uint32_t pack) {
     uint32_t sums = 0;
     for (uint32_t i = 0; i < n->reduce.n && !n->var[lane].reduced; i++)
         sums += reduce_words(&n->reduce.at[i]);
-    Packed p = {0, sums, sums * sizeof(float)};
-    for (uint32_t i = 0; i < n->value.n; i++)
-        if (load_packs(n, &n->value.at[i], lane, pack))
-            add_packed(n, n->value.at[i].arg, &p);
+    Packed p = {.count = sums, .bytes = sums * sizeof(float)};
+    for (uint32_t i = 0; i < n->value.n; i++) {
+        const Value *v = &n->value.at[i];
+        if (load_packs(n, v, lane, pack))
+            add_packed(n, v->arg, &p);
+        else
+            p.single += v->kind == ValueLoad && ix_uses(&n->ix, v->at, lane);
+    }
     for (uint32_t i = 0; i < n->store.n; i++)
         if (packs(n, n->store.at[i].at, lane, pack))
             add_packed(n, n->store.at[i].arg, &p);
@@ -162,11 +182,15 @@ static Packed packed(const Nest *n, uint32_t lane, uint32_t pack) {
 }
 
 // A random draw is a hundred instructions, compiled again for each element of a pack: wide accesses
-// gain nothing beside it.
+// gain nothing beside it. An exponential or a logarithm is some thirty; of few elements, as a
+// discriminator's logits, each may have a thread of its own.
 static bool one_at_a_time(const Nest *n) {
-    for (uint32_t i = 0; i < n->value.n; i++)
-        if (n->value.at[i].kind == ValueDraw)
+    bool few = team_extent(n, false) * team_extent(n, true) < FewOfAll;
+    for (uint32_t i = 0; i < n->value.n; i++) {
+        const Value *v = &n->value.at[i];
+        if (v->kind == ValueDraw || (few && v->kind == ValueEw && has_call(v->op)))
             return true;
+    }
     bool steps = n->reduce.n || team_extent(n, true) > 1;
     return n->value.n > (steps ? LongBody : LongUnit);
 }
@@ -194,6 +218,9 @@ static bool stays_in_padding(const Nest *n, uint32_t lane, uint32_t pack) {
 // a pad's gradient, so twice the blocks) and three quarters of the text; single elements would only
 // be more instructions.
 //
+// Where most loads are of single elements anyway, neighbouring threads take neighbouring ones: a
+// pack would only be as many times the text.
+//
 // A flat nest may reach into the padding; rows may not reach into the next row.
 static uint32_t pack_of(const Nest *n) {
     bool flat = n->orders == 1 && !n->reduce.n;
@@ -205,7 +232,7 @@ static uint32_t pack_of(const Nest *n) {
         bool whole = n->var[lane].n % pack == 0 || (flat && stays_in_padding(n, lane, pack));
         bool fits = p.least * pack <= PackBytes && p.count * pack <= PackRegisters &&
                     (pack == 2 || p.bytes * pack <= PackHeld);
-        if (p.least && fits && whole)
+        if (p.least && fits && whole && p.single <= MostSingle * p.wide)
             return pack;
     }
     return 1;
