@@ -14,7 +14,8 @@
 
 // Larger numbers become arguments, equal ones for the same purpose the same argument.
 Str emit_num(Emit *e, uint32_t role, int64_t x) {
-    bool always = role >= RoleSite && role < RoleExtent;
+    bool always = (role >= RoleSite && role < RoleExtent) ||
+                  (role == RoleSteps && e->n->team.open); // of several shapes
     if (x < e->d->written_out && !always)
         return str_format(e->t->arena, "%" PRId64, x);
     uint32_t k = 0;

@@ -261,16 +261,18 @@ static void put_partials(Emit *e, Str units, Str pieces) {
     emit_open(e);
     for (uint32_t i = 0; i < n->reduce.n; i++) {
         emit_line(e);
-        text_fmt(e->t,
-                 "const auto t%u = gan_load_parts<%u>(q%u + u, %.*s, at, %.*s, last_piece);\n", i,
-                 parts, i, SARG(units), SARG(size));
+        text_fmt(e->t, "const auto t%u = gan_load_parts<%u>(q%u, u, %.*s, at, %.*s, last_piece);\n",
+                 i, parts, i, SARG(units), SARG(size));
     }
     emit_line(e);
     text_put(e->t, STR("#pragma unroll\n"));
     emit_line(e);
-    text_fmt(e->t, "for (int k = 0, p = at; k < %u && p <= last_piece; k++, p += %.*s)", parts,
-             SARG(size));
+    text_fmt(e->t, "for (int k = 0, p = at; k < %u; k++, p += %.*s)", parts, SARG(size));
     emit_open(e);
+    emit_line(e);
+    text_put(e->t, STR("if (k && p > last_piece)\n"));
+    emit_line(e);
+    text_put(e->t, STR("    break;\n"));
     for (uint32_t i = 0; i < n->reduce.n; i++)
         put_partial_added(e, i);
     emit_close(e);

@@ -234,10 +234,11 @@ static void put_piece(Emit *e, const char *block) {
     Str pieces = emit_num(e, RolePieces, team(e)->pieces),
         by = emit_num(e, RoleInversePieces, fast_divisor(team(e)->pieces));
     emit_line(e);
-    text_put(e->t, STR("const uint32_t group = "));
     if (team(e)->open_pieces)
-        text_fmt(e->t, "%.*s == 1 ? %s : ", SARG(pieces), block);
-    text_fmt(e->t, "gan_divide(%s, %.*s);\n", block, SARG(by));
+        text_fmt(e->t, "const uint32_t group = gan_group_of(%s, %.*s, %.*s);\n", block,
+                 SARG(pieces), SARG(by));
+    else
+        text_fmt(e->t, "const uint32_t group = gan_divide(%s, %.*s);\n", block, SARG(by));
     emit_line(e);
     text_fmt(e->t, "const uint32_t piece = %s - group * %.*s;\n", block, SARG(pieces));
 }
@@ -318,7 +319,8 @@ static void put_step(Emit *e, StepPart part, Str r, Str end) {
     if (!left || loads)
         return;
     emit_line(e);
-    text_fmt(e->t, "if (at + k * %.*s >= %.*s)\n", SARG(size), SARG(end));
+    text_fmt(e->t, "if (k && at + k * %.*s >= %.*s)\n", SARG(size),
+             SARG(end)); // the first is there
     emit_line(e);
     text_put(e->t, STR("    break;\n"));
 }

@@ -321,6 +321,12 @@ template <int THREADS, bool ACROSS> struct gan_open_team {
     }
 };
 
+// The units of a block, where there are so many pieces, perhaps one: that has no inverse.
+GAN_FN uint32_t gan_group_of(uint32_t block, uint32_t pieces, gan_divisor by) {
+    const uint32_t group = gan_divide(block, by); // ahead of the choice, which is no branch then
+    return pieces == 1 ? block : group;
+}
+
 // True in the last of `blocks` blocks to arrive: there gan_load_cg sees what all of them wrote
 // before. The barrier puts the writes of a block before the fence of its first thread. atomicInc
 // wraps the ticket to zero for the next launch.
@@ -349,14 +355,14 @@ template <typename T> GAN_FN T gan_load_cg(const T *p) {
     return v.x;
 }
 
-// Partial results of N pieces from `at` on, every by-th, their loads in flight together; `p` is the
-// first piece's. Beyond the last piece it is that one's, again.
+// Partial results of a unit, of N pieces from `at` on, every by-th, their loads in flight together.
+// Beyond the last piece it is that one's, again. Indices are summed before they are widened.
 template <int N, typename T, typename I>
-GAN_FN gan_pack<T, N> gan_load_parts(const T *p, I stride, int at, int by, int last) {
+GAN_FN gan_pack<T, N> gan_load_parts(const T *p, I unit, I units, int at, int by, int last) {
     gan_pack<T, N> all;
 #pragma unroll
     for (int k = 0; k < N; k++, at += by)
-        all.at[k] = gan_load_cg(p + (at < last ? at : last) * stride);
+        all.at[k] = gan_load_cg(p + ((k && at > last ? last : at) * units + unit));
     return all;
 }
 

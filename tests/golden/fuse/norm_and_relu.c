@@ -35,15 +35,33 @@ void sum_squares_ae3a6120416fff6b(void *const *p, const gan_counters *c, int64_t
     }
 }
 
-// mul sub mul add sqrt div ge where sum
-// a0 [B, 8, 16, 16], a1 [B, 8, 1, 1], a2 [B, 8, 1, 1] -> a3 [B, 1, 1, 1]
+// mul add sqrt
+// a0 [B, 8, 1, 1] -> a1 [B, 8, 1, 1]
 // regions 1
-void mul_sub_add_sqrt_755e7d49bede310c(void *const *p, const gan_counters *c, int64_t lo, int64_t hi) {
+void mul_add_sqrt_9124a35ff15412eb(void *const *p, const gan_counters *c, int64_t lo, int64_t hi) {
+    const int64_t *n = (const int64_t *)p[3];
+    const float r0 = gan_f32_bits((uint32_t)n[0]);
+    const float r1 = gan_f32_bits((uint32_t)n[1]);
+    const float *a0 = (const float *)p[0];
+    float *a1 = (float *)p[1];
+    GAN_SIMD
+    for (int64_t i0 = lo; i0 < hi; i0++) {
+        const float v0 = a0[i0];
+        const float v2 = v0 * r0;
+        const float v4 = v2 + r1;
+        const float v5 = gan_sqrtf(v4);
+        a1[i0] = v5;
+    }
+}
+
+// mul sub div ge where sum
+// a0 [B, 8, 16, 16], a1 [B, 8, 1, 1], a2 [B, 8, 1, 1] -> a3 [B, 1, 1, 1]
+// regions 2
+void mul_sub_div_ge_1710fcccbfe4c460(void *const *p, const gan_counters *c, int64_t lo, int64_t hi) {
     const int64_t *n = (const int64_t *)p[5];
     const int64_t n0 = n[0]; // extent of i1
     const int64_t n1 = n[1]; // stride
     const float r2 = gan_f32_bits((uint32_t)n[2]);
-    const float r3 = gan_f32_bits((uint32_t)n[3]);
     const float *a0 = (const float *)p[0];
     const float *a1 = (const float *)p[1];
     const float *a2 = (const float *)p[2];
@@ -62,12 +80,9 @@ void mul_sub_add_sqrt_755e7d49bede310c(void *const *p, const gan_counters *c, in
                 const float v4 = v2 * r2;
                 const float v5 = v1 - v4;
                 const float v6 = a2[i0*8 + i2];
-                const float v7 = v6 * r2;
-                const float v9 = v7 + r3;
-                const float v10 = gan_sqrtf(v9);
-                const float v11 = v5 / v10;
-                const float v13 = 0.0f >= v11 ? 0.0f : v11;
-                l0[l] += v13;
+                const float v7 = v5 / v6;
+                const float v9 = 0.0f >= v7 ? 0.0f : v7;
+                l0[l] += v9;
             }
         }
         s0 += gan_sum_lanes(l0, 8);
@@ -75,23 +90,43 @@ void mul_sub_add_sqrt_755e7d49bede310c(void *const *p, const gan_counters *c, in
     }
 }
 
-// reshape sum mul
+// reshape sum
 // a0 [B, 1, 1, 1] -> a1 []
-// regions 2
-void sum_mul_80c0c33529d41f90(void *const *p, const gan_counters *c, int64_t lo, int64_t hi) {
+// regions 3
+void sum_5c06071010370455(void *const *p, const gan_counters *c, int64_t lo, int64_t hi) {
+    const int64_t *n = (const int64_t *)p[3];
+    const int64_t n0 = n[0]; // extent of i0
+    const float *a0 = (const float *)p[0];
+    float *a1 = (float *)p[1];
+    for (int64_t u = lo; u < hi; u++) {
+        double s0 = 0;
+        double l0[32];
+        for (int l = 0; l < 32; l++) l0[l] = 0;
+        int64_t j = 0;
+        for (; j + 32 <= n0; j += 32) {
+            GAN_SIMD
+            for (int l = 0; l < 32; l++) {
+                const int64_t i0 = j + l;
+                const float v0 = a0[i0];
+                l0[l] += v0;
+            }
+        }
+        s0 += gan_sum_lanes(l0, 32);
+        a1[0] = s0;
+    }
+}
+
+// mul
+// a0 [] -> a1 []
+// regions 4
+void mul_ee9cd4fcd0da5419(void *const *p, const gan_counters *c, int64_t lo, int64_t hi) {
     const int64_t *n = (const int64_t *)p[3];
     const float r0 = gan_f32_bits((uint32_t)n[0]);
     const float *a0 = (const float *)p[0];
     float *a1 = (float *)p[1];
     const float v0 = a0[0];
-    const float v1 = a0[1];
-    const float v2 = v0 + v1;
-    const float v3 = a0[2];
-    const float v4 = v2 + v3;
-    const float v5 = a0[3];
-    const float v6 = v4 + v5;
-    const float v8 = v6 * r0;
+    const float v2 = v0 * r0;
     for (int64_t u = lo; u < hi; u++) {
-        a1[0] = v8;
+        a1[0] = v2;
     }
 }

@@ -45,7 +45,7 @@ sum_squares_0ff4b692b6414eb0(const gan_args<7> w) {
 // a0 [B, 8, 16, 16], a1 [B, 8, 1, 1], a2 [B, 8, 1, 1] -> a3 [B, 1, 1, 1]
 // regions 1
 extern "C" __global__ void __launch_bounds__(256)
-mul_sub_add_sqrt_3cf5a1b6a4c96244(const gan_args<15> w) {
+mul_sub_add_sqrt_a4de45bf15dc1955(const gan_args<15> w) {
     const uint32_t n0 = (uint32_t)w.half[12]; // units
     const uint32_t n1 = (uint32_t)w.half[14]; // pieces of a unit
     const gan_divisor n2 = {w.half[16], w.half[17]}; // 1 / n1
@@ -111,20 +111,50 @@ mul_sub_add_sqrt_3cf5a1b6a4c96244(const gan_args<15> w) {
         const int last_piece = n1 - 1;
         #pragma unroll 1
         for (int at = active ? team.part() : n1; at <= last_piece; at += 128) {
-            const auto t0 = gan_load_parts<4>(q0 + u, n0, at, 32, last_piece);
+            const auto t0 = gan_load_parts<4>(q0, u, n0, at, 32, last_piece);
             #pragma unroll
-            for (int k = 0, p = at; k < 4 && p <= last_piece; k++, p += 32) {
+            for (int k = 0, p = at; k < 4; k++, p += 32) {
+                if (k && p > last_piece)
+                    break;
                 s0 = gan_sum::of(s0, t0.at[k]);
             }
         }
     }
 }
 
-// reshape sum mul
+// reshape sum
 // a0 [B, 1, 1, 1] -> a1 []
 // regions 2
 extern "C" __global__ void __launch_bounds__(256)
-sum_mul_896ed2d53a60155c(const gan_args<4> w) {
+sum_1d8d7415bd73af55(const gan_args<4> w) {
+    const uint32_t n0 = (uint32_t)w.half[4]; // units
+    const int n1 = (int)w.half[6]; // steps of a unit
+    const float *a0 = (const float *)w.at[0];
+    float *a1 = (float *)w.at[1];
+    const gan_team<8, 32, false> team = {}; // 8 units a block, 32 threads each
+    const uint32_t unit = blockIdx.x * 8 + team.unit();
+    const bool active = unit < n0;
+    float s0 = 0;
+    #pragma unroll 4
+    for (int r = active ? team.part() : n1; r < n1; r += 32) {
+        const int i0 = r * 4;
+        const gan_pack<float, 4> p0 = gan_load<4>(&a0[i0]);
+        #pragma unroll
+        for (int l = 0; l < 4; l++) {
+            s0 += p0.at[l];
+        }
+    }
+    team.join<gan_sum>(s0);
+    if (active && team.part() == 0) {
+        a1[0] = s0;
+    }
+}
+
+// mul
+// a0 [] -> a1 []
+// regions 3
+extern "C" __global__ void __launch_bounds__(256)
+mul_890f287fb64be28d(const gan_args<4> w) {
     const uint32_t n0 = (uint32_t)w.half[4]; // units
     const float r1 = gan_f32_bits((uint32_t)w.half[6]);
     const float *a0 = (const float *)w.at[0];
@@ -132,13 +162,7 @@ sum_mul_896ed2d53a60155c(const gan_args<4> w) {
     const uint32_t u = blockIdx.x * 256 + threadIdx.x;
     if (u < n0) {
         const float v0 = a0[0];
-        const float v1 = a0[1];
-        const float v2 = v0 + v1;
-        const float v3 = a0[2];
-        const float v4 = v2 + v3;
-        const float v5 = a0[3];
-        const float v6 = v4 + v5;
-        const float v8 = v6 * r1;
-        a1[0] = v8;
+        const float v2 = v0 * r1;
+        a1[0] = v2;
     }
 }
