@@ -247,7 +247,7 @@ static void shape_case(Cases *all, const char *lie, uint32_t axis, bool stored,
     for (int i = 0; i < 4; i++) {
         int64_t row[2] = {axis == 1 ? 1 : of[i][0], axis == 2 ? 1 : of[i][1]};
         Val x = case_input(c, type_make(false, 2, of[i]));
-        Val by = Add(Abs(case_input(c, type_make(false, 2, row))), Num(x, 0.5));
+        Val z = case_input(c, type_make(false, 2, row)), by = Add(Mul(z, z), Num(x, 0.5));
         Val y = stored ? Div(x, by) : Add(x, by);
         if (stored)
             case_result(c, y);
