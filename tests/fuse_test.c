@@ -6,6 +6,7 @@
 // BLESS set they are rewritten.
 #include "fuse.h"
 #include "gen.h"
+#include "matrices.h"
 #include "programs.h"
 
 #include <setjmp.h>
@@ -263,6 +264,40 @@ static void what_samples_share_is_laid_out_as_they_are(void **state) {
             }
         assert_int_equal(copies, cases[i].copied);
     }
+}
+
+// Scores of [heads, queries, keys] have heads innermost by type_strides' rule; so have queries,
+// keys and values that are made of [tokens, channels]. Products of them take and make other ones.
+static void heads_are_matrices_in_place(void **state) {
+    (void)state;
+    Case *c = begin(4);
+    static const uint8_t io[] = {1, 2}, nc[] = {3, 2}, no[] = {3, 1}, hqd[] = {1, 2, 3},
+                         hkd[] = {1, 4, 3}, hqk[] = {1, 2, 4};
+    Val x = input(c, shape(true, 2, DIM(64, 96))), part[3];
+    for (int i = 0; i < 3; i++) {
+        Val w = input(c, shape(false, 2, DIM(96, 96)));
+        Val y = Reshape(Dot(w, io, Exp(x), nc, no, 2, true), 3, DIM(64, 6, 16));
+        part[i] = Permute(y, (const uint32_t[]){1, 0, 2});
+    }
+    Val scores = Exp(Dot(part[0], hqd, part[1], hkd, hqk, 3, true));
+    Val y = Dot(Div(scores, Sum(scores, 8)), hqk, part[2], hkd, hqd, 3, true);
+    result(c, Permute(y, (const uint32_t[]){1, 0, 2}));
+    PassOptions o = {.real = DtF32, .verify_each = true};
+    pass_innermost(&arena, &c->m, &c->m.step, &o);
+    const Graph *g = &c->m.step.g;
+    Matrices m;
+    MatrixShape s;
+    for (uint32_t id = 1; id < g->node.n; id++) {
+        Einsum e = {0};
+        if (graph_node(g, id)->op == OpDot)
+            e = einsum_of_dot(g, id);
+        for (int i = 0; e.type[0] && i < MatrixSides; i++)
+            assert_true(matrices_read(&m, g, &e) && matrices_in_place(&m, (MatrixSide)i, &s));
+        if (graph_node(g, id)->op == OpRead)
+            assert_int_equal(node_type(g, id)->inner, 0);
+    }
+    assert_int_equal(node_type(g, c->m.step.result.at[0].node)->inner, 0);
+    fuse_case(c);
 }
 
 // A weight's whole update is one in-place loop; the step count, which it reads, is written after
@@ -877,6 +912,7 @@ int main(int argc, char **argv) {
         TEST(both_sums_of_a_norms_gradient_are_one_loop),
         TEST(a_card_has_no_launch_for_a_norms_numbers),
         TEST(what_samples_share_is_laid_out_as_they_are),
+        TEST(heads_are_matrices_in_place),
         TEST(adam_is_one_loop_per_weight),
         TEST(a_slot_written_from_itself_in_another_order_is_not_one_loop),
         TEST(a_slot_that_is_flipped_in_place_needs_a_copy),

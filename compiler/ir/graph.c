@@ -24,7 +24,7 @@ void graph_init(Graph *g, Arena *perm, int64_t batch) {
 // --- interning -----------------------------------------------------------------------------------
 
 uint32_t graph_type(Graph *g, Type t) {
-    int64_t key[1 + MAX_RANK] = {t.dtype | t.rank << 8 | t.batched << 16};
+    int64_t key[1 + MAX_RANK] = {t.dtype | t.rank << 8 | t.batched << 16 | t.inner << 24};
     if (t.rank > MAX_RANK)
         bug("a type of %u axes", t.rank);
     for (uint32_t i = 0; i < MAX_RANK; i++) {
@@ -40,7 +40,7 @@ uint32_t graph_type(Graph *g, Type t) {
             return g->type.n - 1;
         }
         const Type *found = &g->type.at[id];
-        if (found->dtype == t.dtype && type_same_shape(found, &t))
+        if (found->dtype == t.dtype && type_same_layout(found, &t))
             return id;
     }
 }
@@ -95,7 +95,10 @@ bool graph_check(Infer *q, Op op) {
             return infer_fail(q, "%s: operand %u is not a value", info->text, k);
     if (q->out.rank != TYPE_UNSTATED && q->out.rank > MAX_RANK)
         return infer_fail(q, "a value has at most %d axes", MAX_RANK);
-    return info->infer(q) && fits(q);
+    uint8_t inner = q->out.rank == TYPE_UNSTATED ? 0 : q->out.inner; // no rule's matter
+    bool fit = info->infer(q) && fits(q);
+    q->out.inner = inner;
+    return fit;
 }
 
 // --- adding nodes --------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ static void put_str(Canon *c, Str s) {
 static void put_type(Canon *c, const Type *t) {
     put(c, t->dtype);
     put(c, t->rank);
-    put(c, t->batched);
+    put(c, t->batched | t->inner << 1);
     for (uint32_t i = 0; i < t->rank; i++)
         put(c, t->dim[i]);
 }

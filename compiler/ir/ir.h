@@ -68,6 +68,7 @@ typedef struct Type {      // interned in a Graph; compare ids
     uint8_t dtype;         // Dtype; F32 until pass/dtype.c decides
     uint8_t rank;          // sample axes
     bool batched;          // per-sample
+    uint8_t inner;         // 1 + the axis that lies innermost in memory; 0: type_strides' rule
     int64_t dim[MAX_RANK]; // extents without the batch; 0 past rank
 } Type;
 
@@ -238,7 +239,8 @@ double node_gflop(const Graph *g, uint32_t id);
 float half_load(Dtype t, uint16_t x);                            // of a half type, exactly
 uint16_t half_store(Dtype t, float x);                           // to the nearest, ties to even
 Type type_make(bool batched, uint32_t rank, const int64_t *dim); // F32
-bool type_same_shape(const Type *a, const Type *b);              // all but dtype
+bool type_same_shape(const Type *a, const Type *b);              // all but dtype and layout
+bool type_same_layout(const Type *a, const Type *b); // the same shape, and lie alike in memory
 int64_t type_sample(const Type *t); // elements of one sample (or of the shared value)
 int64_t type_elements(const Graph *g, const Type *t); // with the batch
 size_t type_bytes(const Graph *g, const Type *t);
@@ -246,7 +248,8 @@ size_t type_bytes(const Graph *g, const Type *t);
 bool type_broadcast(const Type *a, const Type *b, Type *out);
 // Element strides of the physical layout: stride[0] the batch (0 when shared), stride[1 + i] axis
 // i. Of three axes or more, the batch counted, the second lies innermost: samples [n, c, h, w] and
-// weights [o, i, h, w] are both channels-last. All else is row-major. Extents of 1 have stride 0.
+// weights [o, i, h, w] are both channels-last. All else is row-major. Type.inner names another axis
+// to lie innermost; the others keep their order. Extents of 1 have stride 0.
 void type_strides(const Type *t, int64_t stride[MAX_RANK + 1]);
 // The same as libraries recognise a layout: also an extent of 1 has the stride of a longer one, and
 // stride[0] is the size of a sample, or of the shared value.

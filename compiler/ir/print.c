@@ -1,5 +1,6 @@
 // print.c - a module as text. In: any module. Out: the lines text.h describes; equal modules print
 // equal bytes.
+#include "op.h"
 #include "text.h"
 
 static void put_quoted(Text *t, Str s) {
@@ -14,16 +15,8 @@ static void put_quoted(Text *t, Str s) {
     text_char(t, '"');
 }
 
-static void put_extents(Text *t, bool batched, uint32_t rank, const int64_t *dim) {
-    text_put(t, batched ? STR(" [B") : STR(" ["));
-    for (uint32_t i = 0; i < rank; i++)
-        text_fmt(t, "%s%lld", i || batched ? ", " : "", (long long)dim[i]);
-    text_char(t, ']');
-}
-
 static void put_type(Text *t, const Type *type) {
-    text_fmt(t, " %s", dtype_name[type->dtype]);
-    put_extents(t, type->batched, type->rank, type->dim);
+    text_fmt(t, " %s %s", dtype_name[type->dtype], type_name(type).s);
 }
 
 static void put_span(Text *t, Span s) {
@@ -41,10 +34,10 @@ static void print_stream(Text *t, const Stream *s) {
     text_put(t, STR("stream\n"));
     for (uint32_t i = 0; i < s->field.n; i++) {
         const Field *f = &s->field.at[i];
+        Type sample = type_make(false, f->rank, f->dim);
         text_put(t, STR("  field "));
         put_quoted(t, f->name);
-        text_fmt(t, " %s", field_kind_text[f->kind]);
-        put_extents(t, false, f->rank, f->dim);
+        text_fmt(t, " %s %s", field_kind_text[f->kind], type_name(&sample).s);
         text_fmt(t, " classes %lld", (long long)f->classes);
         put_span(t, f->span);
         text_char(t, '\n');

@@ -5,6 +5,8 @@
 #include "text.h"
 #include "words.h"
 
+#include <string.h>
+
 static const size_t MaxText = (size_t)1 << 28;
 
 typedef struct Reader {
@@ -67,12 +69,14 @@ static bool read_field(Reader *r) {
     Stream *s = &r->m->stream.at[r->m->stream.n - 1];
     Field *f = vec_add(r->w.perm, &s->field);
     uint32_t kind;
-    bool batched;
+    Type sample;
     if (!words_quoted(&r->w, &f->name) || !WORDS_ONE_OF(&r->w, field_kind_text, &kind) ||
-        !words_extents(&r->w, false, &batched, &f->rank, f->dim) || !words_word(&r->w, "classes") ||
+        !words_extents(&r->w, false, &sample) || !words_word(&r->w, "classes") ||
         !words_int(&r->w, 0, WORDS_EXTENT, &f->classes) || !words_span(&r->w, &f->span))
         return false;
     f->kind = (FieldKind)kind;
+    f->rank = sample.rank;
+    memcpy(f->dim, sample.dim, sizeof f->dim);
     return true;
 }
 

@@ -15,6 +15,7 @@
 //     block 0 | repeat 5 | every 16 | if %12 | else | end    the tape; then "block 3 from 32" is of
 //                                                            the samples from there on
 //     %12 = conv %3, %5 {n=2 stride=2 2 ... groups=1} : f32 [B, 64, 32, 32] @0 span=1:200-240
+//                                                            "[B, 8, 64', 64]": Type.inner
 //     effect %40
 //     update block 0 loss %30 rate 0.0002 nets 0 grads 3:%31 4:%32 inner %18 span=1:400-460
 //     report "loss" %30 block 0

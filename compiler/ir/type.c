@@ -44,6 +44,10 @@ bool type_same_shape(const Type *a, const Type *b) {
     return true;
 }
 
+bool type_same_layout(const Type *a, const Type *b) {
+    return a->inner == b->inner && type_same_shape(a, b);
+}
+
 static int64_t times(int64_t a, int64_t b) {
     if (a == 0 || b == 0)
         return 0;
@@ -81,13 +85,12 @@ bool type_broadcast(const Type *a, const Type *b, Type *out) {
 
 void type_layout(const Type *t, int64_t stride[MAX_RANK + 1]) {
     const uint32_t first = !t->batched, second = first + 1, last = t->rank; // axes; 0 is the batch
-    const bool inside = last > second; // does the second lie innermost?
+    const uint32_t inner = t->inner ? t->inner : last > second ? second : last;
     int64_t n = 1;
     memset(stride, 0, sizeof(int64_t) * (MAX_RANK + 1));
     for (uint32_t k = 0; k + first <= last; k++) { // from the fastest axis to the slowest
-        uint32_t axis = last - k;
-        if (inside && axis > first)
-            axis = k == 0 ? second : axis + 1;
+        uint32_t axis = last + 1 - k;
+        axis = k == 0 ? inner : axis <= inner ? axis - 1 : axis;
         stride[axis] = n;
         n = axis ? times(n, t->dim[axis - 1]) : n;
     }
@@ -108,8 +111,8 @@ TypeName type_name(const Type *t) {
     if (t->batched)
         n += (size_t)snprintf(name.s + n, sizeof name.s - n, "B%s", t->rank ? ", " : "");
     for (uint32_t i = 0; i < t->rank; i++)
-        n += (size_t)snprintf(name.s + n, sizeof name.s - n, "%s%lld", i ? ", " : "",
-                              (long long)t->dim[i]);
+        n += (size_t)snprintf(name.s + n, sizeof name.s - n, "%s%lld%s", i ? ", " : "",
+                              (long long)t->dim[i], t->inner == 1 + i ? "'" : "");
     snprintf(name.s + n, sizeof name.s - n, "]");
     return name;
 }

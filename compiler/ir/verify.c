@@ -132,6 +132,21 @@ static bool verify_operands(Verify *v, uint32_t id) {
     return true;
 }
 
+// What slots hold, collectives reduce and libraries take, but for products of matrices, lies by
+// type_strides' rule.
+static bool verify_layout(Verify *v, uint32_t id) {
+    const Graph *g = &v->f->g;
+    const Node *n = graph_node(g, id);
+    OpClass c = op_info[n->op].cls;
+    if ((c != ClassANCHOR || n->op == OpDot) && c != ClassCOMM && c != ClassSTATE)
+        return true;
+    bool by_rule = node_type(g, id)->inner == 0;
+    for (uint32_t k = 0; k < n->nin; k++)
+        by_rule = by_rule && node_type(g, node_in(g, id, k))->inner == 0;
+    return by_rule || wrong(v, "node %u (%s): another axis than the rule's lies innermost", id,
+                            op_info[n->op].text);
+}
+
 // Between its ReduceStart and its ReduceWait a value is in flight: nothing else may read it.
 static bool verify_flight(Verify *v, uint32_t id) {
     const Graph *g = &v->f->g;
@@ -168,7 +183,7 @@ static bool verify_slot(Verify *v, uint32_t id) {
     if (first < 0 || first >= v->m->slot.n)
         return wrong(v, "node %u (%s): no slot %lld", id, op_info[op].text, (long long)first);
     const Slot *s = &v->m->slot.at[first];
-    return type_same_shape(node_type(&v->f->g, id), &s->type) ||
+    return type_same_layout(node_type(&v->f->g, id), &s->type) ||
            wrong(v, "node %u (%s): %s, but slot %.*s is %s", id, op_info[op].text,
                  type_text(v->scratch, node_type(&v->f->g, id)).ptr, SARG(s->name),
                  type_text(v->scratch, &s->type).ptr);
@@ -325,7 +340,7 @@ static bool verify_func(Verify *v, const Func *f) {
         return false;
     v->scope_end = blocks_scope_end(v->scratch, f, true);
     for (uint32_t id = 1; id < f->g.node.n; id++)
-        if (!verify_operands(v, id) || !verify_flight(v, id))
+        if (!verify_operands(v, id) || !verify_layout(v, id) || !verify_flight(v, id))
             return false;
     if (!verify_conditions(v))
         return false;

@@ -137,34 +137,33 @@ bool words_span(Words *w, Span *s) {
     return words_end(w) || (words_word(w, "span") && words_char(w, '=') && words_place(w, s));
 }
 
-bool words_extents(Words *w, bool may_batch, bool *batched, uint32_t *rank, int64_t dim[MAX_RANK]) {
-    *rank = 0;
-    *batched = false;
+// A mark behind an extent: Type.inner.
+bool words_extents(Words *w, bool may_batch, Type *out) {
+    *out = (Type){0};
     if (!words_char(w, '['))
         return false;
     if (words_try(w, ']'))
         return true;
     if (may_batch && words_try(w, 'B')) {
-        *batched = true;
+        out->batched = true;
         if (!words_try(w, ','))
             return words_char(w, ']');
     }
     do {
-        if (*rank == MAX_RANK)
+        if (out->rank == MAX_RANK)
             return words_refuse(w, "more than %d axes", MAX_RANK);
-        if (!words_int(w, 1, WORDS_EXTENT, &dim[(*rank)++]))
+        if (!words_int(w, 1, WORDS_EXTENT, &out->dim[out->rank++]))
             return false;
+        if (may_batch && !out->inner && words_try(w, '\''))
+            out->inner = out->rank;
     } while (words_try(w, ','));
     return words_char(w, ']');
 }
 
 bool words_type(Words *w, Type *out) {
-    uint32_t dtype, rank;
-    *out = (Type){0};
-    if (!WORDS_ONE_OF(w, dtype_name, &dtype) ||
-        !words_extents(w, true, &out->batched, &rank, out->dim))
+    uint32_t dtype;
+    if (!WORDS_ONE_OF(w, dtype_name, &dtype) || !words_extents(w, true, out))
         return false;
     out->dtype = (uint8_t)dtype;
-    out->rank = (uint8_t)rank;
     return true;
 }

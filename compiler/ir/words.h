@@ -35,9 +35,9 @@ bool words_int(Words *w, int64_t least, int64_t most, int64_t *out);
 bool words_index(Words *w, uint32_t *out);                   // 0 .. NONE - 1
 bool words_field(Words *w, const char *name, uint32_t *out); // "name 12"
 bool words_quoted(Words *w, Str *out);                       // "text", \xHH undone
-bool words_extents(Words *w, bool may_batch, bool *batched, uint32_t *rank, int64_t dim[MAX_RANK]);
-bool words_type(Words *w, Type *out); // "f32 [B, 3, 64, 64]"
-bool words_span(Words *w, Span *s);   // " span=1:10-20", or nothing
-bool words_place(Words *w, Span *s);  // "1:10-20"
+bool words_extents(Words *w, bool may_batch, Type *out);     // "[3, 64, 64]"; "[B, 8, 64', 64]"
+bool words_type(Words *w, Type *out);                        // "f32 [B, 3, 64, 64]"
+bool words_span(Words *w, Span *s);                          // " span=1:10-20", or nothing
+bool words_place(Words *w, Span *s);                         // "1:10-20"
 
 #endif

@@ -33,9 +33,13 @@ static const uint8_t *find_stored(Arena *perm, const Graph *g) {
     return stored;
 }
 
-static bool lies_as_samples(const Type *shared) {
+// As the samples of `by` do, as far as that is asked for: where they do not lie by type_strides'
+// rule, a copy would have to be of another type.
+static bool lies_as_samples(const Type *shared, const Type *by) {
     Type sample = *shared;
     sample.batched = true;
+    if (by->inner && by->rank == shared->rank)
+        return true;
     int64_t a[MAX_RANK + 1], b[MAX_RANK + 1];
     type_strides(shared, a);
     type_strides(&sample, b);
@@ -47,7 +51,7 @@ static bool copy_pays(const Graph *g, const Copies *c, uint32_t id, uint32_t ope
     bool large = g->batch >= FewSamples && type_elements(g, t) * g->batch >= FewReads;
     return op_info[graph_node(g, id)->op].cls == ClassEW && node_type(g, id)->batched &&
            !t->batched && t->rank < MAX_RANK && c->stored[operand] && (large || c->small) &&
-           !lies_as_samples(t);
+           !lies_as_samples(t, node_type(g, id));
 }
 
 static bool some_pays(const Graph *g, const Copies *c) {

@@ -178,7 +178,7 @@ static const char *reductions_refuse(const Graph *g, uint32_t ra, uint32_t rb) {
     if (!ra || !rb)
         return NULL;
     bool grouped = g->node.at[ra].op == OpGroupSum || g->node.at[rb].op == OpGroupSum;
-    bool same = type_same_shape(fuse_space(g, ra), fuse_space(g, rb)) &&
+    bool same = type_same_layout(fuse_space(g, ra), fuse_space(g, rb)) &&
                 fuse_reduced(g, ra) == fuse_reduced(g, rb);
     return same && !grouped ? NULL : "they reduce different axes";
 }

@@ -426,7 +426,7 @@ static void fuse_horizontally(Fuse *z) {
         const NodeVec *c = &by[value.at[v].from];
         for (uint32_t i = 0; i < c->n; i++) {
             for (uint32_t k = i + 1; k < c->n; k++)
-                if (type_same_shape(fuse_space(g, c->at[i]), fuse_space(g, c->at[k])))
+                if (type_same_layout(fuse_space(g, c->at[i]), fuse_space(g, c->at[k])))
                     merge_short(z, statements, c->at[i], c->at[k]);
         }
     }

@@ -229,7 +229,7 @@ static bool one_to_one(Memory *m, const Region *r, uint32_t in) {
         if (!depends)
             continue;
         m->depends[id] = number;
-        bool same = type_same_shape(node_type(g, id), t);
+        bool same = type_same_layout(node_type(g, id), t);
         Op op = (Op)graph_node(g, id)->op;
         if (!same || (op_info[op].cls != ClassEW && op != OpWrite))
             return false;
@@ -297,7 +297,7 @@ static void bundle(Memory *m, const Collective *c) {
 // ones of other element sizes are equally long.
 static bool same_elements(const Graph *g, uint32_t a, uint32_t b) {
     const Type *x = node_type(g, a), *y = node_type(g, b);
-    return type_same_shape(x, y) && dtype_size[x->dtype] == dtype_size[y->dtype];
+    return type_same_layout(x, y) && dtype_size[x->dtype] == dtype_size[y->dtype];
 }
 
 // Does the buffer hold an output of the region already? One that nobody reads dies there, too.

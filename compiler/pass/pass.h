@@ -72,6 +72,7 @@ PassFn pass_split_sums;       // sums over the batch wait for fewer others
 PassFn pass_chunk;            // the step in parts: Parallel.chunks, .micro
 PassFn pass_shard;            // this rank's samples of the step, with collectives
 PassFn pass_moments;          // sums of squared deviations in one pass over the data
+PassFn pass_innermost;        // samples' values lie as products read them
 PassFn pass_as_samples;       // shared values that samples meet are laid out as these
 
 // Adds the slots of a scale for each update of the step, if there are none; before slots_place.

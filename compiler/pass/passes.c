@@ -49,6 +49,8 @@ static const Pass passes[] = {
     // looks for squares about a mean by their pattern (centre_of)
     {"moments", pass_moments, 0, 0},
     // needs the final precision and this rank's samples; keeps every value's bits
+    {"innermost", pass_innermost, 0, 0},
+    // needs the same and final layouts; keeps every value's bits
     {"as_samples", pass_as_samples, 0, BIT(Pin)},
 };
 

@@ -295,7 +295,7 @@ static void read_value(Reader *r, uint32_t id, const Coords *at, double share) {
         return;
     Loop *l = r->loop;
     const Type *t = node_type(g, id), *space = fuse_space(g, r->unit);
-    bool same = type_same_shape(t, space) && memcmp(at, &l->at, sizeof *at) == 0;
+    bool same = type_same_layout(t, space) && memcmp(at, &l->at, sizeof *at) == 0;
     Ix place = same ? l->own : coords_address(&l->ix, t, at);
     bool aligned = !r->loose && share == 1 && place == l->own &&
                    type_elements(g, t) == type_elements(g, space);

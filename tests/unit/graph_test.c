@@ -91,6 +91,21 @@ static void images_and_weights_are_channels_last(void **state) {
     assert_strides(type_make(true, 0, NULL), (int64_t[]){1});
 }
 
+static void another_axis_may_lie_innermost(void **state) {
+    (void)state;
+    Type heads = SAMPLE(8, 4, 5);
+    heads.inner = 3;
+    assert_strides(heads, (int64_t[]){160, 20, 5, 1});
+    heads.inner = 2;
+    assert_strides(heads, (int64_t[]){160, 20, 1, 4});
+    assert_string_equal(type_name(&heads).s, "[B, 8, 4', 5]");
+    Type rule = SAMPLE(8, 4, 5);
+    assert_int_not_equal(graph_type(&graph, heads), graph_type(&graph, rule));
+    assert_true(type_same_shape(&heads, &rule));
+    assert_false(type_same_layout(&heads, &rule));
+    assert_type(Neg(leaf(0, heads)), "[B, 8, 4, 5]"); // for passes to say
+}
+
 static void sizes_saturate_and_are_refused(void **state) {
     (void)state;
     Type huge = SAMPLE(INT64_MAX / 2, 3);
@@ -372,6 +387,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(types_are_equal_when_their_ids_are, graph_open),
         cmocka_unit_test_setup(broadcasting_aligns_from_the_left, graph_open),
         cmocka_unit_test_setup(images_and_weights_are_channels_last, graph_open),
+        cmocka_unit_test_setup(another_axis_may_lie_innermost, graph_open),
         cmocka_unit_test_setup(sizes_saturate_and_are_refused, graph_open),
         cmocka_unit_test_setup(equal_nodes_are_one_node, graph_open),
         cmocka_unit_test_setup(pins_and_writes_are_never_shared, graph_open),
