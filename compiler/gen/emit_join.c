@@ -270,7 +270,7 @@ static void put_partials(Emit *e, Str units, Str pieces) {
     text_fmt(e->t, "for (int k = 0, p = at; k < %u; k++, p += %.*s)", parts, SARG(size));
     emit_open(e);
     emit_line(e);
-    text_put(e->t, STR("if (k && p > last_piece)\n"));
+    text_put(e->t, STR("if (p > last_piece)\n"));
     emit_line(e);
     text_put(e->t, STR("    break;\n"));
     for (uint32_t i = 0; i < n->reduce.n; i++)

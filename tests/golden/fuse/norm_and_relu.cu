@@ -45,7 +45,7 @@ sum_squares_0ff4b692b6414eb0(const gan_args<7> w) {
 // a0 [B, 8, 16, 16], a1 [B, 8, 1, 1], a2 [B, 8, 1, 1] -> a3 [B, 1, 1, 1]
 // regions 1
 extern "C" __global__ void __launch_bounds__(256)
-mul_sub_add_sqrt_a4de45bf15dc1955(const gan_args<15> w) {
+mul_sub_add_sqrt_59e2c2877fbed88e(const gan_args<15> w) {
     const uint32_t n0 = (uint32_t)w.half[12]; // units
     const uint32_t n1 = (uint32_t)w.half[14]; // pieces of a unit
     const gan_divisor n2 = {w.half[16], w.half[17]}; // 1 / n1
@@ -114,7 +114,7 @@ mul_sub_add_sqrt_a4de45bf15dc1955(const gan_args<15> w) {
             const auto t0 = gan_load_parts<4>(q0, u, n0, at, 32, last_piece);
             #pragma unroll
             for (int k = 0, p = at; k < 4; k++, p += 32) {
-                if (k && p > last_piece)
+                if (p > last_piece)
                     break;
                 s0 = gan_sum::of(s0, t0.at[k]);
             }
