@@ -136,6 +136,16 @@ void compile_scales(Arena *perm, Module *m, const CompileOptions *o) {
         loss_scale_slots(perm, m);
 }
 
+// Large intermediates are computed in strips that a core's cache holds. On a card launches cost as
+// much as that spares: for memory alone.
+static void set_strips(PassOptions *p, const CompileOptions *o) {
+    enum { From = 64 << 20, Always = 1 << 30, Strip = 4 << 20, CardStrip = 32 << 20, Part = 8 };
+    bool card = o->dialect == &dialect_cuda;
+    p->strip_always = o->memory && o->memory / Part < Always ? o->memory / Part : Always;
+    p->strip_from = card || p->strip_always < From ? p->strip_always : From;
+    p->strip_bytes = card ? CardStrip : Strip;
+}
+
 static GanStatus plans_begin(Arena *perm, Module *m, const CompileOptions *o, Compiled *out,
                              Planning *rest) {
     TRY(check_parallel(m, &o->parallel));
@@ -155,6 +165,7 @@ static GanStatus plans_begin(Arena *perm, Module *m, const CompileOptions *o, Co
         .verify_each = true,
 #endif
     };
+    set_strips(&rest->pass, o);
     // A card records a block's calls and waits together: no wait may be in another's.
     rest->pass.parallel.tail &= !rest->pass.few_launches;
     m->share = share_of(m->batch, o->parallel.rank, o->parallel.ranks);

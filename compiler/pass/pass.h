@@ -34,10 +34,13 @@ typedef struct PassOptions {
     bool wide_f16;       // f16: no library multiplies it; products read and make rounded f32
     bool pack_channels; // channels of convolutions and rows of matrices get packs of 16 bytes where
                         // it pays
-    bool few_launches;  // launch overhead outweighs memory: work on weights and state alone, and an
-                        // update's writes, are batched into few launches
-    bool side_by_side;  // launches run side by side, so that memory is reused where few wait for it
-    size_t work_most;   // bytes of work memory a function may take; 0: no limit
+    size_t strip_from;  // products of more bytes, and what is made of them, are computed in strips
+    size_t strip_bytes; // of so many, where that spares time,
+    size_t strip_always; // from so many bytes on in any case, which spares memory
+    bool few_launches; // launch overhead outweighs memory: work on weights and state alone, and an
+                       // update's writes, are batched into few launches
+    bool side_by_side; // launches run side by side, so that memory is reused where few wait for it
+    size_t work_most;  // bytes of work memory a function may take; 0: no limit
     Parallel parallel;
 } PassOptions;
 
@@ -68,6 +71,7 @@ PassFn pass_mask;             // gradients test activations' outputs, not inputs
 PassFn pass_dtype;            // storage types of the chosen precision, casts between them
 PassFn pass_fold_strides;     // convolutions of few channels trade their stride for channels
 PassFn pass_pad_channels;     // few channels and odd rows of products get more, of zeros
+PassFn pass_strips;           // large intermediates are made strip by strip
 PassFn pass_split_sums;       // sums over the batch wait for fewer others
 PassFn pass_chunk;            // the step in parts: Parallel.chunks, .micro
 PassFn pass_shard;            // this rank's samples of the step, with collectives
@@ -80,9 +84,11 @@ PassFn pass_as_samples;       // shared values that samples meet are laid out as
 void loss_scale_slots(Arena *perm, Module *m);
 void grads_drop_unread(Arena *perm, Func *f); // drops gradients that no update uses
 
-// times.c: static cost estimates of a collective of `bytes`, and of a node's products on one core.
+// times.c: static cost estimates of a collective of `bytes`, of a node's products on one core, and
+// of a loop there.
 double call_seconds(const Parallel *o, size_t bytes);
 double product_seconds(const Graph *g, uint32_t node);
+double loop_seconds(double bytes); // to read or write so many
 // shard.c. Rank `rank`'s samples of a global batch of `total`; 0 or 1 ranks: all.
 Share share_of(int64_t total, uint32_t rank, uint32_t ranks);
 

@@ -37,7 +37,9 @@ static const Pass passes[] = {
     {"fold_strides", pass_fold_strides, 0, 0},
     // needs the same; keeps values but for rounding
     {"pad_channels", pass_pad_channels, 0, 0},
-    // needs no Grad, Pin, Stop, and the global batch; keeps values but for rounding
+    // needs the final precision and the global batch; keeps values but for rounding
+    {"strips", pass_strips, 0, BIT(Pin)},
+    // needs no Grad, Stop, and the global batch; keeps values but for rounding
     {"split_sums", pass_split_sums, 0, 0},
     // needs the final precision and Module.share; leaves a step of blocks for this rank's chunks,
     // with collectives; breaks what is said of the global batch

@@ -37,6 +37,10 @@ double product_seconds(const Graph *g, uint32_t node) {
     return node_gflop(g, node) * 1e9 / CoreFlops;
 }
 
+double loop_seconds(double bytes) {
+    return bytes / CoreBandwidth;
+}
+
 // --- a region ------------------------------------------------------------------------------------
 
 size_t region_bytes(const Plan *p, const Region *r) {

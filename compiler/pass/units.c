@@ -43,7 +43,7 @@ bool unit_joins(const Graph *g, uint32_t id) {
     OpClass c = node_class(g, id);
     bool scatters =
         c == ClassREDUCE && op_is(op, TraitIndexed); // it loops over a table's rows, too
-    return c != ClassANCHOR && c != ClassCOMM && !scatters && op != OpRead;
+    return c != ClassANCHOR && c != ClassCOMM && !scatters && op != OpRead && op != OpPin;
 }
 
 // The axes of a loop over its operand that a reduction does not keep.
