@@ -670,6 +670,38 @@ static bool has_text(Str text, const char *part) {
     return false;
 }
 
+// Of a concatenation's parts a kernel takes those that the slice reaches, in the order of their
+// use.
+static void a_part_that_a_slice_leaves_out_is_no_argument(void **state) {
+    (void)state;
+    Case *c = begin(8);
+    Val part[3];
+    for (int i = 0; i < 3; i++)
+        part[i] = input(c, shape(true, 1, DIM(16)));
+    result(c, Exp(Slice(Concat(part, 3, 0), DIM(16), DIM(32), NULL)));
+    fuse_case(c);
+    const Region *r = &c->plan.region.at[0];
+    assert_int_equal(c->plan.region.n, 1);
+    assert_int_equal(r->in.n, 3);
+    assert_int_equal(r->arg.n, 3);
+    for (uint32_t i = 0; i < r->arg.n; i++)
+        assert_int_not_equal(region_arg(r, i), part[0].id);
+}
+
+// The products are numbered after the one exponential and before the other.
+static void the_order_of_a_graphs_nodes_makes_no_kernel(void **state) {
+    (void)state;
+    static const uint8_t io[] = {1, 2}, ni[] = {1}, no[] = {2};
+    Case *c = begin(8);
+    Val x = input(c, shape(true, 1, DIM(32))), w = input(c, shape(false, 2, DIM(32, 32)));
+    Val a = input(c, shape(true, 1, DIM(32))), b = input(c, shape(true, 1, DIM(32)));
+    Val first = Exp(a), y = Mul(first, Dot(w, io, x, ni, no, 1, true));
+    Val product = Dot(w, io, y, ni, no, 1, true);
+    result(c, Mul(product, Exp(b)));
+    fuse_case(c);
+    assert_int_equal(c->plan.kernel.n, 1);
+}
+
 // Halves of the rows have a loop each that tests nothing; of sixteen parts none is worth one.
 static void large_parts_of_a_concatenation_have_loops_of_their_own(void **state) {
     (void)state;
@@ -933,6 +965,8 @@ int main(int argc, char **argv) {
         TEST(a_long_chain_of_pads_stores_intermediate_values),
         TEST(an_unrolled_recurrence_is_recomputed_up_to_a_length),
         TEST(a_running_sum_is_stored_every_few_steps),
+        TEST(a_part_that_a_slice_leaves_out_is_no_argument),
+        TEST(the_order_of_a_graphs_nodes_makes_no_kernel),
         TEST(large_parts_of_a_concatenation_have_loops_of_their_own),
         TEST(a_cheap_value_compared_with_its_own_elements_is_computed_again),
         TEST(a_value_of_another_block_is_stored),

@@ -92,7 +92,6 @@ void emit_close(Emit *e);
 // Opens a call of `function`; returns what closes it. "": no call, its argument as it is.
 const char *emit_call(Emit *e, const char *function);
 void emit_real(Emit *e, uint32_t number, Str word);
-bool emit_is_loaded(const Emit *e, uint32_t arg);
 void emit_ref(Emit *e, uint32_t value); // a value by name
 // Which values have a name: copies do not, nor comparisons that are only tested.
 bool *emit_named(const Emit *e);

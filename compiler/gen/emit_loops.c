@@ -404,7 +404,7 @@ static void put_results(Emit *e) {
 static bool uses(const Emit *e, uint32_t arg, bool finish) {
     bool stored = false;
     if (nest_is_input(e->n, arg))
-        return !finish && emit_is_loaded(e, arg);
+        return !finish;
     for (uint32_t i = 0; i < e->n->store.n; i++)
         stored |= e->n->store.at[i].arg == arg;
     return finish ? !stored : stored || !nest_partial(e->n);

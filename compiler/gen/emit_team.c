@@ -558,10 +558,8 @@ static void put_args(Emit *e) {
     size_t off = 0;
     for (uint32_t i = 0; i < words; i++) {
         const char *type = e->d->words->storage[nest_dtype(e->n, i)];
-        bool in = nest_is_input(e->n, i);
-        if (!in || emit_is_loaded(e, i))
-            put_pointer(e, str_format(a, in ? "const %s" : "%s", type), str_format(a, "a%u", i).ptr,
-                        i, none);
+        put_pointer(e, str_format(a, nest_is_input(e->n, i) ? "const %s" : "%s", type),
+                    str_format(a, "a%u", i).ptr, i, none);
     }
     if (!team_leaves_parts(e))
         return;

@@ -362,14 +362,6 @@ bool *emit_inverses(const Emit *e) {
 
 // --- loads ---------------------------------------------------------------------------------------
 
-// A region may list inputs that no load reads: a slice selected other operands of a concatenation.
-bool emit_is_loaded(const Emit *e, uint32_t arg) {
-    for (uint32_t i = 0; i < e->n->value.n; i++)
-        if (e->named[i] && e->n->value.at[i].kind == ValueLoad && e->n->value.at[i].arg == arg)
-            return true;
-    return false;
-}
-
 static void put_element(Emit *e, const Value *v) {
     emit_ix(e, v->at);
     if (v->a != NONE)

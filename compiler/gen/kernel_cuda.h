@@ -13,10 +13,9 @@
 //   extern "C" __global__ void __launch_bounds__(T)
 //       NAME_many(const gan_args<N> *each, const gan_counters *c)
 //
-//   w      the region's words: addresses of Region.in, then of Region.out; where the region has
-//          scratch, the addresses of its scratch and of its tickets; then Region.number. N is
-//          Kernel.words, the same for every region of the kernel. By value: 8*N bytes, aligned
-//          to 8.
+//   w      the region's words: addresses of Region.arg; where the region has scratch, the addresses
+//          of its scratch and of its tickets; then Region.number. N is Kernel.words, the same for
+//          every region of the kernel. By value: 8*N bytes, aligned to 8.
 //   c      in device memory, so that a captured graph never changes. Kernels that read none do
 //          not declare it. The driver skips a parameter that is passed and not declared.
 //   many   a kernel that some launch runs for several regions (Kernel.many): blockIdx.y is the
