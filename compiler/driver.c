@@ -137,12 +137,12 @@ void compile_scales(Arena *perm, Module *m, const CompileOptions *o) {
 }
 
 // Large intermediates are computed in strips that a core's cache holds. On a card launches cost as
-// much as that spares: for memory alone.
-static void set_strips(PassOptions *p, const CompileOptions *o) {
-    enum { From = 64 << 20, Always = 1 << 30, Strip = 4 << 20, CardStrip = 32 << 20, Part = 8 };
-    bool card = o->dialect == &dialect_cuda;
-    p->strip_always = o->memory && o->memory / Part < Always ? o->memory / Part : Always;
-    p->strip_from = card || p->strip_always < From ? p->strip_always : From;
+// much as that spares: for memory alone. `--memory` decides nothing here, for sums over strips are
+// rounded otherwise.
+static void set_strips(PassOptions *p, bool card) {
+    enum { From = 64 << 20, Always = 1 << 30, Strip = 4 << 20, CardStrip = 32 << 20 };
+    p->strip_always = Always;
+    p->strip_from = card ? Always : From;
     p->strip_bytes = card ? CardStrip : Strip;
 }
 
@@ -165,7 +165,7 @@ static GanStatus plans_begin(Arena *perm, Module *m, const CompileOptions *o, Co
         .verify_each = true,
 #endif
     };
-    set_strips(&rest->pass, o);
+    set_strips(&rest->pass, o->dialect == &dialect_cuda);
     // A card records a block's calls and waits together: no wait may be in another's.
     rest->pass.parallel.tail &= !rest->pass.few_launches;
     m->share = share_of(m->batch, o->parallel.rank, o->parallel.ranks);
