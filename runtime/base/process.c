@@ -75,7 +75,19 @@ bool process_ended(int pid, bool wait, int *exit_code) {
     return true;
 }
 
-static atomic_int awaited; // the child of process_run, ended with this process; 0: none
+// Children of process_run, one a thread, ended with this process; 0: none. One beyond what there is
+// room for is left to end by itself.
+enum { Awaited = 64 };
+static atomic_int awaited[Awaited];
+
+static int list_awaited(pid_t pid) {
+    for (int i = 0; i < Awaited; i++) {
+        int none = 0;
+        if (atomic_compare_exchange_strong(&awaited[i], &none, pid))
+            return i;
+    }
+    return -1;
+}
 
 GanStatus process_run(Arena *a, const char *const *argv, Str *output, int *exit_code) {
     *output = (Str){0};
@@ -92,11 +104,12 @@ GanStatus process_run(Arena *a, const char *const *argv, Str *output, int *exit_
         return GAN_OK;
     }
     Bytes said = {0};
-    awaited = pid;
+    int listed = list_awaited(pid);
     GanStatus read_status = bytes_read(&said, ends[0], str_c(argv[0]));
     close(ends[0]);
     process_ended(pid, true, exit_code);
-    awaited = 0;
+    if (listed >= 0)
+        awaited[listed] = 0;
     if (read_status == GAN_OK)
         return bytes_move(&said, a, output);
     mem_free(said.at);
@@ -166,13 +179,17 @@ static void end_by(int signal) {
     raise(signal);
 }
 
-// What this process would leave: first a child, which may write there.
+// What this process would leave: first its children, which may write there.
 static void clear_up(void) {
-    int pid = awaited;
-    if (pid) {
-        kill(pid, SIGTERM);
-        waitpid(pid, NULL, 0);
+    int pid[Awaited];
+    for (int i = 0; i < Awaited; i++) {
+        pid[i] = awaited[i];
+        if (pid[i])
+            kill(pid[i], SIGTERM);
     }
+    for (int i = 0; i < Awaited; i++)
+        if (pid[i])
+            waitpid(pid[i], NULL, 0);
     file_drop_temporaries();
 }
 

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <math.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -226,6 +227,49 @@ static void a_stop_is_asked_of_no_computing_thread(void **state) {
     assert_int_equal(how, 0);
 }
 
+// Says on descriptor 9 that it runs, after more output than a pipe holds: somebody reads it.
+static void *run_a_long_child(void *none) {
+    static const char script[] = "head -c 200000 /dev/zero; echo >&9; exec sleep 600";
+    const char *const argv[] = {"sh", "-c", script, NULL};
+    Arena a;
+    Str said;
+    int code;
+    if (arena_init(&a, 0) == GAN_OK)
+        (void)process_run(&a, argv, &said, &code);
+    return none;
+}
+
+// As the compilers are of several threads.
+static void children_end_with_the_process_whichever_thread_has_them(void **state) {
+    (void)state;
+    enum { Children = 3 };
+    int ends[2];
+    char ready[Children];
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        pthread_t thread;
+        bool ok = dup2(ends[1], 9) == 9;
+        close(ends[1]);
+        process_watch_end();
+        for (int i = 0; i < Children && ok; i++)
+            ok = pthread_create(&thread, NULL, run_a_long_child, NULL) == 0;
+        while (ok)
+            pause();
+        _exit(1);
+    }
+    close(ends[1]);
+    for (int i = 0; i < Children; i++)
+        assert_int_equal(read(ends[0], &ready[i], 1), 1);
+    int how = 0;
+    kill(child, SIGTERM);
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGTERM);
+    struct pollfd left = {.fd = ends[0], .events = POLLIN};
+    assert_int_equal(poll(&left, 1, 0), 1); // nobody has the other end any more
+    close(ends[0]);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, fixture_open, fixture_close)
 
 int main(int argc, char **argv) {
@@ -238,6 +282,7 @@ int main(int argc, char **argv) {
         CASE(a_line_of_parts_arrives_as_one),
         CASE(who_is_to_stop_says_what_is_heard),
         CASE(a_stop_is_asked_of_no_computing_thread),
+        CASE(children_end_with_the_process_whichever_thread_has_them),
     };
     if (CASES_LISTED(tests))
         return 0;
