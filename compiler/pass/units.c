@@ -221,7 +221,7 @@ static void find_units(Fuse *z) {
             continue;
         }
         z->unit[id] |= !leaf && (stated || !fuse_is_view(g, id));
-        if (g->node.at[id].op == OpPin) // of as_samples.c: a copy in another layout
+        if (g->node.at[id].op == OpPin) // of as_samples.c, another layout; of strips.c, stored
             fix(z, id);
         if (c == ClassANCHOR || c == ClassCOMM) {
             fix(z, id);
