@@ -90,7 +90,7 @@ foreach(name readers_test bench_test doctor_test distance_test run_test shares_t
     gan_test(${name} unit/${name}.c LIBS gan_run)
 endforeach()
 set_target_properties(doctor_test PROPERTIES ENABLE_EXPORTS ON)     # it is the driver, too
-foreach(name mask_test fold_strides_test pad_channels_test one_hot_test strips_test stdlib_test import_test import_files_test loss_scale_test models_test cost_test)
+foreach(name mask_test join_dots_test fold_strides_test pad_channels_test one_hot_test strips_test stdlib_test import_test import_files_test loss_scale_test models_test cost_test)
     gan_test(${name} ${name}.c LIBS gan_run)
 endforeach()
 foreach(name shard remat)

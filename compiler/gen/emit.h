@@ -30,7 +30,10 @@ struct Emit {
     bool lanes;           // the innermost loop adds into lanes
     bool in_pack;         // inside the loop over a pack: the team's lane is l elements further on
     StepPart part;        // of the step at hand; but in StepWhole, its packs are those of step k
-    const bool *holds;    // [n->bounds.n] inside a version of a loop without tests (versions.c)
+    const bool *known;    // [n->bounds.n] inside a version or cell of a loop (versions.c): bounds
+                          // without tests; else NULL
+    const bool *holds;    // [n->bounds.n] which of these hold
+    Cells cells;          // cores
     const bool *named;    // [n->value.n] the values that are written by name (emit_named)
     const bool *guards;   // [n->bounds.n] the bounds that a load or selection tests (emit_guards)
     const bool *inverses; // [n->value.n] the divisors that have an inverse (emit_inverses)

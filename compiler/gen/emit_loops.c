@@ -251,6 +251,20 @@ static void put_innermost(Emit *e, uint32_t k) {
     emit_close(e);
 }
 
+// Writes `body` as it is where these bounds need no test: with only what it then computes.
+static void put_known(Emit *e, const bool *known, const bool *holds,
+                      void (*body)(Emit *e, uint32_t k), uint32_t k) {
+    const bool *named = e->named, *guards = e->guards;
+    e->known = known;
+    e->holds = holds;
+    e->named = emit_named(e);
+    e->guards = emit_guards(e);
+    body(e, k);
+    e->known = NULL;
+    e->named = named;
+    e->guards = guards;
+}
+
 // The invariant bounds that the innermost loop tests; false when there are none.
 static bool find_tested(const Emit *e, uint32_t level, bool *tested) {
     const Nest *n = e->n;
@@ -286,7 +300,8 @@ static void put_inner_loops(Emit *e, uint32_t k) {
     const bool *version[MAX_VERSIONS];
     uint32_t versions = 0;
     bool *tested = arena_array(e->t->arena, bool, n->bounds.n);
-    if ((v->tile ? v->tile : v->n) >= LEAST_UNSWITCHED && find_tested(e, 2 + k - n->prefix, tested))
+    if ((v->tile ? v->tile : v->n) >= LEAST_UNSWITCHED && !e->known &&
+        find_tested(e, 2 + k - n->prefix, tested))
         versions = nest_versions(n, e->t->arena, tested, version);
     if (!versions) {
         put_innermost(e, k);
@@ -297,9 +312,7 @@ static void put_inner_loops(Emit *e, uint32_t k) {
         text_put(e->t, i ? STR("else ") : STR(""));
         put_version_test(e, tested, version[i]);
         emit_open(e);
-        e->holds = version[i];
-        put_innermost(e, k);
-        e->holds = NULL;
+        put_known(e, tested, version[i], put_innermost, k);
         emit_close(e);
     }
     emit_line(e);
@@ -310,6 +323,43 @@ static void put_inner_loops(Emit *e, uint32_t k) {
 }
 
 static void put_loops(Emit *e, uint32_t k);
+
+static void put_inside(Emit *e, uint32_t k) {
+    emit_level(e, 2 + k - e->n->prefix);
+    if (e->lanes && k + 1 == e->n->orders)
+        emit_body(e, 'l');
+    else
+        put_loops(e, k + 1);
+}
+
+// Loop k, cell by cell.
+static void put_cut_loop(Emit *e, uint32_t k) {
+    for (uint32_t i = 0; i < e->cells.n; i++) {
+        const Cell *c = &e->cells.cell[i];
+        Str from = emit_num(e, RoleBound, c->from);
+        if (c->to == c->from + 1) {
+            emit_line(e);
+            text_put(e->t, STR("{\n"));
+            e->depth++;
+            emit_line(e);
+            text_fmt(e->t, "const int64_t i%u = %.*s;\n", k, SARG(from));
+            if (e->lanes) {
+                emit_line(e);
+                text_fmt(e->t, "const int l = i%u %% %d;\n", k, lanes_of(e));
+            }
+        } else {
+            Str to = emit_num(e, RoleBound, c->to);
+            if (k + 1 == e->n->orders)
+                put_simd(e);
+            emit_line(e);
+            text_fmt(e->t, "for (int64_t i%u = %.*s; i%u < %.*s; i%u++)", k, SARG(from), k,
+                     SARG(to), k);
+            emit_open(e);
+        }
+        put_known(e, e->cells.known, c->holds, put_inside, k);
+        emit_close(e);
+    }
+}
 
 // Instead of loop k: the one row of a table that is indexed, if it is in this tile.
 static void put_indexed_row(Emit *e, uint32_t k) {
@@ -336,12 +386,20 @@ static void put_loops(Emit *e, uint32_t k) {
         put_indexed_row(e, k);
         return;
     }
+    bool cut = n->order[k] == e->cells.var;
     if (k + 1 == n->orders) {
         if (e->lanes && many(e))
             put_lanes_begin(e);
-        put_inner_loops(e, k);
+        if (cut)
+            put_cut_loop(e, k);
+        else
+            put_inner_loops(e, k);
         if (e->lanes && many(e))
             put_lanes_end(e);
+        return;
+    }
+    if (cut) {
+        put_cut_loop(e, k);
         return;
     }
     Str lo, hi;
@@ -464,8 +522,37 @@ static void put_decode(Emit *e, int64_t tiles) {
     }
 }
 
+// All of a unit behind its variables.
+static void put_unit(Emit *e, uint32_t k) {
+    emit_level(e, 1);
+    put_acc_init(e);
+    if (e->lanes && !many(e))
+        put_lanes_begin(e);
+    put_loops(e, k);
+    if (e->lanes && !many(e))
+        put_lanes_end(e);
+    put_results(e);
+}
+
+// Of variable i of the prefix, which is cut: the cell that the unit is in.
+static void put_cut_unit(Emit *e, uint32_t i) {
+    for (uint32_t c = 0; c < e->cells.n; c++) {
+        emit_line(e);
+        text_put(e->t, c ? STR("else") : STR(""));
+        if (c + 1 < e->cells.n)
+            text_fmt(e->t, "%sif (i%u < %.*s)", c ? " " : "", i,
+                     SARG(emit_num(e, RoleBound, e->cells.cell[c].to)));
+        emit_open(e);
+        put_known(e, e->cells.known, e->cells.cell[c].holds, put_unit, e->n->prefix);
+        emit_close(e);
+    }
+}
+
 static void put_units(Emit *e) {
     const Nest *n = e->n;
+    uint32_t cut = 0;
+    while (cut < n->prefix && n->order[cut] != e->cells.var)
+        cut++;
     emit_level(e, 0);
     if (n->flat) {
         put_simd(e);
@@ -483,14 +570,10 @@ static void put_units(Emit *e) {
     emit_open(e);
     put_inside_around_few(e, n->prefix - 1);
     put_decode(e, nest_tiles(n));
-    emit_level(e, 1);
-    put_acc_init(e);
-    if (e->lanes && !many(e))
-        put_lanes_begin(e);
-    put_loops(e, n->prefix);
-    if (e->lanes && !many(e))
-        put_lanes_end(e);
-    put_results(e);
+    if (cut < n->prefix)
+        put_cut_unit(e, cut);
+    else
+        put_unit(e, n->prefix);
     emit_close(e);
 }
 
@@ -571,6 +654,7 @@ void emit_loops(Emit *e) {
     e->lanes = n->reduce.n && n->prefix < n->orders && n->var[n->order[n->orders - 1]].reduced;
     e->acc = put_acc;
     e->narrow = true;
+    nest_cells(n, e->t->arena, e->guards, &e->cells);
     put_function(e, e->d->signature, put_units, false);
     if (nest_partial(n))
         put_function(e, e->d->finish, put_finish, true);

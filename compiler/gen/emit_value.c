@@ -78,10 +78,19 @@ static const char *rounding(const Emit *e, const Value *v) {
     return function ? function : "";
 }
 
-// Looks through copies: the value that is written for `id`.
+// Do the bounds need no test here, in a loop that was unswitched on them?
+static bool is_known(const Emit *e, const Value *v) {
+    return e->known && e->known[v->bounds];
+}
+
+// Looks through copies and decided selections: the value that is written for `id`.
 static uint32_t source_of(const Emit *e, uint32_t id) {
     for (;;) {
         const Value *v = &e->n->value.at[id];
+        if (v->kind == ValueSelect && is_known(e, v)) {
+            id = e->holds[v->bounds] ? v->a : v->b;
+            continue;
+        }
         if (v->kind != ValueEw || strcmp(op_info[v->op].value, "a") != 0 || *rounding(e, v) ||
             strcmp(e->d->words->compute[v->dtype],
                    e->d->words->compute[e->n->value.at[v->a].dtype]) != 0)
@@ -337,7 +346,7 @@ bool *emit_guards(const Emit *e) {
     bool *guards = arena_array(e->t->arena, bool, n->bounds.n);
     for (uint32_t i = 0; i < n->value.n; i++) {
         const Value *v = &n->value.at[i];
-        if (e->named[i] && (v->kind == ValueLoad || v->kind == ValueSelect))
+        if (e->named[i] && (v->kind == ValueLoad || v->kind == ValueSelect) && !is_known(e, v))
             guards[v->bounds] = v->bounds > 0;
     }
     return guards;
@@ -366,11 +375,6 @@ static void put_element(Emit *e, const Value *v) {
     emit_ix(e, v->at);
     if (v->a != NONE)
         text_fmt(e->t, " + (%s)v%u*%.*s", e->index, v->a, SARG(emit_num(e, RoleStride, v->row)));
-}
-
-// Do the bounds need no test here, in a loop that was unswitched on them?
-static bool is_known(const Emit *e, const Value *v) {
-    return e->holds && v->bounds && nest_is_invariant(e->n, v->bounds);
 }
 
 static void put_load(Emit *e, uint32_t id) {
@@ -462,10 +466,6 @@ static void put_value(Emit *e, uint32_t id) {
         put_draw(e, v);
         break;
     case ValueSelect:
-        if (is_known(e, v)) {
-            emit_ref(e, e->holds[v->bounds] ? v->a : v->b);
-            break;
-        }
         text_fmt(e->t, "g%u ? ", v->bounds);
         emit_ref(e, v->a);
         text_put(e->t, STR(" : "));

@@ -214,6 +214,21 @@ enum { MAX_VERSIONS = 4 };
 // without tests, the most frequent first: in each, which of them hold [bounds.n]. Returns how many.
 uint32_t nest_versions(const Nest *n, Arena *a, const bool *tested, const bool *out[MAX_VERSIONS]);
 
+// A loop over a variable that decides many bounds, as of a concatenation of many parts, is written
+// cell by cell, without tests and with only what a cell computes.
+enum { FEW_CELLS = MAX_VERSIONS }; // are not worth it: there are versions
+typedef struct Cell {
+    int64_t from, to;  // of the variable
+    const bool *holds; // [bounds.n] of Cells.known
+} Cell;
+typedef struct Cells {
+    uint32_t var;
+    const bool *known; // [bounds.n] of the `tested`: it alone decides them
+    uint32_t n;
+    Cell *cell;
+} Cells;
+bool nest_cells(const Nest *n, Arena *a, const bool *tested, Cells *out); // false: no such loop
+
 // --- team.c --------------------------------------------------------------------------------------
 
 void nest_shape_team(Nest *n); // for blocks of threads

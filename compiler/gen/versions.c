@@ -1,4 +1,5 @@
-// versions.c - which versions of an innermost loop are worth their text.
+// versions.c - which versions of an innermost loop are worth their text, and which loop is cut
+// where its bounds change.
 //
 // In: bounds that do not change in the loop, as those of the parts of a concatenation and of a
 // pad's border. Out: the states in which most rows find them, the most frequent first. Each test is
@@ -7,6 +8,7 @@
 // its text, nothing else.
 #include "nest.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -138,4 +140,94 @@ uint32_t nest_versions(const Nest *n, Arena *a, const bool *tested, const bool *
         most->share = -1;
     }
     return versions;
+}
+
+// --- cells ---------------------------------------------------------------------------------------
+
+// Is the bound one of this variable alone? Then where it holds.
+static bool bound_of(const Nest *n, const Bound *b, uint32_t var, Cell *out) {
+    const IxSum *s = &n->ix.sum.at[b->at];
+    if (s->n != 1 || s->term[0].coef != 1)
+        return false;
+    const Atom *a = &n->ix.atom.at[s->term[0].atom];
+    *out = (Cell){.from = b->lo - s->off, .to = b->hi - s->off};
+    return a->kind == AtomVar && a->var == var;
+}
+
+static bool bounds_of(const Nest *n, uint32_t id, uint32_t var) {
+    const Bounds *b = &n->bounds.at[id];
+    Cell in = {0};
+    bool all = b->n > 0;
+    for (uint32_t i = 0; i < b->n && all; i++)
+        all = bound_of(n, &b->b[i], var, &in);
+    return all;
+}
+
+static int by_number(const void *pa, const void *pb) {
+    const int64_t *a = pa, *b = pb;
+    return *a < *b ? -1 : *a > *b;
+}
+
+// Where the bounds of a variable change, its ends included; fewer than FEW_CELLS cells: none.
+static uint32_t cuts_of(const Nest *n, Arena *a, uint32_t var, const bool *known, int64_t **out) {
+    int64_t extent = n->var[var].n;
+    VEC(int64_t) cut = {0};
+    vec_push(a, &cut, 0);
+    vec_push(a, &cut, extent);
+    for (uint32_t i = 1; i < n->bounds.n; i++)
+        for (uint32_t k = 0; k < n->bounds.at[i].n && known[i]; k++) {
+            Cell in = {0};
+            (void)bound_of(n, &n->bounds.at[i].b[k], var, &in);
+            if (in.from > 0 && in.from < extent)
+                vec_push(a, &cut, in.from);
+            if (in.to > 0 && in.to < extent)
+                vec_push(a, &cut, in.to);
+        }
+    qsort(cut.at, cut.n, sizeof *cut.at, by_number);
+    uint32_t kept = 1;
+    for (uint32_t i = 1; i < cut.n; i++)
+        if (cut.at[i] > cut.at[kept - 1])
+            cut.at[kept++] = cut.at[i];
+    *out = cut.at;
+    return kept > FEW_CELLS ? kept : 0;
+}
+
+static const bool *holding(const Nest *n, Arena *a, uint32_t var, const bool *known, int64_t at) {
+    bool *holds = arena_array(a, bool, n->bounds.n);
+    for (uint32_t i = 1; i < n->bounds.n; i++) {
+        holds[i] = known[i];
+        for (uint32_t k = 0; k < n->bounds.at[i].n && holds[i]; k++) {
+            Cell in = {0};
+            (void)bound_of(n, &n->bounds.at[i].b[k], var, &in);
+            holds[i] = at >= in.from && at < in.to;
+        }
+    }
+    return holds;
+}
+
+// Of a nest that sums only the innermost loop, which adds into lanes, and only by single elements:
+// the order of a sum stays.
+static bool can_cut(const Nest *n, uint32_t var, uint32_t cuts) {
+    bool inner = n->order[n->orders - 1] == var && n->var[var].reduced;
+    return !n->var[var].tile && (!n->reduce.n || (inner && cuts == n->var[var].n + 1));
+}
+
+bool nest_cells(const Nest *n, Arena *a, const bool *tested, Cells *out) {
+    *out = (Cells){.var = NONE};
+    if (n->indexed || n->flat)
+        return false;
+    for (uint32_t o = 0; o < n->orders; o++) {
+        uint32_t var = n->order[o], cuts;
+        int64_t *cut;
+        bool *known = arena_array(a, bool, n->bounds.n);
+        for (uint32_t i = 1; i < n->bounds.n; i++)
+            known[i] = tested[i] && bounds_of(n, i, var);
+        cuts = cuts_of(n, a, var, known, &cut);
+        if (cuts <= out->n + 1 || !can_cut(n, var, cuts))
+            continue;
+        *out = (Cells){var, known, cuts - 1, arena_array(a, Cell, cuts - 1)};
+        for (uint32_t i = 0; i < out->n; i++)
+            out->cell[i] = (Cell){cut[i], cut[i + 1], holding(n, a, var, known, cut[i])};
+    }
+    return out->n > 0;
 }

@@ -70,6 +70,24 @@ static void mark_places(Arena scratch, const Graph *g, uint8_t *kept) {
     }
 }
 
+static uint32_t cast(Builder *to, uint32_t id, uint8_t dtype);
+
+// Is it a stack of values of a lower rank (join_dots.c), which other products read as well?
+static bool is_stack(const Graph *g, uint32_t id) {
+    bool stack = graph_node(g, id)->op == OpConcat;
+    for (uint32_t k = 0; k < graph_node(g, id)->nin && stack; k++)
+        stack = graph_node(g, node_in(g, id, k))->op == OpExpand;
+    return stack;
+}
+
+static uint32_t concat_of_casts(Builder *to, uint32_t id, uint8_t dtype) {
+    uint32_t in[MAX_IN], n = graph_node(to->g, id)->nin;
+    for (uint32_t k = 0; k < n; k++)
+        in[k] = cast(to, node_in(to->g, id, k), dtype);
+    Attr at = *node_attr(to->g, id);
+    return builder_add(to, OpConcat, in, n, &at, NULL);
+}
+
 // `id` in another precision. Widening and narrowing again changes nothing, so a cast that did the
 // one is looked through.
 static uint32_t cast(Builder *to, uint32_t id, uint8_t dtype) {
@@ -82,6 +100,8 @@ static uint32_t cast(Builder *to, uint32_t id, uint8_t dtype) {
         return node_in(g, id, 0);
     if (op == OpExpand) // casts are kept below it
         return Expand((Val){to, cast(to, node_in(g, id, 0), dtype)}, want).id;
+    if (is_stack(g, id) && dtype_is_half((Dtype)dtype))
+        return concat_of_casts(to, id, dtype);
     want.dtype = dtype;
     return builder_add(to, OpCast, &id, 1, NULL, &want);
 }

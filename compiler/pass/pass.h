@@ -62,11 +62,13 @@ void plan_make(Arena *perm, const Module *m, const Func *f, const PassOptions *o
 
 typedef void PassFn(Arena *perm, const Module *m, Func *f, const PassOptions *o);
 PassFn pass_loss_scale;       // gradients are scaled, updates skipped where one overflows
+PassFn pass_join_inputs;      // a weight multiplies values that are all there at once
 PassFn pass_grad;             // expands Grad nodes, innermost first
 PassFn pass_drop_zero_stores; // `init` does not store zeros
 PassFn pass_drop_identities;  // Pin and Stop disappear; more becomes equal
 PassFn pass_unfold;           // convolutions by per-sample kernels become products
 PassFn pass_one_hot;          // of sums over a maximum's gradient only the maxima are visited
+PassFn pass_join_sums;        // sums of products become products of stacked operands
 PassFn pass_mask;             // gradients test activations' outputs, not inputs
 PassFn pass_dtype;            // storage types of the chosen precision, casts between them
 PassFn pass_fold_strides;     // convolutions of few channels trade their stride for channels

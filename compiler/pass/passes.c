@@ -16,6 +16,8 @@ static_assert(OpCount <= 64, "a bit for each operation");
 static const Pass passes[] = {
     // needs an elaborated graph and loss_scale_slots, else does nothing
     {"loss_scale", pass_loss_scale, 0, 0},
+    // needs an elaborated graph; keeps values but for rounding
+    {"join_inputs", pass_join_inputs, 0, 0},
     // needs an elaborated graph
     {"grad", pass_grad, BIT(Grad), 0},
     // needs to be `init`, else does nothing; leaves it without writes of zero
@@ -28,6 +30,8 @@ static const Pass passes[] = {
     {"unfold", pass_unfold, 0, 0},
     // needs no Grad, Pin, Stop; keeps values but for rounding
     {"one_hot", pass_one_hot, 0, 0},
+    // needs no Grad, Pin, Stop, and one precision; keeps values but for rounding
+    {"join_sums", pass_join_sums, 0, 0},
     // needs no Grad, Pin, Stop; keeps every value's bits, if y stays wide; leaves fewer values
     // live until the backward pass
     {"mask", pass_mask, 0, 0},
