@@ -718,6 +718,24 @@ static void large_parts_of_a_concatenation_have_loops_of_their_own(void **state)
     }
 }
 
+// Each of many parts has a loop of its own, but what is computed of all of them is in the text
+// once.
+static void what_follows_many_parts_is_not_written_for_each(void **state) {
+    (void)state;
+    for (int follows = 0; follows < 2; follows++) {
+        Case *c = begin(8);
+        Val part[16];
+        for (uint32_t i = 0; i < 16; i++)
+            part[i] = Sin(input(c, shape(true, 2, DIM(32, 2))));
+        Val y = Concat(part, 16, 1);
+        for (int i = 0; i < 20 * follows; i++)
+            y = Cos(Mul(y, Num(y, 1.25 + i)));
+        result(c, y);
+        fuse_case_for(c, true);
+        assert_int_equal(has_text(c->plan.kernel.at[0].source, "int g"), follows);
+    }
+}
+
 // Kernels are not contracted, so a value that is computed again is the same to the bit, and may be
 // compared with what was picked from it.
 static void a_cheap_value_compared_with_its_own_elements_is_computed_again(void **state) {
@@ -968,6 +986,7 @@ int main(int argc, char **argv) {
         TEST(a_part_that_a_slice_leaves_out_is_no_argument),
         TEST(the_order_of_a_graphs_nodes_makes_no_kernel),
         TEST(large_parts_of_a_concatenation_have_loops_of_their_own),
+        TEST(what_follows_many_parts_is_not_written_for_each),
         TEST(a_cheap_value_compared_with_its_own_elements_is_computed_again),
         TEST(a_value_of_another_block_is_stored),
         TEST(a_reported_constant_is_no_input_of_kernels),

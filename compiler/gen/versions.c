@@ -15,6 +15,7 @@ enum {
     MOST_INDICES = 3,
     MOST_CUTS = 64,
     MOST_CELLS = 512, // combinations of intervals: where there are more, one version is likely
+    MOST_TEXT = 4,    // times that of a loop with tests: of all that it is cut into
 };
 static const double worth = 0.2; // of all rows: another version's share
 
@@ -212,6 +213,37 @@ static bool can_cut(const Nest *n, uint32_t var, uint32_t cuts) {
     return !n->var[var].tile && (!n->reduce.n || (inner && cuts == n->var[var].n + 1));
 }
 
+// How many values the body is the text of, where these bounds are known; NULL: none of them.
+static uint32_t values_of_body(const Nest *n, Arena scratch, const bool *known, const bool *holds) {
+    bool *read = arena_array(&scratch, bool, n->value.n);
+    uint32_t values = 0;
+    for (uint32_t i = 0; i < n->store.n; i++)
+        read[n->store.at[i].value] = true;
+    for (uint32_t i = 0; i < n->reduce.n; i++)
+        read[n->reduce.at[i].value] = true;
+    for (uint32_t i = n->value.n; i-- > 0;) { // operands come first
+        const Value *v = &n->value.at[i];
+        const uint32_t in[3] = {v->a, v->b, v->c};
+        bool decided = known && known[v->bounds], chosen = decided && v->kind == ValueSelect;
+        if (!read[i] || v->kind == ValueNumber || (decided && !chosen && !holds[v->bounds]))
+            continue;
+        values += !chosen;
+        for (uint32_t k = 0; k < nest_operands(v); k++)
+            if (in[k] != NONE && (!chosen || k == !holds[v->bounds]))
+                read[in[k]] = true;
+    }
+    return values;
+}
+
+// Is the text of all cells about that of the loop with tests? What is computed of a concatenation
+// of many parts would be written for each of them.
+static bool is_short(const Nest *n, Arena scratch, const Cells *c) {
+    uint32_t values = 0;
+    for (uint32_t i = 0; i < c->n; i++)
+        values += values_of_body(n, scratch, c->known, c->cell[i].holds);
+    return values <= MOST_TEXT * values_of_body(n, scratch, NULL, NULL);
+}
+
 bool nest_cells(const Nest *n, Arena *a, const bool *tested, Cells *out) {
     *out = (Cells){.var = NONE};
     if (n->indexed || n->flat)
@@ -225,9 +257,11 @@ bool nest_cells(const Nest *n, Arena *a, const bool *tested, Cells *out) {
         cuts = cuts_of(n, a, var, known, &cut);
         if (cuts <= out->n + 1 || !can_cut(n, var, cuts))
             continue;
-        *out = (Cells){var, known, cuts - 1, arena_array(a, Cell, cuts - 1)};
-        for (uint32_t i = 0; i < out->n; i++)
-            out->cell[i] = (Cell){cut[i], cut[i + 1], holding(n, a, var, known, cut[i])};
+        Cells cells = {var, known, cuts - 1, arena_array(a, Cell, cuts - 1)};
+        for (uint32_t i = 0; i < cells.n; i++)
+            cells.cell[i] = (Cell){cut[i], cut[i + 1], holding(n, a, var, known, cut[i])};
+        if (is_short(n, *a, &cells))
+            *out = cells;
     }
     return out->n > 0;
 }
