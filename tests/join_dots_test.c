@@ -1,13 +1,11 @@
 // join_dots_test.c - products with one weight become one product of stacked operands: the same
 // values and gradients, and only where that is worth it.
-#include "pass.h"
-#include "programs.h"
+#include "pass_cases.h"
 #include "trial.h"
 
 #include <setjmp.h>
 #include <cmocka.h>
 #include "cases.h"
-#include <math.h>
 
 typedef struct Case {
     const char *name, *text;
@@ -57,22 +55,8 @@ static const Case cases[] = {
 };
 
 static Module *passed(Arena *a, const char *text, Dtype real, const char *until) {
-    const TrialOptions o = {
-        .name = "model.gan", .text = str_format(a, "model m\n%s", text), .batch = 3};
     const PassOptions pass = {.real = real, .verify_each = true};
-    Module *m = arena_new(a, Module);
-    *m = *trial_module(a, &o);
-    slots_place(m, real);
-    passes_run(a, m, &m->step, &pass, until);
-    return m;
-}
-
-static uint32_t dots(Arena *a, const Module *m) {
-    const uint8_t *live = func_live(a, &m->step);
-    uint32_t n = 0;
-    for (uint32_t id = 1; id < m->step.g.node.n; id++)
-        n += live[id] && graph_node(&m->step.g, id)->op == OpDot;
-    return n;
+    return pass_model(a, str_format(a, "model m\n%s", text).ptr, NULL, 3, &pass, until);
 }
 
 // The evaluator's, of the graph as it was written and differentiated and of the joined one.
@@ -86,20 +70,10 @@ static void check(Arena *a, const Case *c) {
     pass_grad(a, apart, &apart->step, &pass);
     pass_drop_identities(a, apart, &apart->step, &pass);
     const Module *m[2] = {apart, passed(a, c->text, DtF64, "join_sums")};
-    Oracle o[2];
-    for (int i = 0; i < 2; i++) {
-        oracle_init(a, m[i], &o[i]);
-        oracle_step(a, &o[i]);
-        oracle_step(a, &o[i]);
-    }
-    for (uint32_t s = 0; s < m[0]->slot.n; s++)
-        for (int64_t i = 0; i < oracle_count(&o[0], s); i++) {
-            const double *x = o[0].slot[s], *y = o[1].slot[s];
-            if (!(fabs(x[i] - y[i]) <= 1e-12 * fmax(1, fabs(x[i]))))
-                fail_msg("%s: slot %u: %.17g and %.17g", c->name, s, x[i], y[i]);
-        }
-    if (dots(a, m[0]) != c->apart || dots(a, m[1]) != c->joined)
-        fail_msg("%s: %u products, joined %u", c->name, dots(a, m[0]), dots(a, m[1]));
+    pass_assert_equal(a, c->name, m[0], m[1]);
+    if (pass_count(a, m[0], OpDot) != c->apart || pass_count(a, m[1], OpDot) != c->joined)
+        fail_msg("%s: %u products, joined %u", c->name, pass_count(a, m[0], OpDot),
+                 pass_count(a, m[1], OpDot));
 }
 
 static void values_stay_and_products_join(void **state) {
@@ -114,21 +88,8 @@ static void values_stay_and_products_join(void **state) {
 
 static void slopes_are_those_of_the_losses(void **state) {
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        Arena a;
-        Trial t;
-        assert_int_equal(arena_init(&a, 0), GAN_OK);
-        const TrialOptions o = {
-            .name = "model.gan", .text = str_format(&a, "model m\n%s", cases[i].text), .batch = 3};
-        trial_open(&t, &a, &o);
-        trial_set_weights(&t);
-        trial_step(&t);
-        double error = trial_gradient_error(&t);
-        if (!(error < 1e-6))
-            fail_msg("%s: off by %g", cases[i].name, error);
-        trial_close(&t);
-        arena_release(&a);
-    }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        pass_assert_slopes(cases[i].name, cases[i].text);
 }
 
 // A step's work memory has no part of a weight's gradient for each step of the series.

@@ -1,13 +1,10 @@
 // one_hot_test.c - sums and products over the gradient of a maximum become gathers and scatters:
 // the same values, and only where fewer elements are visited.
-#include "pass.h"
-#include "programs.h"
-#include "trial.h"
+#include "pass_cases.h"
 
 #include <setjmp.h>
 #include <cmocka.h>
 #include "cases.h"
-#include <math.h>
 
 typedef struct Case {
     const char *name, *text;
@@ -72,41 +69,16 @@ static const Case cases[] = {
 };
 
 static Module *passed(Arena *a, const char *text, Dtype real, const char *until) {
-    Str whole = str_format(a, "model m\n%s", text);
-    const TrialOptions o = {.name = "model.gan", .text = whole, .batch = 3};
     const PassOptions pass = {.real = real, .verify_each = true};
-    Module *m = arena_new(a, Module);
-    *m = *trial_module(a, &o);
-    slots_place(m, real);
-    passes_run(a, m, &m->step, &pass, until);
-    return m;
-}
-
-static uint32_t count(Arena *a, const Module *m, Op op) {
-    const uint8_t *live = func_live(a, &m->step);
-    uint32_t n = 0;
-    for (uint32_t id = 1; id < m->step.g.node.n; id++)
-        n += live[id] && graph_node(&m->step.g, id)->op == op;
-    return n;
+    return pass_model(a, str_format(a, "model m\n%s", text).ptr, NULL, 3, &pass, until);
 }
 
 static void check(Arena *a, const Case *c) {
     const Module *m[2] = {passed(a, c->text, DtF64, "drop_identities"),
                           passed(a, c->text, DtF64, "one_hot")};
-    Oracle o[2];
-    uint32_t gathers = count(a, m[1], OpGather) - count(a, m[0], OpGather),
-             scatters = count(a, m[1], OpScatter) - count(a, m[0], OpScatter);
-    for (int i = 0; i < 2; i++) {
-        oracle_init(a, m[i], &o[i]);
-        oracle_step(a, &o[i]);
-        oracle_step(a, &o[i]);
-    }
-    for (uint32_t s = 0; s < m[0]->slot.n; s++)
-        for (int64_t i = 0; i < oracle_count(&o[0], s); i++) {
-            const double *x = o[0].slot[s], *y = o[1].slot[s];
-            if (!(fabs(x[i] - y[i]) <= 1e-12 * fmax(1, fabs(x[i]))))
-                fail_msg("%s: slot %u: %.17g and %.17g", c->name, s, x[i], y[i]);
-        }
+    uint32_t gathers = pass_count(a, m[1], OpGather) - pass_count(a, m[0], OpGather),
+             scatters = pass_count(a, m[1], OpScatter) - pass_count(a, m[0], OpScatter);
+    pass_assert_equal(a, c->name, m[0], m[1]);
     assert_int_equal(gathers, c->gathers);
     assert_int_equal(scatters, c->scatters);
 }
@@ -123,21 +95,8 @@ static void values_stay_and_fewer_elements_are_visited(void **state) {
 
 static void slopes_are_those_of_the_losses(void **state) {
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        Arena a;
-        Trial t;
-        assert_int_equal(arena_init(&a, 0), GAN_OK);
-        const TrialOptions o = {
-            .name = "model.gan", .text = str_format(&a, "model m\n%s", cases[i].text), .batch = 3};
-        trial_open(&t, &a, &o);
-        trial_set_weights(&t);
-        trial_step(&t);
-        double error = trial_gradient_error(&t);
-        if (!(error < 1e-6))
-            fail_msg("%s: off by %g", cases[i].name, error);
-        trial_close(&t);
-        arena_release(&a);
-    }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        pass_assert_slopes(cases[i].name, cases[i].text);
 }
 
 // Of each minimum one region, which computes the table of all pairs, and its index as well.

@@ -1,14 +1,11 @@
 // strips_test.c - large intermediates are made strip by strip: the same values, and no value that
 // is much larger than what goes in and comes out, wherever there is a group of operations that
 // carries an axis through or sums over it.
-#include "pass.h"
-#include "programs.h"
-#include "trial.h"
+#include "pass_cases.h"
 
 #include <setjmp.h>
 #include <cmocka.h>
 #include "cases.h"
-#include <math.h>
 
 typedef struct Case {
     const char *name, *text;
@@ -65,16 +62,10 @@ static const Case cases[] = {
 };
 
 static Module *passed(Arena *a, const char *text, bool small, const char *until) {
-    Str whole = str_format(a, "model m\n%s", text);
-    const TrialOptions o = {.name = "model.gan", .text = whole, .batch = 3};
     PassOptions pass = {.real = DtF64, .small_products = small, .verify_each = true};
     if (!small)
         pass.strip_bytes = pass.strip_always = 1 << 20;
-    Module *m = arena_new(a, Module);
-    *m = *trial_module(a, &o);
-    slots_place(m, DtF64);
-    passes_run(a, m, &m->step, &pass, until);
-    return m;
+    return pass_model(a, str_format(a, "model m\n%s", text).ptr, NULL, 3, &pass, until);
 }
 
 // Of values that no view of slices or joined parts is.
@@ -92,19 +83,8 @@ static int64_t largest(Arena *a, const Module *m) {
 static void check(Arena *a, const Case *c, bool small) {
     const Module *m[2] = {passed(a, c->text, small, "pad_channels"),
                           passed(a, c->text, small, "strips")};
-    Oracle o[2];
     int64_t before = largest(a, m[0]), after = largest(a, m[1]);
-    for (int i = 0; i < 2; i++) {
-        oracle_init(a, m[i], &o[i]);
-        oracle_step(a, &o[i]);
-        oracle_step(a, &o[i]);
-    }
-    for (uint32_t s = 0; s < m[0]->slot.n; s++)
-        for (int64_t i = 0; i < oracle_count(&o[0], s); i++) {
-            const double *x = o[0].slot[s], *y = o[1].slot[s];
-            if (!(fabs(x[i] - y[i]) <= 1e-12 * fmax(1, fabs(x[i]))))
-                fail_msg("%s: slot %u: %.17g and %.17g", c->name, s, x[i], y[i]);
-        }
+    pass_assert_equal(a, c->name, m[0], m[1]);
     if (before != c->before || after != c->after)
         fail_msg("%s: %lld and %lld elements", c->name, (long long)before, (long long)after);
 }

@@ -19,7 +19,8 @@ Module *pass_model(Arena *a, const char *text, const char *set, int64_t batch, c
     return m;
 }
 
-void pass_assert_same(Arena *a, const Module *before, const Module *after) {
+static void assert_slots(Arena *a, const char *name, const Module *before, const Module *after,
+                         double tolerance) {
     const Module *m[2] = {before, after};
     Oracle o[2];
     for (int i = 0; i < 2; i++) {
@@ -28,10 +29,43 @@ void pass_assert_same(Arena *a, const Module *before, const Module *after) {
         oracle_step(a, &o[i]);
     }
     for (uint32_t s = 0; s < before->slot.n; s++)
-        for (int64_t i = 0; i < oracle_count(&o[0], s); i++)
-            if (!(fabs(o[0].slot[s][i] - o[1].slot[s][i]) <= 1e-9 * (1 + fabs(o[0].slot[s][i]))))
-                fail_msg("slot %u, element %lld: %g is %g", s, (long long)i, o[0].slot[s][i],
-                         o[1].slot[s][i]);
+        for (int64_t i = 0; i < oracle_count(&o[0], s); i++) {
+            double x = o[0].slot[s][i], y = o[1].slot[s][i];
+            if (!(fabs(x - y) <= tolerance * fmax(1, fabs(x))))
+                fail_msg("%s: slot %u, element %lld: %.17g is %.17g", name, s, (long long)i, x, y);
+        }
+}
+
+void pass_assert_same(Arena *a, const Module *before, const Module *after) {
+    assert_slots(a, "behind the pass", before, after, 1e-9);
+}
+
+void pass_assert_equal(Arena *a, const char *name, const Module *before, const Module *after) {
+    assert_slots(a, name, before, after, 1e-12);
+}
+
+void pass_assert_slopes(const char *name, const char *text) {
+    Arena a;
+    Trial t;
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    const TrialOptions o = {
+        .name = "model.gan", .text = str_format(&a, "model m\n%s", text), .batch = 3};
+    trial_open(&t, &a, &o);
+    trial_set_weights(&t);
+    trial_step(&t);
+    double error = trial_gradient_error(&t);
+    if (!(error < 1e-6))
+        fail_msg("%s: off by %g", name, error);
+    trial_close(&t);
+    arena_release(&a);
+}
+
+uint32_t pass_count(Arena *a, const Module *m, Op op) {
+    const uint8_t *live = func_live(a, &m->step);
+    uint32_t n = 0;
+    for (uint32_t id = 1; id < m->step.g.node.n; id++)
+        n += live[id] && graph_node(&m->step.g, id)->op == op;
+    return n;
 }
 
 uint32_t pass_programs(uint64_t seeds, PassProgram *make, PassFn *pass, const PassOptions *o,

@@ -10,6 +10,12 @@ Module *pass_model(Arena *a, const char *text, const char *set, int64_t batch, c
                    const char *until);
 // Two steps leave every slot the same, but for rounding.
 void pass_assert_same(Arena *a, const Module *before, const Module *after);
+// The same to 1e-12, of the case `name`.
+void pass_assert_equal(Arena *a, const char *name, const Module *before, const Module *after);
+// Every gradient of a text without its first line, batch 3, is the slope of its loss.
+void pass_assert_slopes(const char *name, const char *text);
+
+uint32_t pass_count(Arena *a, const Module *m, Op op); // live nodes of the step
 
 bool pass_is_conv(const Graph *g, uint32_t id); // or one of its gradients
 
