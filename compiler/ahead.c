@@ -6,7 +6,7 @@
 #include "ahead.h"
 #include "cache.h"
 #include "cuda_compile.h"
-#include "pass.h"
+#include "plan.h"
 
 // What `--target cuda` alone means: the data-centre cards of three generations, where NVRTC has
 // them.

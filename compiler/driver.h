@@ -109,7 +109,7 @@ GanStatus compile_begin(Front *f, const CompileOptions *o, Compiled *out, Planni
 // to take. Several threads may be in here, each with its own `perm`.
 bool compile_next(Planning *p, Arena *perm, uint32_t *func);
 
-// A compiled model as text (pass/plan_text.h), and back with the stages behind the text's level and
+// A compiled model as text (plan/plan_text.h), and back with the stages behind the text's level and
 // kernels. Nothing in the text is trusted; false and "line N: ..." in *error.
 void compiled_print(Text *t, const Compiled *c, PlanLevel level);
 bool compiled_read(Arena *perm, Str text, const Dialect *d, Compiled *out, Str *error);

@@ -4,7 +4,7 @@
 #include "driver.h"
 #include "edited.h"
 #include "launch_of.h"
-#include "plan.h"
+#include "stages.h"
 #include "shard.h"
 
 #include <setjmp.h>

@@ -4,7 +4,7 @@
 // cases: tests/golden/fuse/NAME.graph, a module's text, beside NAME.fused, the explanation of its
 // step, and NAME.c and NAME.cu, its kernels in each dialect. Those that exist are compared; with
 // BLESS set they are rewritten.
-#include "fuse.h"
+#include "clusters.h"
 #include "gen.h"
 #include "matrices.h"
 #include "programs.h"

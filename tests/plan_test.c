@@ -2,7 +2,7 @@
 // readers expect it (plan_sim.h).
 #include "driver.h"
 #include "tail_models.h"
-#include "plan.h"
+#include "stages.h"
 #include "plan_sim.h"
 #include "programs.h"
 

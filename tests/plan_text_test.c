@@ -2,7 +2,7 @@
 // refused; compiled models are the text of their plans and machine code.
 #include "driver.h"
 #include "edited.h"
-#include "plan.h"
+#include "stages.h"
 #include "plan_sim.h"
 #include "programs.h"
 

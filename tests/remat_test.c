@@ -11,7 +11,7 @@
 #include <cmocka.h>
 #include "arena_cases.h"
 #include "buffer.h"
-#include "plan.h"
+#include "stages.h"
 #include "settings.h"
 
 static const struct {

@@ -4,7 +4,7 @@
 // Regions are made by hand; the order of their numbers is the program's. Nothing runs, so values
 // may be of any size.
 #include "launch_of.h"
-#include "plan.h"
+#include "stages.h"
 
 #include <setjmp.h>
 #include <math.h>

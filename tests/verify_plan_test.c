@@ -1,7 +1,7 @@
 // verify_plan_test.c - errors planted in valid plans, each of which the verifier of its stage must
 // find. That it finds none in plans as they are is for passes_test.c and plan_test.c.
 #include "driver.h"
-#include "plan.h"
+#include "stages.h"
 #include "programs.h"
 #include "tail_models.h"
 

@@ -124,7 +124,7 @@ static bool fast(const List *terms, int side, const List *lines) {
 
 uint32_t anchor_operand(const CallRegion *c, uint32_t k, Arena scratch) {
     const Region *r = c->r;
-    uint32_t from = fuse_storage(c->g, node_in(c->g, r->node.at[0], k), scratch), i = 0;
+    uint32_t from = node_storage(c->g, node_in(c->g, r->node.at[0], k), scratch), i = 0;
     while (i < r->in.n && r->in.at[i] != from)
         i++;
     if (i == r->in.n)

@@ -154,7 +154,7 @@ static uint64_t text_hash(const Gen *z, const Nest *n, Arena scratch) {
 static bool reduces(const Graph *g, const Region *r) {
     bool any = false;
     for (uint32_t i = 0; i < r->out.n; i++)
-        any |= fuse_ends_loop(g, r->out.at[i]);
+        any |= node_ends_loop(g, r->out.at[i]);
     return any;
 }
 

@@ -2,7 +2,7 @@
 #ifndef GAN_GEN_H
 #define GAN_GEN_H
 
-#include "pass.h"
+#include "plan.h"
 
 typedef struct Dialect Dialect;
 extern const Dialect dialect_c;        // C17 for the machine's compiler

@@ -215,7 +215,7 @@ static uint32_t value_of_draw(Lower *l, uint32_t id, const Coords *at) {
 // Looks through single-operand moves from `id` on that need no bounds. Returns the value they move;
 // `at` becomes its coordinates.
 static uint32_t look_through(Lower *l, uint32_t id, Coords *at) {
-    while (fuse_is_view(l->g, id) && l->g->node.at[id].nin == 1 && !map_find(&l->arg, id)) {
+    while (node_is_view(l->g, id) && l->g->node.at[id].nin == 1 && !map_find(&l->arg, id)) {
         Coords from;
         Bounds bounds = {0};
         if (!coords_move(&l->n->ix, l->g, id, 0, at, &from, &bounds) || bounds.n)
@@ -309,7 +309,7 @@ static uint32_t value_of_short(Lower *l, uint32_t id, const Coords *at, uint32_t
 }
 
 static uint32_t value_of_gather(Lower *l, uint32_t id, const Coords *at, uint32_t bounds) {
-    uint32_t table = fuse_storage(l->g, node_in(l->g, id, 0), *l->n->arena),
+    uint32_t table = node_storage(l->g, node_in(l->g, id, 0), *l->n->arena),
              index = node_in(l->g, id, 1);
     const Type *t = node_type(l->g, node_in(l->g, id, 0));
     int64_t stride[MAX_RANK + 1];
@@ -337,18 +337,18 @@ static uint32_t compute(Lower *l, uint32_t id, const Coords *at, uint32_t bounds
         return value_of_leaf(l, id, at);
     if (info->cls == ClassRNG)
         return value_of_draw(l, id, at);
-    if (fuse_is_view(l->g, id))
+    if (node_is_view(l->g, id))
         return value_of_view(l, id, at, bounds);
     if (node->op == OpGather)
         return value_of_gather(l, id, at, bounds);
-    if (fuse_is_short(l->g, id))
+    if (node_is_short(l->g, id))
         return value_of_short(l, id, at, bounds);
     if (info->cls != ClassEW && node->op != OpWrite)
         bug("node %u (%s) is read by a loop that does not know its value", id, info->text);
     uint32_t in[3] = {NONE, NONE, NONE};
     for (uint32_t k = 0; k < node->nin; k++) {
         Coords from;
-        uint32_t operand = fuse_operand(l->g, id, k);
+        uint32_t operand = node_operand(l->g, id, k);
         coords_broadcast(node_type(l->g, operand), at, &from);
         in[k] = value_at(l, operand, &from, bounds);
     }
@@ -385,14 +385,14 @@ static uint32_t value_at(Lower *l, uint32_t id, const Coords *at, uint32_t bound
 // The output whose input is the iteration space: a reduction if there is one.
 static uint32_t lead_of(const Graph *g, const Region *r) {
     for (uint32_t i = 0; i < r->out.n; i++)
-        if (fuse_ends_loop(g, r->out.at[i]))
+        if (node_ends_loop(g, r->out.at[i]))
             return r->out.at[i];
     return r->out.at[0];
 }
 
 static void axes_init(Lower *l, uint32_t lead) {
-    bool ends = fuse_ends_loop(l->g, lead), scatter = l->g->node.at[lead].op == OpScatter;
-    uint32_t reduced = ends ? fuse_reduced(l->g, lead) : 0;
+    bool ends = node_ends_loop(l->g, lead), scatter = l->g->node.at[lead].op == OpScatter;
+    uint32_t reduced = ends ? node_reduced(l->g, lead) : 0;
     memset(l->axis, 0, sizeof l->axis);
     for (uint32_t d = 0; d <= l->space.rank; d++) {
         int64_t extent = d ? l->space.dim[d - 1] : l->space.batched ? l->g->batch : 1;
@@ -548,7 +548,7 @@ static void lower_once(Lower *l) {
     space_init(l);
     for (uint32_t i = 0; i < r->out.n; i++) {
         uint32_t id = r->out.at[i], arg = r->in.n + i;
-        if (fuse_ends_loop(l->g, id))
+        if (node_ends_loop(l->g, id))
             lower_reduce(l, id, arg);
         else
             lower_store(l, id, arg);
@@ -577,7 +577,7 @@ void nest_lower(Arena *arena, const Plan *p, const Region *r, Nest *out) {
     *out = (Nest){.arena = arena, .plan = p, .region = r};
     Lower l = {.n = out, .g = &p->func->g};
     uint32_t lead = lead_of(l.g, r);
-    l.space = *fuse_space(l.g, lead);
+    l.space = *node_space(l.g, lead);
     for (uint32_t i = 0; i < r->in.n; i++)
         map_put(arena, &l.arg, r->in.at[i], i + 1);
     for (uint32_t i = 0; i < r->in.n + r->out.n; i++)

@@ -1,8 +1,9 @@
 // gflop.c - operation counts of convolutions, matrix products and Fourier transforms, from shapes.
 //
 // Two operations per multiply-add, those with padding included, as papers count them; 5 n log2 n
-// for a transform of n complex numbers. Other operations count as 0.
-#include "ir.h"
+// for a transform of n complex numbers. Other operations count as 0. A function's are those of an
+// average run.
+#include "module.h"
 
 #include <math.h>
 
@@ -57,4 +58,59 @@ static NodeGflop *const gflop[FamilyCount] = {
 double node_gflop(const Graph *g, uint32_t id) {
     NodeGflop *count = gflop[node_family(g, id)];
     return count ? count(g, id) : 0;
+}
+
+// --- functions -----------------------------------------------------------------------------------
+
+double *func_block_runs(Arena *a, const Func *f) {
+    double *runs = arena_array(a, double, f->blocks), now[MAX_SCOPES + 1] = {1};
+    uint32_t depth = 0;
+    for (uint32_t i = 0; i < f->tape.n; i++) {
+        Ctl c = f->tape.at[i];
+        bool opens = c.kind == CtlRepeat || c.kind == CtlEvery || c.kind == CtlIf;
+        if (opens && depth == MAX_SCOPES)
+            bug("scopes nest deeper than %d", MAX_SCOPES);
+        switch (c.kind) {
+        case CtlBlock:
+            runs[c.arg] = now[depth];
+            break;
+        case CtlRepeat:
+            now[depth + 1] = now[depth] * c.arg;
+            break;
+        case CtlEvery:
+            now[depth + 1] = now[depth] / (c.arg ? c.arg : 1);
+            break;
+        case CtlIf:
+            now[depth + 1] = now[depth] / 2;
+            break;
+        case CtlElse:
+            now[depth] = now[depth - 1] - now[depth];
+            break;
+        case CtlEnd:
+            depth--;
+            break;
+        }
+        depth += opens;
+    }
+    return runs;
+}
+
+double func_gflop(const Func *f) {
+    Arena scratch;
+    arena_need(&scratch);
+    double *runs = func_block_runs(&scratch, f), sum = 0;
+    for (uint32_t id = 1; id < f->g.node.n; id++)
+        sum += node_gflop(&f->g, id) * runs[graph_node(&f->g, id)->block];
+    arena_release(&scratch);
+    return sum;
+}
+
+double func_gflop_again(const Func *f) {
+    Arena scratch;
+    arena_need(&scratch);
+    double *runs = func_block_runs(&scratch, f), sum = 0;
+    for (uint32_t i = 0; i < f->again.n; i++)
+        sum += f->again.at[i].gflop * runs[f->again.at[i].block];
+    arena_release(&scratch);
+    return sum;
 }

@@ -234,6 +234,27 @@ uint8_t *graph_reach(const Graph *g, Arena *a, const uint32_t *root, uint32_t n)
 // is real; others 0.
 double node_gflop(const Graph *g, uint32_t id);
 
+// --- roles.c: what a node is to kernels ----------------------------------------------------------
+
+static inline OpClass node_class(const Graph *g, uint32_t id) {
+    return (OpClass)op_info[g->node.at[id].op].cls;
+}
+bool node_is_view(const Graph *g, uint32_t id);  // an affine move: readers look through it
+int64_t node_terms(const Graph *g, uint32_t id); // of a reduction over axes: those of an element
+bool node_is_short(const Graph *g, uint32_t id); // a reduction of so few that it is arithmetic
+// A reduction whose result is ready only after its region's loop.
+bool node_ends_loop(const Graph *g, uint32_t id);
+// The shape a node is computed over: its own, or its operand's.
+const Type *node_space(const Graph *g, uint32_t id);
+// Axes of that shape it reduces, those of one element left out.
+uint32_t node_reduced(const Graph *g, uint32_t id);
+// Operand k; of a commuting operation the larger first, so that equal structures are visited in
+// equal order.
+uint32_t node_operand(const Graph *g, uint32_t id, uint32_t k);
+// The node whose memory holds `id`: through reshapes and expands that move no element; `id` itself
+// when it is its own.
+uint32_t node_storage(const Graph *g, uint32_t id, Arena scratch);
+
 // --- type.c --------------------------------------------------------------------------------------
 
 float half_load(Dtype t, uint16_t x);                            // of a half type, exactly

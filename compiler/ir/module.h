@@ -37,7 +37,7 @@ typedef struct Slot {
     uint32_t stream; // SlotData: Module.stream[]
     uint32_t round;  // SlotData: 0 for the batch of the step, n for the n-th `next` read in it
     Span span;       // where the text made it
-    size_t offset;   // bytes from the start of the slot memory, set by pass/arena.c
+    size_t offset;   // bytes from the start of the slot memory, set by plan/slots.c
 } Slot;
 
 typedef struct Net {
@@ -212,6 +212,14 @@ struct Module {
     VEC(Str) source; // file names by Span.file - 1, for messages
     VEC(Str) source_text;
 };
+
+// --- gflop.c -------------------------------------------------------------------------------------
+
+// [block] Expected executions per run, in `a`: the rounds of a repeat, 1/k in an `every k` and the
+// rest in its else, half in each branch of an `if`.
+double *func_block_runs(Arena *a, const Func *f);
+double func_gflop_again(const Func *f); // of repeated work in the text that CSE removed
+double func_gflop(const Func *f);       // of all nodes, weighted by their block's executions
 
 // --- print.c, read.c, verify.c, hash.c -----------------------------------------------------------
 

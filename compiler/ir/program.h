@@ -156,7 +156,7 @@ typedef struct Plan {
     VEC(Why) why;
     VEC(uint32_t) copied; // slots whose old value is copied: updated before its last reader
     VEC(Collective) collective;
-    const struct Remade *remade; // rematerialization under a memory limit (pass.h); NULL: no limit
+    const struct Remade *remade; // rematerialization under a memory limit (plan.h); NULL: no limit
 } Plan;
 // epilogue.c: an elementwise region that a library can fuse into the call before it.
 typedef enum Act { ActNone, ActRelu, ActLeaky, ActTanh } Act;

@@ -12,7 +12,7 @@
 // fuses across them, so a chunk's kernels are the same on whichever rank, and what crosses them is
 // stored, that is rounded, wherever it was computed. A block knows where its samples begin
 // (Func.block_first): random draws, data and sample numbers follow.
-#include "plan.h"
+#include "pass.h"
 #include "shard.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 // dtype.c - mixed precision: decides the dtype of every value and inserts casts.
 //
 // In: a function in one precision, without Grad, Pin or Stop. Out: the same function in the
-// requested precision, which slots have already (arena.c).
+// requested precision, which slots have already (plan/slots.c).
 //
 //   f64, f32   every value has it.
 //   bf16, f16  arithmetic stays in f32, and four rules decide what is stored in 16 bits:

@@ -11,7 +11,7 @@
 // - Contributions are summed where the sweep meets their node, in order of arrival: users from last
 //   to first.
 // - Rows ignore broadcasting: what comes back in the result's type is summed to the operand's here.
-#include "plan.h"
+#include "pass.h"
 
 #include <string.h>
 

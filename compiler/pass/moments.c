@@ -42,11 +42,6 @@ static uint32_t mean_of(const Graph *g, uint32_t mean, double n) {
     return graph_node(g, id)->op == OpSum && fabs(by * n - 1) < FactorError ? id : 0;
 }
 
-double sum_terms(const Graph *g, uint32_t sum) {
-    const Type *x = node_type(g, node_in(g, sum, 0)), *y = node_type(g, sum);
-    return (double)type_elements(g, x) / (double)type_elements(g, y);
-}
-
 uint32_t centre_of(const Graph *g, uint32_t id) {
     if (graph_node(g, id)->op != OpSum || node_type(g, id)->dtype == DtF64)
         return 0;
@@ -60,14 +55,14 @@ uint32_t centre_of(const Graph *g, uint32_t id) {
     x = node_in(g, apart, 0);
     if (!type_same_shape(node_type(g, x), node_type(g, apart)))
         return 0; // elements are paired with other means too: x - reshape(mean(x), ...)
-    s = mean_of(g, node_in(g, apart, 1), sum_terms(g, id));
+    s = mean_of(g, node_in(g, apart, 1), (double)node_terms(g, id));
     bool same = s && node_in(g, s, 0) == x && node_axes(g, s) == node_axes(g, id) &&
                 graph_node(g, s)->block == graph_node(g, id)->block;
     return same ? s : 0;
 }
 
 static uint32_t rewrite(Rewriter *r, uint32_t id) {
-    uint32_t sum = fuse_is_short(r->from, id) ? 0 : centre_of(r->from, id);
+    uint32_t sum = node_is_short(r->from, id) ? 0 : centre_of(r->from, id);
     if (!sum)
         return node_copy(r, id);
     return Squares(rewritten_in(r, sum, 0), node_axes(r->from, id)).id;

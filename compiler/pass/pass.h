@@ -1,10 +1,10 @@
-// pass.h - Module to Plan: the passes, in the order of one table (passes.c), each with what it
+// pass.h - graph to graph: the passes, in the order of one table (passes.c), each with what it
 // needs, keeps and breaks.
 #ifndef GAN_PASS_H
 #define GAN_PASS_H
 
 #include "build.h"
-#include "program.h"
+#include "module.h"
 
 // How a step is divided among ranks, and what is known of the link between them. All zero: one
 // rank, the whole batch at once.
@@ -51,14 +51,8 @@ typedef struct PassOptions {
 // `stop_after`: the last pass to run (ganc emit --stage grad), or NULL.
 void passes_run(Arena *perm, const Module *m, Func *f, const PassOptions *o,
                 const char *stop_after);
-// Sets the precision of slots and sites, and every slot's offset in the slot memory: flat arenas
-// per net, weights in the order in which their gradients become final, with equal layouts for
-// weights, gradients and each kind of optimizer state; then the rest. Returns the size in bytes.
-size_t slots_place(Module *m, Dtype real);
-// Regions, schedule and memory of a function whose graph passes are done.
-void plan_make(Arena *perm, const Module *m, const Func *f, const PassOptions *o, Plan *out);
 
-// --- the passes, one file each, and rewrite.c, arena.c, count.c ----------------------------------
+// --- the passes, one file each, and rewrite.c ----------------------------------------------------
 
 typedef void PassFn(Arena *perm, const Module *m, Func *f, const PassOptions *o);
 PassFn pass_loss_scale;       // gradients are scaled, updates skipped where one overflows
@@ -86,39 +80,16 @@ PassFn pass_as_samples;       // shared values that samples meet are laid out as
 void loss_scale_slots(Arena *perm, Module *m);
 void grads_drop_unread(Arena *perm, Func *f); // drops gradients that no update uses
 
-// times.c: static cost estimates of a collective of `bytes`, of a node's products on one core, and
-// of a loop there.
+// times.c: static estimates for one core: of a collective of `bytes`, of products, of a loop that
+// reads or writes so many bytes.
 double call_seconds(const Parallel *o, size_t bytes);
+double gflop_seconds(double gflop);
 double product_seconds(const Graph *g, uint32_t node);
-double loop_seconds(double bytes); // to read or write so many
+double loop_seconds(double bytes);
 // shard.c. Rank `rank`'s samples of a global batch of `total`; 0 or 1 ranks: all.
 Share share_of(int64_t total, uint32_t rank, uint32_t ranks);
 
-// fuse.c (plan.h has the pass itself): what generation and scheduling share with it.
-
-bool fuse_is_view(const Graph *g, uint32_t id); // an affine move: readers look through it
-// A reduction of so few terms that it is arithmetic.
-bool fuse_is_short(const Graph *g, uint32_t id);
-// A reduction whose result is ready only after its region's loop.
-bool fuse_ends_loop(const Graph *g, uint32_t id);
-// The shape a node is computed over: its own, or its operand's.
-const Type *fuse_space(const Graph *g, uint32_t id);
-// Axes of that shape it reduces, those of one element left out.
-uint32_t fuse_reduced(const Graph *g, uint32_t id);
-// Operand k; of a commuting operation the larger first, so that equal structures are visited in
-// equal order.
-uint32_t fuse_operand(const Graph *g, uint32_t id, uint32_t k);
-// The node whose memory holds `id`: through reshapes and expands that move no element; `id` itself
-// when it is its own.
-uint32_t fuse_storage(const Graph *g, uint32_t id, Arena scratch);
-// Dependences between regions of one block: one reads what the other stores (read after write), or
-// reads a slot that the other writes (write after read). Sorted by (after, before), unique,
-// acyclic: where a read could not come first, fuse inserted a RegionCopy.
-typedef struct RegionOrder {
-    uint32_t before, after;
-} RegionOrder; // Plan.region[]
-typedef VEC(RegionOrder) OrderVec;
-void region_orders(Arena *perm, const Plan *p, OrderVec *out);
+typedef VEC(uint32_t) NodeList;
 
 // A graph that is built anew from another, node by node.
 typedef struct Rewriter {
@@ -144,60 +115,5 @@ void func_renumber(Func *f, const uint32_t *map);
 void func_rewrite(Arena *perm, Func *f, int64_t batch, RewriteFn rewrite, void *user);
 // The identity rewrite; others call it for the nodes they keep.
 uint32_t node_copy(Rewriter *r, uint32_t id);
-
-// What rematerialization (pass/remat.c) did to fit a plan into a memory limit.
-typedef struct Remade {
-    size_t most;       // limit of work memory, in bytes
-    size_t held;       // bytes without rematerialization
-    uint32_t launches; // recomputed
-    double gflop;      // of recomputed launches; included in Plan.gflop
-    double bytes;      // they read and write
-} Remade;
-
-// remat.c. Where the plan of `f` takes more than o->work_most bytes of work memory: recomputes
-// launches just before late consumers instead of keeping their results live, best bytes per second
-// first, until the plan fits or nothing more can be gained. Replaces f's graph and *p; fills
-// p->remade.
-void remat(Arena *perm, const PassOptions *o, Func *f, Plan *p);
-
-// [block] Expected executions per run, in `a`: the rounds of a repeat, 1/k in an `every k` and the
-// rest in its else, half in each branch of an `if`.
-double *func_block_runs(Arena *a, const Func *f);
-double func_gflop_again(const Func *f); // of repeated work in the text that CSE removed
-double func_gflop(const Func *f);       // of all nodes, weighted by their block's executions
-
-// plan_text.c, plan_read.c: the text form of plans, which follows that of their module.
-
-typedef enum PlanLevel { PlanFused, PlanScheduled, PlanPlaced } PlanLevel; // a stage's result
-// The module and the plans of its functions (init, step, entries): plans_read(print(p)) prints the
-// same bytes.
-void plans_print(Text *t, const Plan *const *plan, uint32_t n, PlanLevel level);
-typedef struct PlansRead {
-    Dtype real;      // precision they were made for
-    bool unfused;    // a region a node, for the reference device: there are no kernels of them
-    PlanLevel level; // of the text
-    Plan *plan;      // [2 + entry.n], of `module`, complete; without kernels
-} PlansRead;
-// Reads the text form and runs the stages behind its level. On a mistake false and "line N: ..." in
-// *error. Never trusts the text. `module` must stay where it is.
-bool plans_read(Arena *perm, Str text, Module *module, PlansRead *out, Str *error);
-
-// Source lines of a region's members, each once, in order of the members.
-typedef struct SourceLine {
-    Str file;
-    uint32_t number;
-    Str text;
-} SourceLine; // file without folder; text without indent
-typedef VEC(SourceLine) SourceLineVec;
-SourceLine model_line(const Module *m, Span s); // of a span whose file's text the module has
-void region_lines(Arena *a, const Plan *p, const Region *r, SourceLineVec *out);
-// collective_text.c. A short name of a collective ("gradients of D"); the source lines where its
-// last part is ready and where its sum is first read, if known.
-void collective_name(Text *t, const Plan *p, uint32_t call);
-bool collective_ready_line(const Plan *p, uint32_t call, SourceLine *out);
-bool collective_use_line(const Plan *p, uint32_t call, SourceLine *out);
-// A line per collective, the same on every rank.
-void collectives_print(Text *t, const Plan *p);
-void explain_fusion(Text *t, const Plan *p); // per region: members, bytes saved; per edge left: why
 
 #endif

@@ -1,6 +1,6 @@
-// passes.c - the passes over a function's graph, and the stages that make a plan of it: this screen
-// is the whole order.
-#include "plan.h"
+// passes.c - the passes over a function's graph: this screen is the whole order. What becomes of
+// the graph then is plan_make() (plan/plan.c).
+#include "pass.h"
 
 typedef struct Pass {
     const char *name;
@@ -84,17 +84,4 @@ void passes_run(Arena *perm, const Module *m, Func *f, const PassOptions *o,
         if (stop_after && str_eq(str_c(stop_after), str_c(passes[i].name)))
             return;
     }
-}
-
-void plan_make(Arena *perm, const Module *m, const Func *f, const PassOptions *o, Plan *out) {
-    *out = (Plan){.module = m, .func = f, .real = o->real, .unfused = o->no_fuse};
-    fuse(perm, o, out);
-    plan_check(o, out, "fusion", regions_verify);
-    schedule(perm, o, out);
-    plan_check(o, out, "scheduling", schedule_verify);
-    memory_plan(o, out);
-    plan_check(o, out, "memory planning", memory_verify);
-    collectives_place(perm, out);
-    out->gflop = func_gflop(f);
-    out->gflop_model = out->gflop + func_gflop_again(f);
 }

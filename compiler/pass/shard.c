@@ -123,7 +123,7 @@ static void find_centres(Arena *perm, Shard *s, const Graph *g) {
 
 // Terms of a sum that are this rank's.
 static double own_terms(const Shard *s, const Graph *from, uint32_t id) {
-    return sum_terms(from, id) * (double)s->share->samples / (double)s->share->total;
+    return (double)node_terms(from, id) * (double)s->share->samples / (double)s->share->total;
 }
 
 // The sum that a mean is made of: n times this rank's own mean, for that is what squares are about.
@@ -145,7 +145,7 @@ static Val squares_sum(const Shard *s, const Graph *from, uint32_t id, Val x) {
     Val squares = in_dtype(Sum(Mul(off, off), (uint32_t)node_attr(from, id)->i[0]), DtF64);
     Val about = Mul(Mul(wide, wide), Num(wide, own_terms(s, from, id)));
     Val sums = add_up(s, id, Add(squares, about));
-    Val taken = Div(Mul(whole, whole), Num(whole, sum_terms(from, id)));
+    Val taken = Div(Mul(whole, whole), Num(whole, (double)node_terms(from, id)));
     return Max(Sub(sums, taken), Num(sums, 0));
 }
 

@@ -39,7 +39,6 @@ bool same_along(const Type *t, uint32_t mask);
 
 // If `id` is a sum of squared deviations from the mean over the same axes, the mean's sum; else 0.
 uint32_t centre_of(const Graph *g, uint32_t id);
-double sum_terms(const Graph *g, uint32_t sum); // how many terms each of its elements has
 
 // --- buckets.c, times.c --------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 #ifndef GAN_STRIPS_H
 #define GAN_STRIPS_H
 
-#include "plan.h"
+#include "pass.h"
 
 // A group is made of *members*: values that have the axis, which strips cut, and sums over it. A
 // member that reads what needs another in full, as the gradient of an attention needs its output,

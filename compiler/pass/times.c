@@ -4,16 +4,13 @@
 // for each node its earliest finish (critical path: as if there were a core for each chain). A step
 // that may defer its end to the next (program.h, Tail) gets some weights late: the deferred
 // collectives overlap with the next step, and what depends on them starts when they have arrived.
-#include "plan.h"
 #include "shard.h"
 
 #include <string.h>
 
 static const double DefaultLatency = 20e-6, DefaultBandwidth = 1.25e9; // 10 Gbit/s
 static const double CoreFlops = 2e11;                                  // products, of a fast core
-static const double CoreBandwidth = 2e10;                       // bytes of loops, of a core or two
-static const double CardFlops = 1.5e14, CardHalfFlops = 3.5e14; // cosmogan's products on an H200
-static const double CardBandwidth = 3e12;
+static const double CoreBandwidth = 2e10; // bytes of loops, of a core or two
 
 // --- the link, a core ----------------------------------------------------------------------------
 
@@ -33,39 +30,16 @@ double call_seconds(const Parallel *o, size_t bytes) {
     return latency_of(o) + (double)bytes / bandwidth_of(o);
 }
 
+double gflop_seconds(double gflop) {
+    return gflop * 1e9 / CoreFlops;
+}
+
 double product_seconds(const Graph *g, uint32_t node) {
-    return node_gflop(g, node) * 1e9 / CoreFlops;
+    return gflop_seconds(node_gflop(g, node));
 }
 
 double loop_seconds(double bytes) {
     return bytes / CoreBandwidth;
-}
-
-// --- a region ------------------------------------------------------------------------------------
-
-size_t region_bytes(const Plan *p, const Region *r) {
-    size_t sum = 0;
-    for (uint32_t i = 0; i < r->in.n; i++)
-        sum += plan_bytes(p, r->in.at[i]);
-    for (uint32_t i = 0; i < r->out.n; i++)
-        sum += plan_bytes(p, r->out.at[i]);
-    return sum;
-}
-
-static double seconds_at(const Plan *p, const Region *r, double flops, double bandwidth) {
-    double gflop = 0, moves = (double)region_bytes(p, r) / bandwidth;
-    for (uint32_t i = 0; i < r->node.n; i++)
-        gflop += node_gflop(&p->func->g, r->node.at[i]);
-    double products = gflop * 1e9 / flops;
-    return products > moves ? products : moves;
-}
-
-double region_seconds(const Plan *p, const Region *r) {
-    return seconds_at(p, r, CoreFlops, CoreBandwidth);
-}
-
-double card_seconds(const Plan *p, const Region *r) {
-    return seconds_at(p, r, dtype_size[p->real] < 4 ? CardHalfFlops : CardFlops, CardBandwidth);
 }
 
 // --- a step --------------------------------------------------------------------------------------

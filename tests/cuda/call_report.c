@@ -4,7 +4,7 @@
 //
 //   build/tests/call_report f32|bf16|f16 MODEL.gan[:BATCH]...
 #include "call_report.h"
-#include "plan.h"
+#include "stages.h"
 
 typedef struct Count {
     uint32_t launches, calls, own; // our kernels without anchors; cuDNN calls; our anchor kernels

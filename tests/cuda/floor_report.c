@@ -4,7 +4,7 @@
 // less than SHORT is bound by how soon the next one can start.
 //
 //   build/tests/floor_report f32|bf16|f16 MODEL.gan[:BATCH]...
-#include "plan.h"
+#include "stages.h"
 #include "report.h"
 
 #include <stdio.h>

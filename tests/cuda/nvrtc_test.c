@@ -9,7 +9,7 @@
 #include "image.h"
 #include "kernel_cases.h"
 #include "nvrtc.h"
-#include "plan.h"
+#include "stages.h"
 #include "ptx.h"
 #include "resources.h"
 

@@ -1,6 +1,6 @@
 // kernel_cases.c - small graphs that together cover every kind of kernel (kernel_cases.h).
 #include "kernel_cases.h"
-#include "plan.h"
+#include "stages.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 #ifndef GAN_PASS_CASES_H
 #define GAN_PASS_CASES_H
 
-#include "pass.h"
+#include "plan.h"
 
 // The model with these settings (TrialOptions.set), its step as it is after the pass `until`, NULL:
 // after all.

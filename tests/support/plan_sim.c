@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 #include "buffer.h"
-#include "plan.h"
+#include "stages.h"
 
 typedef struct Deferred { // a tail (program.h)
     bool pending;

@@ -4,7 +4,7 @@
 #ifndef GAN_TEST_PLAN_SIM_H
 #define GAN_TEST_PLAN_SIM_H
 
-#include "pass.h"
+#include "plan.h"
 
 // Fails the test if a read finds another value; the message names `seed`.
 void plan_simulate(Arena *a, const Plan *p, uint64_t seed);

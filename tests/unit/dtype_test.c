@@ -1,7 +1,7 @@
 // dtype_test.c - the precision pass: which values become bf16, which must not, and how far values
 // change. The same small critic in every precision: convolution, tanh, product, mean, gradient.
 #include "interp.h"
-#include "pass.h"
+#include "plan.h"
 #include "walks.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 // copy each.
 //
 // In: a function whose graph passes are done. Out: Plan.region, region_of, place (owner, space),
-// copied, why, collective.
+// copied, why.
 // 1. Units and what they read, through views (units.c). What a library call, a result or another
 //    block needs is stored.
 // 2. Vertical fusion: producers join consumers that visit the same elements in the same order, most
@@ -14,7 +14,7 @@
 // many layers; apart they share kernels (biggan's 34, and not 98, in 1.02 of the bytes).
 // Every kept node is stored by exactly one region (regions.c), and the regions of a block are in
 // topological order (cluster_order.c).
-#include "fuse.h"
+#include "clusters.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -53,11 +53,11 @@ static const Costs *costs(const Fuse *z) {
 // start in the order of their numbers: on every rank, whatever else differs.
 static void join_calls(Fuse *z) {
     const Graph *g = z->g;
-    NodeVec start = {0}, wait = {0}; // [call] first unit + 1
+    NodeList start = {0}, wait = {0}; // [call] first unit + 1
     for (uint32_t id = 1; id < g->node.n; id++) {
         if (!z->unit[id] || node_class(g, id) != ClassCOMM)
             continue;
-        NodeVec *first = g->node.at[id].op == OpReduceStart ? &start : &wait;
+        NodeList *first = g->node.at[id].op == OpReduceStart ? &start : &wait;
         uint32_t call = (uint32_t)node_attr(g, id)->i[0];
         while (first->n <= call)
             vec_push(z->arena, first, 0);
@@ -103,8 +103,8 @@ static bool aligned_read(const Fuse *z, uint32_t user, uint32_t id) {
 // Reads see a slot as their block finds it. Orders the readers of one before the write of the slot
 // in their own block; false when a reader comes after a write all the same, or is the write itself
 // and needs other elements than the one it puts in their place (h := flip(h, ...)).
-static bool order_readers(Fuse *z, uint32_t read, const NodeVec *readers) {
-    const NodeVec *writes = &z->writes[node_slot(z->g, read)];
+static bool order_readers(Fuse *z, uint32_t read, const NodeList *readers) {
+    const NodeList *writes = &z->writes[node_slot(z->g, read)];
     uint32_t home = z->g->node.at[read].block;
     for (uint32_t i = 0; i < writes->n; i++) {
         uint32_t w = writes->at[i], wb = z->g->node.at[w].block;
@@ -120,7 +120,7 @@ static bool order_readers(Fuse *z, uint32_t read, const NodeVec *readers) {
 }
 
 static bool overwritten(const Fuse *z, uint32_t read, uint32_t block) {
-    const NodeVec *writes = &z->writes[node_slot(z->g, read)];
+    const NodeList *writes = &z->writes[node_slot(z->g, read)];
     for (uint32_t i = 0; i < writes->n; i++)
         if (z->g->node.at[writes->at[i]].block <= block)
             return true;
@@ -133,14 +133,14 @@ static uint8_t *find_observed(const Fuse *z) {
     uint8_t *observed = arena_array(z->arena, uint8_t, z->g->node.n);
     uint32_t block = 0;
     for (uint32_t i = 0; i < f->report.n; i++) {
-        uint32_t from = fuse_storage(z->g, f->report.at[i].node, *z->arena);
+        uint32_t from = node_storage(z->g, f->report.at[i].node, *z->arena);
         if (z->g->node.at[from].op == OpRead)
             observed[from] |= overwritten(z, from, f->report.at[i].block);
     }
     for (uint32_t i = 0; i < f->tape.n; i++) {
         const Ctl *c = &f->tape.at[i];
         block = c->kind == CtlBlock ? c->arg : block;
-        uint32_t from = c->kind == CtlIf ? fuse_storage(z->g, c->cond, *z->arena) : 0;
+        uint32_t from = c->kind == CtlIf ? node_storage(z->g, c->cond, *z->arena) : 0;
         if (from && z->g->node.at[from].op == OpRead)
             observed[from] |= overwritten(z, from, block);
     }
@@ -150,7 +150,7 @@ static uint8_t *find_observed(const Fuse *z) {
 // A Read that is overwritten before its last reader becomes a unit of its own: a copy made in time.
 static void order_slots(Fuse *z) {
     const Graph *g = z->g;
-    NodeVec *readers = arena_array(z->arena, NodeVec, g->node.n);
+    NodeList *readers = arena_array(z->arena, NodeList, g->node.n);
     for (uint32_t id = 1; id < g->node.n; id++) {
         for (uint32_t k = 0; z->unit[id] && k < z->reads[id].n; k++) {
             uint32_t from = z->reads[id].at[k].node;
@@ -161,7 +161,7 @@ static void order_slots(Fuse *z) {
     const uint8_t *observed = find_observed(z);
     for (uint32_t id = 1; id < g->node.n; id++) {
         if (observed[id] || (readers[id].n && !order_readers(z, id, &readers[id]))) {
-            NodeVec self = {0};
+            NodeList self = {0};
             z->unit[id] = z->fixed[id] = z->kept[id] = 1;
             z->users[id] = readers[id];
             vec_push(z->arena, &z->member[id], id);
@@ -266,7 +266,7 @@ static Fetched fetched(const Graph *g, uint32_t id, double space, double times) 
 static double recompute_cost(Fuse *z, uint32_t id, uint32_t c, double at, const ReadsVec *leaf) {
     const Graph *g = z->g;
     bool scalar = type_elements(g, node_type(g, id)) == 1;
-    double space = (double)type_elements(g, fuse_space(g, c)), runs = scalar ? ScalarRuns : space,
+    double space = (double)type_elements(g, node_space(g, c)), runs = scalar ? ScalarRuns : space,
            weight = at * recompute_weight(z, id) - (scalar ? 0 : costs(z)->free);
     double cost = weight > 0 ? costs(z)->addition * weight * runs : 0;
     ReadsVec now = {0};
@@ -282,7 +282,7 @@ static double recompute_cost(Fuse *z, uint32_t id, uint32_t c, double at, const 
 // ordering edges that prevent that where it can.
 static bool slots_allow(Fuse *z, uint32_t user, const ReadsVec *leaf, bool aligned) {
     for (uint32_t i = 0; i < leaf->n; i++) {
-        const NodeVec *writes = slot_changes(z, leaf->at[i].node);
+        const NodeList *writes = slot_changes(z, leaf->at[i].node);
         for (uint32_t k = 0; writes && k < writes->n; k++) {
             uint32_t w = writes->at[k];
             if (z->g->node.at[w].block != z->g->node.at[user].block)
@@ -305,8 +305,8 @@ static bool is_written(const Fuse *z, uint32_t id) {
 
 // Bytes that the region storing `id` reads for it alone: saved when it is not stored.
 static double own_cost(Fuse *z, uint32_t id, const ReadsVec *leaf) {
-    const NodeVec *m = &z->member[z->cluster[id]];
-    double space = (double)type_elements(z->g, fuse_space(z->g, id)), cost = 0;
+    const NodeList *m = &z->member[z->cluster[id]];
+    double space = (double)type_elements(z->g, node_space(z->g, id)), cost = 0;
     for (uint32_t i = 0; i < m->n; i++)
         if (m->at[i] != id && z->kept[m->at[i]])
             return 0;
@@ -321,7 +321,7 @@ static bool recompute_pays(Fuse *z, uint32_t id, const ReadsVec *leaf) {
     double bytes = (double)type_bytes(z->g, node_type(z->g, id)),
            keep = bytes + own_cost(z, id, leaf), again = 0;
     bool broadcast = true;
-    NodeVec seen = {0};
+    NodeList seen = {0};
     for (uint32_t i = 0; i < z->users[id].n; i++) {
         uint32_t c = z->cluster[z->users[id].at[i]];
         bool known = c == z->cluster[id];
@@ -329,7 +329,7 @@ static bool recompute_pays(Fuse *z, uint32_t id, const ReadsVec *leaf) {
             known = seen.at[k] == c;
         if (!known) {
             double at = cluster_times(z, c, id),
-                   space = (double)type_elements(z->g, fuse_space(z->g, c));
+                   space = (double)type_elements(z->g, node_space(z->g, c));
             vec_push(z->arena, &seen, c);
             Fetched f = fetched(z->g, id, space, at);
             keep += f.bytes + costs(z)->near * f.near;
@@ -358,13 +358,13 @@ static bool recompute_fits(Fuse *z, uint32_t id) {
 
 static void recompute_inline(Fuse *z, uint32_t id) {
     OpClass c = node_class(z->g, id);
-    if (!z->kept[id] || z->fixed[id] || (c != ClassEW && c != ClassRNG && !fuse_is_short(z->g, id)))
+    if (!z->kept[id] || z->fixed[id] || (c != ClassEW && c != ClassRNG && !node_is_short(z->g, id)))
         return;
     ReadsVec leaf = {0};
     unit_reads(z, id, &leaf);
     if (!recompute_pays(z, id, &leaf) || !recompute_fits(z, id))
         return;
-    NodeVec *users = &z->users[id], stay = {0};
+    NodeList *users = &z->users[id], stay = {0};
     for (uint32_t i = 0; i < users->n; i++) {
         uint32_t user = users->at[i];
         if (z->cluster[user] != z->cluster[id] &&
@@ -400,7 +400,7 @@ static void fuse_horizontally(Fuse *z) {
     const Graph *g = z->g;
     uint32_t *statements = arena_array(z->arena, uint32_t, g->node.n);
     VEC(Edge) value = {0};
-    NodeVec *by = arena_array(z->arena, NodeVec, g->node.n);
+    NodeList *by = arena_array(z->arena, NodeList, g->node.n);
     barriers_find(z);
     clusters_link(z);
     cluster_list(z);
@@ -423,10 +423,10 @@ static void fuse_horizontally(Fuse *z) {
     if (value.n)
         qsort(value.at, value.n, sizeof *value.at, by_bytes);
     for (uint32_t v = 0; v < value.n; v++) {
-        const NodeVec *c = &by[value.at[v].from];
+        const NodeList *c = &by[value.at[v].from];
         for (uint32_t i = 0; i < c->n; i++) {
             for (uint32_t k = i + 1; k < c->n; k++)
-                if (type_same_layout(fuse_space(g, c->at[i]), fuse_space(g, c->at[k])))
+                if (type_same_layout(node_space(g, c->at[i]), node_space(g, c->at[k])))
                     merge_short(z, statements, c->at[i], c->at[k]);
         }
     }
@@ -460,5 +460,4 @@ void fuse(Arena *perm, const PassOptions *o, Plan *p) {
     regions_build(&z, perm, p);
     regions_explain(&z, perm, p);
     arena_release(&scratch);
-    collectives_find(perm, p);
 }

@@ -20,7 +20,7 @@
 #ifndef GAN_PLAN_TEXT_H
 #define GAN_PLAN_TEXT_H
 
-#include "plan.h"
+#include "stages.h"
 #include "words.h"
 
 extern const char *const plan_level_text[PlanPlaced + 1];

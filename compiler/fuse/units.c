@@ -2,41 +2,11 @@
 // reads.
 //
 // In: the graph. Out: Fuse.live, unit, fixed, reads, users.
-#include "fuse.h"
+#include "clusters.h"
 
 #include <string.h>
 
-enum { ShortTerms = 8 }; // a sum of this many terms is written out
-
 // --- roles ---------------------------------------------------------------------------------------
-
-bool fuse_is_view(const Graph *g, uint32_t id) {
-    Op op = (Op)g->node.at[id].op;
-    return op_info[op].cls == ClassMOVE && !op_is(op, TraitIndexed);
-}
-
-static int64_t reduced_terms(const Graph *g, uint32_t id) {
-    const Type *t = node_type(g, node_in(g, id, 0));
-    uint32_t axes = node_axes(g, id);
-    int64_t n = axes & 1 && t->batched ? g->batch : 1;
-    for (uint32_t i = 0; i < t->rank; i++)
-        n *= axes >> (1 + i) & 1 ? t->dim[i] : 1;
-    return n;
-}
-
-bool fuse_is_short(const Graph *g, uint32_t id) {
-    Op op = (Op)g->node.at[id].op;
-    return (op == OpSum || op == OpMaxOf) && reduced_terms(g, id) <= ShortTerms;
-}
-
-bool fuse_ends_loop(const Graph *g, uint32_t id) {
-    return node_class(g, id) == ClassREDUCE && !fuse_is_short(g, id);
-}
-
-const Type *fuse_space(const Graph *g, uint32_t id) {
-    bool of_operand = fuse_ends_loop(g, id) || g->node.at[id].op == OpWrite;
-    return node_type(g, of_operand ? node_in(g, id, 0) : id);
-}
 
 bool unit_joins(const Graph *g, uint32_t id) {
     Op op = (Op)g->node.at[id].op;
@@ -44,26 +14,6 @@ bool unit_joins(const Graph *g, uint32_t id) {
     bool scatters =
         c == ClassREDUCE && op_is(op, TraitIndexed); // it loops over a table's rows, too
     return c != ClassANCHOR && c != ClassCOMM && !scatters && op != OpRead && op != OpPin;
-}
-
-// The axes of a loop over its operand that a reduction does not keep.
-static uint32_t summed_axes(const Graph *g, uint32_t id) {
-    Op op = (Op)g->node.at[id].op;
-    if (op == OpGroupSum)
-        return 1;
-    if (op != OpScatter)
-        return node_axes(g, id);
-    uint32_t places = node_type(g, node_in(g, id, 1))->rank;
-    return ((1u << places) - 1) << 1 | !node_type(g, id)->batched;
-}
-
-uint32_t fuse_reduced(const Graph *g, uint32_t id) {
-    const Type *t = fuse_space(g, id);
-    uint32_t axes = summed_axes(g, id);
-    uint32_t present = t->batched && g->batch > 1;
-    for (uint32_t i = 0; i < t->rank; i++)
-        present |= (uint32_t)(t->dim[i] > 1) << (1 + i);
-    return axes & present;
 }
 
 // Arithmetic of a word in a value column: a function is a polynomial of its own unless the
@@ -92,34 +42,8 @@ static double op_weight(Op op) {
 }
 
 double fuse_weight(const Fuse *z, uint32_t id) {
-    bool is_short = fuse_is_short(z->g, id);
-    return is_short ? (double)reduced_terms(z->g, id) : z->weight[z->g->node.at[id].op];
-}
-
-uint32_t fuse_operand(const Graph *g, uint32_t id, uint32_t k) {
-    if (!op_is((Op)g->node.at[id].op, TraitCommutes))
-        return node_in(g, id, k);
-    uint32_t a = node_in(g, id, 0), b = node_in(g, id, 1);
-    bool swap = type_elements(g, node_type(g, b)) > type_elements(g, node_type(g, a));
-    return k == (uint32_t)swap ? a : b;
-}
-
-uint32_t fuse_storage(const Graph *g, uint32_t id, Arena scratch) {
-    while (g->node.at[id].op == OpReshape || g->node.at[id].op == OpExpand) {
-        uint32_t from = node_in(g, id, 0);
-        const Type *t = node_type(g, id), *s = node_type(g, from);
-        Indices ix;
-        Coords at, source;
-        Bounds none = {0};
-        indices_init(&ix, &scratch);
-        coords_identity(&ix, g, t, &at);
-        coords_move(&ix, g, id, 0, &at, &source, &none);
-        if (type_elements(g, t) != type_elements(g, s) || g->node.at[from].op == OpConst ||
-            coords_address(&ix, t, &at) != coords_address(&ix, s, &source))
-            break;
-        id = from;
-    }
-    return id;
+    bool is_short = node_is_short(z->g, id);
+    return is_short ? (double)node_terms(z->g, id) : z->weight[z->g->node.at[id].op];
 }
 
 // --- units ----------------------------------------------------------------------------------
@@ -132,12 +56,12 @@ static void fix(Fuse *z, uint32_t id) {
 }
 
 static void fix_storage(Fuse *z, uint32_t id) {
-    fix(z, z->o->no_fuse ? id : fuse_storage(z->g, id, *z->arena));
+    fix(z, z->o->no_fuse ? id : node_storage(z->g, id, *z->arena));
 }
 
 static void find_live(Fuse *z) {
     const Func *f = z->f;
-    NodeVec root = {0};
+    NodeList root = {0};
     for (uint32_t i = 0; i < f->effect.n; i++)
         vec_push(z->arena, &root, f->effect.at[i]);
     uint32_t effects = root.n;
@@ -186,8 +110,8 @@ static void store_long_chains(Fuse *z) {
     Chain *chain = arena_array(z->arena, Chain, g->node.n); // [node] the longest to it
     for (uint32_t id = 1; id < g->node.n; id++) {
         OpClass cls = node_class(g, id);
-        bool view = fuse_is_view(g, id),
-             looks = cls == ClassMOVE || cls == ClassEW || fuse_is_short(g, id);
+        bool view = node_is_view(g, id),
+             looks = cls == ClassMOVE || cls == ClassEW || node_is_short(g, id);
         bool stated = z->stated && z->stated[id];
         if (!z->live[id] || !looks || z->fixed[id] || stated)
             continue;
@@ -220,7 +144,7 @@ static void find_units(Fuse *z) {
             z->unit[id] = g->node.at[id].op != OpConst && g->node.at[id].op != OpRead;
             continue;
         }
-        z->unit[id] |= !leaf && (stated || !fuse_is_view(g, id));
+        z->unit[id] |= !leaf && (stated || !node_is_view(g, id));
         if (g->node.at[id].op == OpPin) // of as_samples.c, another layout; of strips.c, stored
             fix(z, id);
         if (c == ClassANCHOR || c == ClassCOMM) {
@@ -233,7 +157,7 @@ static void find_units(Fuse *z) {
             if (c == ClassREDUCE) // what is added up is read again for each row of the table
                 fix_storage(z, node_in(g, id, 1));
         }
-        if (fuse_ends_loop(g, id) || g->node.at[id].op == OpWrite)
+        if (node_ends_loop(g, id) || g->node.at[id].op == OpWrite)
             fix(z, id);
     }
 }
@@ -287,14 +211,14 @@ static void read_move(Reader *r, uint32_t id, const Coords *at, double share) {
 static void read_value(Reader *r, uint32_t id, const Coords *at, double share) {
     Fuse *z = r->z;
     const Graph *g = z->g;
-    if (!z->unit[id] && fuse_is_view(g, id)) {
+    if (!z->unit[id] && node_is_view(g, id)) {
         read_move(r, id, at, share);
         return;
     }
     if (g->node.at[id].op == OpConst || (!z->unit[id] && node_class(g, id) == ClassLEAF))
         return;
     Loop *l = r->loop;
-    const Type *t = node_type(g, id), *space = fuse_space(g, r->unit);
+    const Type *t = node_type(g, id), *space = node_space(g, r->unit);
     bool same = type_same_layout(t, space) && memcmp(at, &l->at, sizeof *at) == 0;
     Ix place = same ? l->own : coords_address(&l->ix, t, at);
     bool aligned = !r->loose && share == 1 && place == l->own &&
@@ -325,7 +249,7 @@ static void read_value(Reader *r, uint32_t id, const Coords *at, double share) {
 static void read_whole(Fuse *z, uint32_t unit) {
     for (uint32_t k = 0; k < z->g->node.at[unit].nin; k++) {
         uint32_t id = node_in(z->g, unit, k),
-                 from = z->o->no_fuse ? id : fuse_storage(z->g, id, *z->arena);
+                 from = z->o->no_fuse ? id : node_storage(z->g, id, *z->arena);
         vec_push(z->arena, &z->reads[unit], ((Reads){from, false, 1, 0, 0}));
         if (z->unit[from])
             vec_push(z->arena, &z->users[from], unit);
@@ -352,16 +276,16 @@ static void find_reads(Fuse *z, uint32_t unit, Loop *loops, Arena *scratch) {
         read_whole(z, unit);
         return;
     }
-    uint32_t space = (uint32_t)(fuse_space(g, unit) - g->type.at);
+    uint32_t space = (uint32_t)(node_space(g, unit) - g->type.at);
     Reader r = {.z = z, .unit = unit, .times = 1, .loop = loop_over(loops, g, space, scratch)};
     const Coords *at = &r.loop->at;
-    if (z->unit[unit] && fuse_is_view(g, unit)) { // a stored move copies element by element
+    if (z->unit[unit] && node_is_view(g, unit)) { // a stored move copies element by element
         read_move(&r, unit, at, 1);
         return;
     }
-    r.loose = fuse_is_short(g, unit) && reduced_terms(g, unit) > 1;
+    r.loose = node_is_short(g, unit) && node_terms(g, unit) > 1;
     r.loose |= op_is((Op)g->node.at[unit].op, TraitIndexed);
-    r.times = fuse_is_short(g, unit) ? (uint32_t)reduced_terms(g, unit) : 1;
+    r.times = node_is_short(g, unit) ? (uint32_t)node_terms(g, unit) : 1;
     for (uint32_t k = 0; k < g->node.at[unit].nin; k++) {
         Coords from;
         bool table = k == 0 && g->node.at[unit].op == OpGather; // read anywhere
@@ -380,8 +304,8 @@ static void find_all_reads(Fuse *z) {
     arena_release(&scratch);
 }
 
-NodeVec *slot_writes(Arena *a, const Module *m, const Func *f) {
-    NodeVec *writes = arena_array(a, NodeVec, m->slot.n);
+NodeList *slot_writes(Arena *a, const Module *m, const Func *f) {
+    NodeList *writes = arena_array(a, NodeList, m->slot.n);
     for (uint32_t i = 0; i < f->effect.n; i++)
         vec_push(a, &writes[node_slot(&f->g, f->effect.at[i])], f->effect.at[i]);
     return writes;
@@ -393,9 +317,9 @@ void units_find(Fuse *z) {
     z->fixed = arena_array(z->arena, uint8_t, n);
     z->kept = arena_array(z->arena, uint8_t, n);
     z->reads = arena_array(z->arena, ReadsVec, n);
-    z->users = arena_array(z->arena, NodeVec, n);
-    z->later = arena_array(z->arena, NodeVec, n);
-    z->again = arena_array(z->arena, NodeVec, n);
+    z->users = arena_array(z->arena, NodeList, n);
+    z->later = arena_array(z->arena, NodeList, n);
+    z->again = arena_array(z->arena, NodeList, n);
     z->writes = slot_writes(z->arena, z->m, z->f);
     z->weight = arena_array(z->arena, double, OpCount);
     for (uint32_t op = OpNone; op < OpCount; op++)

@@ -1,4 +1,4 @@
-// fuse.h - inside fusion: the dependence graph of units and clusters that fuse.c, cluster.c and
+// clusters.h - inside fusion: the dependence graph of units and clusters that fuse.c, cluster.c and
 // cluster_order.c work on.
 //
 // A *unit* is a node that some region computes: elementwise nodes, random draws, reductions, slot
@@ -6,11 +6,11 @@
 // index through them. A *cluster* is a set of units that will become one region; it has one
 // iteration space. A *kept* unit is stored in memory; every other unit is recomputed inline by each
 // consumer, so membership in clusters decides only where kept units are stored.
-#ifndef GAN_FUSE_H
-#define GAN_FUSE_H
+#ifndef GAN_CLUSTERS_H
+#define GAN_CLUSTERS_H
 
+#include "fuse.h"
 #include "index.h"
-#include "plan.h"
 #include "total_order.h"
 
 // Statements of a kernel, at most: recomputation and horizontal fusion go no further. What is
@@ -27,7 +27,6 @@ typedef struct Reads { // a value that a unit reads, through views, at one index
     uint32_t guarded; // accesses within bounds of their own, as the parts of a concatenation have
 } Reads;
 typedef VEC(Reads) ReadsVec;
-typedef VEC(uint32_t) NodeVec;
 
 typedef struct IndexUse { // a distinct index expression
     uint64_t hash;
@@ -55,10 +54,10 @@ typedef struct Barriers {
 
 // Half of a walk over clusters: along edges, or against them.
 typedef struct Reach {
-    uint32_t *mark;  // [cluster] the last walk that reached it
-    NodeVec cluster; // these, the one it begins at first
-    uint32_t done;   // of these: those whose neighbours are reached as well
-    uint32_t edges;  // looked at
+    uint32_t *mark;   // [cluster] the last walk that reached it
+    NodeList cluster; // these, the one it begins at first
+    uint32_t done;    // of these: those whose neighbours are reached as well
+    uint32_t edges;   // looked at
 } Reach;
 
 typedef struct Fuse {
@@ -74,13 +73,13 @@ typedef struct Fuse {
     const uint8_t *stated; // [node] a plan text stores it; NULL: no text
     uint8_t *kept;         // [node] stored
     ReadsVec *reads;       // [node] of a unit
-    NodeVec *users;        // [node] units that read it: edges of the cluster graph
-    NodeVec *again;        // [node] not kept: units that compute it again, where they read it
-    NodeVec *later;        // [node] units ordered after it by a slot (write after read)
-    NodeVec *before;       // [node] what has it in `users` or `later`, as clusters_link() found it
-    NodeVec *writes;       // [slot] its Write nodes
+    NodeList *users;       // [node] units that read it: edges of the cluster graph
+    NodeList *again;       // [node] not kept: units that compute it again, where they read it
+    NodeList *later;       // [node] units ordered after it by a slot (write after read)
+    NodeList *before;      // [node] what has it in `users` or `later`, as clusters_link() found it
+    NodeList *writes;      // [slot] its Write nodes
     uint32_t *cluster;     // [node] its cluster, named by one of the members
-    NodeVec *member;       // [cluster]
+    NodeList *member;      // [cluster]
     TotalOrder topo;       // of clusters: a topological order of their graph
     uint32_t *order;       // [1 + position] cluster, 0 behind the last
     Reach ahead, back;     // the last walk, from its two ends
@@ -89,29 +88,23 @@ typedef struct Fuse {
     uint32_t *seen; // [2 * unit + aligned] the last visit that reached it
     uint32_t visit; // number of the walk over recomputed units
     Demand *demand; // [node]
-    NodeVec stack;
+    NodeList stack;
     uint32_t merges; // number so far
 } Fuse;
 
 // --- roles ---------------------------------------------------------------------------------------
 
-static inline OpClass node_class(const Graph *g, uint32_t id) {
-    return (OpClass)op_info[g->node.at[id].op].cls;
-}
 // Writes of the slot that a value read straight from one lies in; NULL: it lies elsewhere.
-static inline const NodeVec *slot_changes(const Fuse *z, uint32_t id) {
+static inline const NodeList *slot_changes(const Fuse *z, uint32_t id) {
     bool read = z->g->node.at[id].op == OpRead && !z->unit[id];
     return read ? &z->writes[node_slot(z->g, id)] : NULL;
 }
 bool unit_joins(const Graph *g, uint32_t id); // may be in a region with others
 
-bool slot_late(const Func *f, uint32_t home, uint32_t reader, uint32_t writer); // blocks
-
 // --- units.c, regions.c --------------------------------------------------------------------------
 
 void units_find(Fuse *z);
 double fuse_weight(const Fuse *z, uint32_t id); // arithmetic of one element; an addition is 1
-NodeVec *slot_writes(Arena *a, const Module *m, const Func *f); // [slot] its Write nodes
 // Regions of the clusters in z->order. Kept units are stored; the others are computed inline.
 void regions_build(Fuse *z, Arena *perm, Plan *p);
 void regions_explain(Fuse *z, Arena *perm, Plan *p); // why[]: after regions_build

@@ -1,5 +1,5 @@
 // cluster.c - clusters of units: what they read, which can be one, and merging those.
-#include "fuse.h"
+#include "clusters.h"
 
 enum {
     MaxMembers = 128, // units of a cluster: keeps kernels readable and compilers quick
@@ -10,7 +10,7 @@ enum {
 void clusters_init(Fuse *z) {
     uint32_t n = z->g->node.n;
     z->cluster = arena_array(z->arena, uint32_t, n);
-    z->member = arena_array(z->arena, NodeVec, n);
+    z->member = arena_array(z->arena, NodeList, n);
     order_init(&z->topo, z->arena, n);
     z->order = arena_array(z->arena, uint32_t, n + 1);
     z->ahead.mark = arena_array(z->arena, uint32_t, n);
@@ -169,7 +169,7 @@ uint32_t cluster_reads(Fuse *z, uint32_t cluster, ReadsVec *out) {
 
 static uint32_t reduction_of(const Fuse *z, uint32_t cluster) {
     for (uint32_t i = 0; i < z->member[cluster].n; i++)
-        if (fuse_ends_loop(z->g, z->member[cluster].at[i]))
+        if (node_ends_loop(z->g, z->member[cluster].at[i]))
             return z->member[cluster].at[i];
     return 0;
 }
@@ -178,8 +178,8 @@ static const char *reductions_refuse(const Graph *g, uint32_t ra, uint32_t rb) {
     if (!ra || !rb)
         return NULL;
     bool grouped = g->node.at[ra].op == OpGroupSum || g->node.at[rb].op == OpGroupSum;
-    bool same = type_same_layout(fuse_space(g, ra), fuse_space(g, rb)) &&
-                fuse_reduced(g, ra) == fuse_reduced(g, rb);
+    bool same = type_same_layout(node_space(g, ra), node_space(g, rb)) &&
+                node_reduced(g, ra) == node_reduced(g, rb);
     return same && !grouped ? NULL : "they reduce different axes";
 }
 
@@ -192,7 +192,7 @@ static const char *edges_refuse(Fuse *z, uint32_t unit, uint32_t a, bool aligned
         if (!z->unit[r.node])
             continue;
         bool inside = z->cluster[r.node] == a;
-        if (inside && fuse_ends_loop(z->g, r.node))
+        if (inside && node_ends_loop(z->g, r.node))
             return "a reduction is known only when its loop is over";
         if (inside && !straight && z->kept[r.node])
             return "its elements are needed in another order or shape";
@@ -220,7 +220,7 @@ static bool reads_written(Fuse *z, uint32_t unit, uint32_t a, uint32_t b, bool a
         bool straight = aligned && r.aligned, inlined = z->unit[r.node] && !z->kept[r.node];
         if (inlined && first_visit(z, r.node, straight) && reads_written(z, r.node, a, b, straight))
             return true;
-        const NodeVec *writes = straight ? NULL : slot_changes(z, r.node);
+        const NodeList *writes = straight ? NULL : slot_changes(z, r.node);
         for (uint32_t k = 0; writes && k < writes->n; k++)
             if (z->cluster[writes->at[k]] == a || z->cluster[writes->at[k]] == b)
                 return true;
@@ -230,7 +230,7 @@ static bool reads_written(Fuse *z, uint32_t unit, uint32_t a, uint32_t b, bool a
 
 // A slot may be read and written in one region only element by element.
 static const char *slots_refuse(Fuse *z, uint32_t a, uint32_t b) {
-    const NodeVec *member[] = {&z->member[a], &z->member[b]};
+    const NodeList *member[] = {&z->member[a], &z->member[b]};
     if (!has_write(z, a) && !has_write(z, b))
         return NULL;
     z->visit++;
@@ -251,7 +251,7 @@ static const char *loops_refuse(const Graph *g, uint32_t a, uint32_t b) {
         return node_class(g, b) == ClassREDUCE ? "a scatter reads it" : "a library call reads it";
     if (g->node.at[a].block != g->node.at[b].block)
         return "they run in different blocks";
-    return type_elements(g, fuse_space(g, a)) == type_elements(g, fuse_space(g, b))
+    return type_elements(g, node_space(g, a)) == type_elements(g, node_space(g, b))
                ? NULL
                : "their loops have different shapes";
 }
@@ -329,13 +329,13 @@ bool cluster_join(Fuse *z, uint32_t ua, uint32_t ub) {
 }
 
 const char *cluster_wrong(Fuse *z, uint32_t cluster) {
-    const NodeVec *m = &z->member[cluster];
+    const NodeList *m = &z->member[cluster];
     uint32_t reduction = reduction_of(z, cluster);
     const char *why = m->n > MaxMembers ? "the kernel would be too long" : NULL;
     for (uint32_t i = 1; i < m->n && !why; i++) {
         uint32_t id = m->at[i];
         why = loops_refuse(z->g, m->at[0], id);
-        if (!why && id != reduction && fuse_ends_loop(z->g, id))
+        if (!why && id != reduction && node_ends_loop(z->g, id))
             why = reductions_refuse(z->g, reduction, id);
     }
     z->visit++;

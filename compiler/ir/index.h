@@ -9,7 +9,7 @@
 #ifndef GAN_INDEX_H
 #define GAN_INDEX_H
 
-#include "program.h"
+#include "module.h"
 
 typedef uint32_t Ix; // in Indices.sum[]; 0 is the number 0
 

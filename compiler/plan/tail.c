@@ -7,7 +7,7 @@
 // the updates of weights from them. It must find the slots it reads as its own step left them, so
 // none that is filled from outside; scalars are the exception, which the executor handles
 // (runtime/exec/exec.c).
-#include "plan.h"
+#include "stages.h"
 
 // A guard: whatever is kept of samples is summed over the ranks first, by a call that no tail
 // starts, so this alone has kept no region of the models out.

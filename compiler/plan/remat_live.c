@@ -3,7 +3,7 @@
 // In: a placed plan. Out: its runs (remat.h), to which recomputations are added and removed, each
 // value with its readers in order, and the live bytes at each moment. Launches, and buffers that
 // values share in the plan, stay as they are.
-#include "fuse.h"
+#include "stages.h"
 #include "remat.h"
 
 #include <string.h>
@@ -289,7 +289,7 @@ static bool is_pure(const Remat *z, uint32_t region) {
 
 // The launch that overwrites a slot the region reads, before which it must have run for the last
 // time. A tail writes either before such a region runs, or after its block.
-static uint32_t runs_until(const Remat *z, const NodeVec *writes, uint32_t region) {
+static uint32_t runs_until(const Remat *z, const NodeList *writes, uint32_t region) {
     const Plan *p = z->p;
     const Region *r = &p->region.at[region];
     uint32_t until = NONE;
@@ -297,7 +297,7 @@ static uint32_t runs_until(const Remat *z, const NodeVec *writes, uint32_t regio
         uint32_t id = r->in.at[i];
         if (p->region_of[id] != NONE)
             continue;
-        const NodeVec *write = &writes[node_slot(&p->func->g, id)];
+        const NodeList *write = &writes[node_slot(&p->func->g, id)];
         for (uint32_t k = 0; k < write->n; k++) {
             uint32_t home = p->region_of[write->at[k]];
             bool later = p->region.at[home].block == r->block && !in_tail(z, home);
@@ -358,7 +358,7 @@ void remat_init(Remat *z, const PassOptions *o, Plan *p) {
     z->until = arena_array(z->a, uint32_t, regions);
     z->seconds = arena_array(z->a, double, regions);
     find_fixed(z, o);
-    const NodeVec *writes = slot_writes(z->a, p->module, p->func);
+    const NodeList *writes = slot_writes(z->a, p->module, p->func);
     for (uint32_t r = 0; r < regions; r++) {
         z->pure[r] = is_pure(z, r);
         z->until[r] = runs_until(z, writes, r);

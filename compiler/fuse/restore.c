@@ -1,11 +1,10 @@
-// restore.c - rebuilds a plan from decisions made elsewhere: which values each region stores, which
-// regions share a launch.
+// restore.c - rebuilds regions from decisions made elsewhere: which values each of them stores.
 //
-// In: a function whose graph passes are done, and untrusted node and region numbers from a text.
-// Out: what fuse() and schedule() fill, or why not. The decisions are checked by the rules that
-// fusion itself applies, and all that follows from them (members, inputs, owners) is derived as
-// fusion derives it; so an accepted plan keeps every invariant of program.h.
-#include "fuse.h"
+// In: a function whose graph passes are done, and untrusted node numbers from a text. Out: what
+// fuse() fills, or why not. The decisions are checked by the rules that fusion itself applies, and
+// all that follows from them (members, inputs, owners) is derived as fusion derives it; so accepted
+// regions keep every invariant of program.h.
+#include "clusters.h"
 
 #include <string.h>
 
@@ -50,7 +49,7 @@ static bool add_stored(Restore *r, uint32_t region, uint32_t id) {
     if (!known || (!z->unit[id] && !copy) || z->kept[id])
         return refuse(r, region, "%%%u is not a value that a region stores, or is stored twice",
                       id);
-    NodeVec *member = &z->member[z->order[region + 1]];
+    NodeList *member = &z->member[z->order[region + 1]];
     bool part = node_class(z->g, id) == ClassCOMM; // in the order of the parts
     if (!part && member->n && member->at[member->n - 1] > id)
         return refuse(r, region, "its values are not in the order of their numbers");
@@ -83,7 +82,7 @@ static bool make_clusters(Restore *r, const NodeList *stored, uint32_t regions) 
 // Half a call: its parts, each once, and of one kind; NULL, or why not.
 static const char *call_wrong(Restore *r, uint32_t cluster, uint32_t regions) {
     const Graph *g = r->z.g;
-    const NodeVec *part = &r->z.member[cluster];
+    const NodeList *part = &r->z.member[cluster];
     const Attr *first = node_attr(g, cluster);
     bool starts = graph_node(g, cluster)->op == OpReduceStart;
     Dtype dtype = (Dtype)node_type(g, cluster)->dtype;
@@ -160,8 +159,7 @@ static bool restore_regions(Restore *r, const NodeList *stored, uint32_t regions
         !check_calls(r, regions))
         return false;
     regions_build(&r->z, r->perm, r->p);
-    collectives_find(r->perm, r->p);
-    return regions_verify(r->z.arena, r->z.o, r->p, r->wrong);
+    return true;
 }
 
 bool fuse_restore(Arena *perm, const PassOptions *o, const NodeList *stored, uint32_t regions,
@@ -176,41 +174,6 @@ bool fuse_restore(Arena *perm, const PassOptions *o, const NodeList *stored, uin
         .wrong = wrong,
     };
     bool ok = restore_regions(&r, stored, regions);
-    if (!ok)
-        wrong->why = str_copy(perm, wrong->why);
     arena_release(&scratch);
     return ok;
-}
-
-// --- launches ------------------------------------------------------------------------------------
-
-// What a text leaves to be derived. Its numbers may be of no region.
-static void derive_launches(Plan *p) {
-    for (uint32_t i = 0; i < p->launch.n; i++) {
-        Launch l = p->launch.at[i];
-        for (uint32_t k = 0; k < l.instances; k++) {
-            uint32_t region = p->merge.at[l.first + k];
-            if (region < p->region.n)
-                p->region.at[region].merged = k ? l.region : NONE;
-        }
-    }
-}
-
-static void derive_tail(Arena *perm, Plan *p, Tail *t) {
-    TailWays ways;
-    uint32_t *region, n = section_regions(p, &p->section.at[t->section], &region);
-    bool known = n > 0;
-    for (uint32_t i = 0; i < n; i++)
-        known &= region[i] < p->region.n;
-    if (!known || !tail_place(perm, p, region, n, &ways))
-        return;
-    t->loop = ways.loop;
-    t->wraps = ways.wraps;
-}
-
-bool schedule_restore(Arena *perm, const PassOptions *o, Plan *p, Refusal *wrong) {
-    derive_launches(p);
-    for (uint32_t t = 0; t < p->tail.n; t++)
-        derive_tail(perm, p, &p->tail.at[t]);
-    return schedule_verify(perm, o, p, wrong);
 }

@@ -7,7 +7,7 @@
 #define GAN_REMAT_H
 
 #include "buffer.h"
-#include "plan.h"
+#include "stages.h"
 
 // One execution of a region: that of the base plan, or a recomputation before one of its launches.
 typedef struct Run {

@@ -2,7 +2,7 @@
 //
 // In: a plan. Out: a line per call, of facts that follow from the model and not from this rank's
 // share of the batch.
-#include "plan.h"
+#include "stages.h"
 
 // The line a node comes from: of the model itself where it has one there, else of the library.
 static bool line_of(const Plan *p, uint32_t node, SourceLine *out) {

@@ -13,7 +13,7 @@
 // where the tail is loop-carried. So does what the executor may read between two steps, since a
 // tail carried to the next step may also run there.
 #include "buffer.h"
-#include "plan.h"
+#include "stages.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef GAN_SCHEDULE_H
 #define GAN_SCHEDULE_H
 
-#include "plan.h"
+#include "stages.h"
 
 static const double FastCore = 2. / 3;     // time of a fast core, as a part of the estimate
 static const double StragglerDelay = 1e-3; // seconds by which a straggler may be late

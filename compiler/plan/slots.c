@@ -1,11 +1,11 @@
-// arena.c - the precision of every slot, and where it lies in the slot memory.
+// slots.c - the precision of every slot, and where it lies in the slot memory.
 //
 // Net by net: its weights side by side, then each kind of optimizer state side by side in the same
 // order, then its other state; at last what belongs to no net. A net's weights are ordered by when
 // their gradients become final: backward runs against the order of first use, and weights are
 // created in that order, so the order is creation reversed. Weights and states of one kind
 // therefore have equal layouts, and a slice of one is the same slice of the others.
-#include "plan.h"
+#include "stages.h"
 
 #include "integers.h"
 

@@ -8,7 +8,7 @@
 //   launches   every region runs once, in its block, behind those it depends on; a block defers
 //              only what it may, to the blocks that must run it (tail.c).
 //   memory     values that live at once do not overlap (memory.c).
-#include "fuse.h"
+#include "stages.h"
 
 typedef struct Verify {
     Arena *a;
@@ -48,7 +48,7 @@ static bool verify_stores(Verify *v, uint32_t region) {
 // Where a library call or a collective reads operand k of a node: what it has no copy of.
 static uint32_t read_from(const Verify *v, uint32_t id, uint32_t k) {
     uint32_t in = node_in(v->g, id, k);
-    return v->unfused ? in : fuse_storage(v->g, in, *v->a);
+    return v->unfused ? in : node_storage(v->g, in, *v->a);
 }
 
 static bool verify_members(Verify *v, uint32_t region) {
@@ -84,7 +84,7 @@ static bool verify_members(Verify *v, uint32_t region) {
 static bool verify_order(Verify *v) {
     const Plan *p = v->p;
     OrderVec order;
-    const NodeVec *writes = slot_writes(v->a, p->module, p->func);
+    const NodeList *writes = slot_writes(v->a, p->module, p->func);
     region_orders(v->a, p, &order);
     for (uint32_t i = 0; i < order.n; i++)
         if (order.at[i].before > order.at[i].after)

@@ -215,7 +215,7 @@ void runs_plan(Arena *perm, const PassOptions *o, const Plan *base, const Lives 
     write_graph(&w, lives);
     func_renumber(func, w.first);
     *out = (Plan){.module = base->module, .func = func, .real = base->real};
-    if (!fuse_restore(perm, o, w.stored, w.regions, out, &wrong))
+    if (!regions_restore(perm, o, w.stored, w.regions, out, &wrong))
         bug("remat: region %u: %.*s", wrong.region, SARG(wrong.why));
     add_launches(&w, lives, out);
     if (!schedule_restore(perm, o, out, &wrong))

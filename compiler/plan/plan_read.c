@@ -260,7 +260,7 @@ static bool restore(Reader *r, uint32_t index, Refusal *wrong) {
     Plan *p = &r->out->plan[index];
     Arena *perm = r->w.perm;
     double model = p->gflop_model;
-    if (!fuse_restore(perm, &o, f->stored.at, f->stored.n, p, wrong))
+    if (!regions_restore(perm, &o, f->stored.at, f->stored.n, p, wrong))
         return false;
     if (r->out->level < PlanScheduled)
         schedule(perm, &o, p);

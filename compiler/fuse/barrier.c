@@ -1,8 +1,9 @@
-// barrier.c - tells most clusters that a path keeps apart, without a walk along the path (fuse.h).
+// barrier.c - tells most clusters that a path keeps apart, without a walk along the path
+// (clusters.h).
 //
 // In: units and their users. Out: Fuse.barrier. The sets are exact for the barriers chosen, so what
 // they tell is so; where they meet nowhere, a walk decides.
-#include "fuse.h"
+#include "clusters.h"
 
 static void set_add(BarrierSet *s, const BarrierSet *more) {
     for (uint32_t i = 0; i < BarrierWords; i++)

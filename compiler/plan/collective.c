@@ -3,7 +3,7 @@
 //
 // In: regions (collectives_find), then memory and launches (collectives_place). Out:
 // Plan.collective, in the order of the calls' numbers, and Region.call.
-#include "plan.h"
+#include "stages.h"
 
 static const Attr *call_attr(const Plan *p, const Region *r) {
     return node_attr(&p->func->g, r->node.at[0]);

@@ -7,13 +7,13 @@
 // of them, are walked from both ends: the rest of a backward pass follows the one, next to nothing
 // leads to the other. Most pairs that a path keeps apart, as an activation and its gradient, a
 // barrier tells.
-#include "fuse.h"
+#include "clusters.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 void clusters_link(Fuse *z) {
-    z->before = arena_array(z->arena, NodeVec, z->g->node.n);
+    z->before = arena_array(z->arena, NodeList, z->g->node.n);
     for (uint32_t id = 1; id < z->g->node.n; id++) {
         for (uint32_t k = 0; k < z->users[id].n; k++)
             vec_push(z->arena, &z->before[z->users[id].at[k]], id);
@@ -47,7 +47,7 @@ static void reach_begin(Fuse *z, Reach *r, uint32_t cluster) {
 }
 
 // Reaches the clusters of these units but `except`. Has the other end reached one of them?
-static bool reach_all(Fuse *z, Reach *r, const NodeVec *units, uint32_t except) {
+static bool reach_all(Fuse *z, Reach *r, const NodeList *units, uint32_t except) {
     const Reach *other = other_end(z, r);
     uint32_t end = other->cluster.at[0];
     bool met = false;
@@ -68,7 +68,7 @@ static bool reach_all(Fuse *z, Reach *r, const NodeVec *units, uint32_t except) 
 // ends meet?
 static bool reach_on(Fuse *z, Reach *r, bool indirect) {
     uint32_t except = indirect && r->done == 0 ? other_end(z, r)->cluster.at[0] : 0;
-    const NodeVec *member = &z->member[r->cluster.at[r->done++]];
+    const NodeList *member = &z->member[r->cluster.at[r->done++]];
     bool met = false;
     for (uint32_t i = 0; i < member->n && !met; i++) {
         uint32_t unit = member->at[i];
@@ -167,7 +167,7 @@ typedef struct Ready {
     Fuse *z;
     uint32_t *last;  // [cluster] its last unit
     uint32_t *waits; // [cluster] edges that lead to it from clusters that are not listed
-    NodeVec heap;    // clusters that wait for none: that of the first `last` on top
+    NodeList heap;   // clusters that wait for none: that of the first `last` on top
 } Ready;
 
 static void ready_add(Ready *r, uint32_t cluster) {
@@ -206,7 +206,7 @@ static void ready_init(Ready *r) {
             ready_add(r, c);
 }
 
-static void ready_after(Ready *r, uint32_t cluster, const NodeVec *units) {
+static void ready_after(Ready *r, uint32_t cluster, const NodeList *units) {
     for (uint32_t k = 0; k < units->n; k++) {
         uint32_t to = r->z->cluster[units->at[k]];
         if (to != cluster && !--r->waits[to])

@@ -1,8 +1,24 @@
-// plan.c - what stages ask of a plan: where a value lies, who reads it beside its block, and the
-// order in which sections run.
-#include "plan.h"
+// plan.c - the stages that make a plan, and what they ask of it: where a value lies, who reads it
+// beside its block, and the order in which sections run.
+#include "stages.h"
 
 #include "integers.h"
+
+// --- stages --------------------------------------------------------------------------------------
+
+void plan_make(Arena *perm, const Module *m, const Func *f, const PassOptions *o, Plan *out) {
+    *out = (Plan){.module = m, .func = f, .real = o->real, .unfused = o->no_fuse};
+    fuse(perm, o, out);
+    collectives_find(perm, out);
+    plan_check(o, out, "fusion", regions_verify);
+    schedule(perm, o, out);
+    plan_check(o, out, "scheduling", schedule_verify);
+    memory_plan(o, out);
+    plan_check(o, out, "memory planning", memory_verify);
+    collectives_place(perm, out);
+    out->gflop = func_gflop(f);
+    out->gflop_model = out->gflop + func_gflop_again(f);
+}
 
 // --- values --------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 // regions.c - turns the final clusters into the plan's regions, and derives the dependences between
 // regions.
-#include "fuse.h"
+#include "clusters.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static void collect(Build *b, uint32_t id) {
         return;
     vec_push(b->perm, &b->region->node, id);
     for (uint32_t k = 0; k < n->nin; k++) {
-        uint32_t from = fuse_operand(z->g, id, k);
+        uint32_t from = node_operand(z->g, id, k);
         Op op = (Op)z->g->node.at[from].op; // a number that is kept is known to its readers too
         if ((z->kept[from] && op != OpConst) || op == OpRead) {
             if (b->seen[from] != b->number) {
@@ -48,7 +48,7 @@ static void build_call(Build *b, uint32_t id) {
     b->region->kind = RegionCall;
     vec_push(b->perm, &b->region->node, id);
     for (uint32_t k = 0; k < g->node.at[id].nin; k++) {
-        uint32_t from = fuse_storage(g, node_in(g, id, k), *b->z->arena);
+        uint32_t from = node_storage(g, node_in(g, id, k), *b->z->arena);
         if (b->seen[from] != b->number) {
             b->seen[from] = b->number;
             vec_push(b->perm, &b->region->in, from);
@@ -61,7 +61,7 @@ static int64_t part_of(const Graph *g, uint32_t id) {
 }
 
 // One half of a collective: `root` are its parts, which it orders.
-static void build_comm(Build *b, NodeVec *root) {
+static void build_comm(Build *b, NodeList *root) {
     const Graph *g = b->z->g;
     for (uint32_t i = 1; i < root->n; i++) {
         for (uint32_t k = i; k && part_of(g, root->at[k - 1]) > part_of(g, root->at[k]); k--) {
@@ -73,7 +73,7 @@ static void build_comm(Build *b, NodeVec *root) {
     b->region->kind = g->node.at[root->at[0]].op == OpReduceStart ? RegionStart : RegionWait;
     for (uint32_t i = 0; i < root->n; i++) {
         uint32_t in = node_in(g, root->at[i], 0),
-                 from = b->z->o->no_fuse ? in : fuse_storage(g, in, *b->z->arena);
+                 from = b->z->o->no_fuse ? in : node_storage(g, in, *b->z->arena);
         vec_push(b->perm, &b->region->node, root->at[i]);
         if (b->seen[from] != b->number) {
             b->seen[from] = b->number;
@@ -84,7 +84,7 @@ static void build_comm(Build *b, NodeVec *root) {
 
 static void build_region(Build *b, Plan *p, uint32_t cluster) {
     Fuse *z = b->z;
-    NodeVec root = {0};
+    NodeList root = {0};
     for (uint32_t i = 0; i < z->member[cluster].n; i++)
         if (z->kept[z->member[cluster].at[i]])
             vec_push(b->perm, &root, z->member[cluster].at[i]);
@@ -160,9 +160,9 @@ void regions_explain(Fuse *z, Arena *perm, Plan *p) {
 static void find_owners(const Fuse *z, Arena *perm, Plan *p) {
     p->place = arena_array(perm, Place, z->g->node.n);
     for (uint32_t id = 1; id < z->g->node.n; id++) {
-        bool view = z->live[id] && !z->unit[id] && fuse_is_view(z->g, id);
+        bool view = z->live[id] && !z->unit[id] && node_is_view(z->g, id);
         bool leaf = !z->unit[id] && node_class(z->g, id) == ClassLEAF;
-        p->place[id].owner = view ? fuse_storage(z->g, id, *z->arena) : id;
+        p->place[id].owner = view ? node_storage(z->g, id, *z->arena) : id;
         p->place[id].space = leaf ? SpaceInline : SpaceNone;
     }
 }
@@ -188,16 +188,16 @@ static void order_push(Arena *perm, const Plan *p, OrderVec *out, uint32_t befor
 }
 
 // Region r reads a slot's value: it runs before its block's write of the slot.
-static void order_slot(Arena *perm, const Plan *p, const NodeVec *writes, OrderVec *out, uint32_t r,
-                       uint32_t read) {
-    const NodeVec *write = &writes[node_slot(&p->func->g, read)];
+static void order_slot(Arena *perm, const Plan *p, const NodeList *writes, OrderVec *out,
+                       uint32_t r, uint32_t read) {
+    const NodeList *write = &writes[node_slot(&p->func->g, read)];
     for (uint32_t i = 0; i < write->n; i++)
         order_push(perm, p, out, r, p->region_of[write->at[i]]);
 }
 
 void region_orders(Arena *perm, const Plan *p, OrderVec *out) {
     const Graph *g = &p->func->g;
-    const NodeVec *writes = slot_writes(perm, p->module, p->func);
+    const NodeList *writes = slot_writes(perm, p->module, p->func);
     *out = (OrderVec){0};
     for (uint32_t k = 1; k < p->collective.n; k++)
         order_push(perm, p, out, p->collective.at[k - 1].start, p->collective.at[k].start);

@@ -1,19 +1,12 @@
-// plan.h - from a graph to a Plan: fusion, collectives, scheduling, memory, in the order
+// stages.h - inside planning: fusion, collectives, schedule and memory, in the order in which
 // plan_make() runs them, with what each stage reads and fills; and the same stages restored from a
 // text.
-#ifndef GAN_PLAN_H
-#define GAN_PLAN_H
+#ifndef GAN_STAGES_H
+#define GAN_STAGES_H
 
-#include "pass.h"
+#include "plan.h"
 
-// fuse.c. Fills region[] (node, in, out, kind, block), region_of[], why[], copied[], collective[],
-// and of place[]: `space` SpaceInline for values that kernels compute where they use them
-// (constants, iota), and `owner` of every node: itself, or for a view (a move that leaves the bytes
-// in place) the owner of its source. Region.in and .out hold owners.
-void fuse(Arena *perm, const PassOptions *o, Plan *p);
-
-// collective.c. Fills collective[] from the regions, except offset and launches, and Region.call:
-// the end of fuse() and of fuse_restore().
+// collective.c. Fills collective[] from the regions, except offset and launches, and Region.call.
 void collectives_find(Arena *perm, Plan *p);
 // Offset and launches, once memory and schedule are decided.
 void collectives_place(Arena *perm, Plan *p);
@@ -38,7 +31,7 @@ typedef struct TailWays {
 // For a tail of these regions of one block; in `a`. False: the next block is not known statically.
 bool tail_place(Arena *a, const Plan *p, const uint32_t *tail, uint32_t n, TailWays *out);
 
-// arena.c. Bytes that a slot takes of the slot memory: Module.batch samples where it has samples.
+// slots.c. Bytes that a slot takes of the slot memory: Module.batch samples where it has samples.
 size_t slot_place_bytes(const Module *m, uint32_t slot);
 
 // memory.c. Fills the rest of place[], work_bytes, work_bound and bytes_moved. Needs the schedule
@@ -55,7 +48,7 @@ typedef struct Lives {
 } Lives;
 void memory_lives(Arena *a, const PassOptions *o, Plan *p, Lives *out);
 
-// times.c. Bytes a region reads and writes; its estimated seconds (roofline: arithmetic or memory
+// cost.c. Bytes a region reads and writes; its estimated seconds (roofline: arithmetic or memory
 // traffic, whichever is longer) on a core or two.
 size_t region_bytes(const Plan *p, const Region *r);
 double region_seconds(const Plan *p, const Region *r);
@@ -86,10 +79,6 @@ uint32_t section_regions(const Plan *p, const Section *s, uint32_t **out);
 
 // --- verify_plan.c: the rules that plans keep ----------------------------------------------------
 
-typedef struct Refusal {
-    Str why;         // what is wrong with a plan; in the arena that is given
-    uint32_t region; // the region it is about, NONE
-} Refusal;
 typedef bool PlanVerifier(Arena *a, const PassOptions *o, const Plan *p, Refusal *wrong);
 PlanVerifier regions_verify;  // what fuse() fills
 PlanVerifier schedule_verify; // what schedule() fills
@@ -99,11 +88,10 @@ void plan_check(const PassOptions *o, const Plan *p, const char *stage, PlanVeri
 
 // --- restore.c: the same stages from the decisions of an untrusted text --------------------------
 
-typedef VEC(uint32_t) NodeList;
-// The nodes that each region stores determine a fusion. Fills what fuse() fills except why[], and
-// collective[] as collectives_find() does. False when these regions are not valid.
-bool fuse_restore(Arena *perm, const PassOptions *o, const NodeList *stored, uint32_t regions,
-                  Plan *p, Refusal *wrong);
+// What fuse() and collectives_find() fill, from the nodes that each region stores. False when these
+// regions are not valid.
+bool regions_restore(Arena *perm, const PassOptions *o, const NodeList *stored, uint32_t regions,
+                     Plan *p, Refusal *wrong);
 // Given launch[], merge[], section[], and the block and section of tail[]: fills Region.merged and
 // the rest of tail[], if that is a schedule.
 bool schedule_restore(Arena *perm, const PassOptions *o, Plan *p, Refusal *wrong);
