@@ -824,6 +824,7 @@ static void settings_are_checked_for_type_and_spelling(void **state) {
         {"dcgan.gan", "mode=publisht", "E0612", "did you mean `mode=published`?"},
         {"dcgan.gan", "nz=many", "E0611", "a number"},
         {"dcgan.gan", "nz=inf", "E0611", "a number"},
+        {"dcgan.gan", "nz=12.5", "E0306", "note: -s or a stage sets `nz` to 12.5"},
         {"hifigan.gan", "ups=8,8", "E0611", "a list is needed, as [8, 8, 2, 2] is"},
         {"hifigan.gan", "ups=#", "E0611", "a list"},
         {"hifigan.gan", "ups= ", "E0611", "a list"},

@@ -279,6 +279,13 @@ static bool want_parts(Elab *e, List l, const char *who, PartList *out) {
     return true;
 }
 
+// A part as it was given: what all samples share was expanded to one for each.
+static Val unexpanded(Val part) {
+    const Graph *g = part.b->g;
+    bool expanded = graph_node(g, part.id)->op == OpExpand;
+    return expanded ? (Val){part.b, node_in(g, part.id, 0)} : part;
+}
+
 static Value joined(Elab *e, const Val *part, uint32_t n, uint32_t axis) {
     Type first = val_type(part[0]), whole = first;
     for (uint32_t i = 1; i < n; i++) {
@@ -291,12 +298,11 @@ static Value joined(Elab *e, const Val *part, uint32_t n, uint32_t axis) {
         diag(e->f, DiagE0411, here(e), SARG(type_text(e->perm, &first)),
              SARG(type_text(e->perm, &t)));
         if (t.rank != first.rank)
-            diag_help(
-                e->f,
-                "joined tensors have equally many axes: reshape one; a label is embed(8)(y) or "
-                "one_hot(y, 10)");
-        note_origin(e, part[0]);
-        note_origin(e, part[i]);
+            diag_help(e->f, "joined tensors have equally many axes: unsqueeze(x, 0) adds one; a "
+                            "label is embed(8)(y) or "
+                            "one_hot(y, 10)");
+        note_origin(e, unexpanded(part[0]));
+        note_origin(e, unexpanded(part[i]));
         return POISON;
     }
     return size_fits(e, &whole) ? value_tensor(Concat(part, n, axis)) : POISON;

@@ -31,7 +31,7 @@ static void add_argument(Elab *e, Env *env, const Ast *a, Args *out, uint32_t *c
 }
 
 Args eval_args(Elab *e, Env *env, const Ast *call, const Value *first) {
-    Args out = {.span = call->word};
+    Args out = {.piped = first, .span = call->word};
     uint32_t cap = 0;
     if (first) {
         vec_grow(e->perm, (void **)&out.at, &cap, 0, sizeof *out.at);
@@ -76,6 +76,15 @@ static bool is_trained(Value v) {
     return v.kind == KindNet || (v.kind == KindList && v.list.n && v.list.at[0].kind == KindSlot);
 }
 
+// After a mistake in the arguments' places: what came through `|>` is one of them.
+static void help_piped(Elab *e, Args args, Str who) {
+    if (args.piped)
+        diag_help(e->f,
+                  "`x |> %.*s(a)` is %.*s(x, a); where %.*s gives a layer, that is applied by "
+                  "%.*s(a)(x)",
+                  SARG(who), SARG(who), SARG(who), SARG(who));
+}
+
 // Which argument each parameter takes; NULL for none. False after a diagnostic.
 static bool place_arguments(Elab *e, const Ast *params, Args args, Str who, const Arg **taken) {
     uint32_t next = 0;
@@ -90,6 +99,7 @@ static bool place_arguments(Elab *e, const Ast *params, Args args, Str who, cons
             diag(e->f, DiagE0311, here(e), SARG(who), params->list.n,
                  params->list.n == 1 ? "" : "s", args.n);
             say_parameters(e, params, who);
+            help_piped(e, args, who);
             for (uint32_t k = 0; k < args.n; k++)
                 if (args.at[k].value.kind == KindObject)
                     help_wrapped_layer(e, who);
@@ -99,6 +109,8 @@ static bool place_arguments(Elab *e, const Ast *params, Args args, Str who, cons
             diag(e->f, DiagE0314, a->span, SARG(params->list.at[at]->text));
             diag_note(e->f, taken[at]->span,
                       taken[at]->name.len ? "it is given here" : "it is given here, by position");
+            if (!taken[at]->name.len)
+                help_piped(e, args, who);
             if (is_trained(taken[at]->value))
                 diag_help(e->f, "an optimizer takes no weights: what it trains is said by the "
                                 "update, update D minimize LOSS using opt");
@@ -271,7 +283,8 @@ static void help_shape(Elab *e, const Type *w, const Type *t, Str expected) {
     else if (w->rank > 1 && w->dim[0] > 1 && !picture && is_turned(&rest, t, 0))
         diag_help(e->f, "a shape is one sample's: leave the batch out");
     else if (w->rank == 1 && t->rank > 1 && (!wanted || wanted == elements))
-        diag_help(e->f, "flatten(x) makes one axis of all; mean(x, space) is one number a channel");
+        diag_help(e->f, "flatten(x) makes one axis of all, mean(x, space) is one number a channel; "
+                        "linear(c) is a dense layer along the last axis");
     else if (w->rank == 3 && is_turned(w, t, 1))
         diag_help(e->f, "channels come first: %.*s",
                   SARG(value_text(e, extents_value(e, t->dim, t->rank))));
@@ -443,6 +456,7 @@ static Value make_object(Elab *e, const Closure *fn, Args args) {
                   .args = callee.local,
                   .maker = e->owner,
                   .place = text_place(e, e->at),
+                  .made = here(e),
                   .label = fn->ast->text};
     return (Value){.kind = KindObject, .object = o};
 }

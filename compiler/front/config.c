@@ -153,6 +153,17 @@ const Ast *config_find(Elab *e, const Ast *file, Str name, Span at) {
     return NULL;
 }
 
+void note_settings(Elab *e) {
+    double number;
+    for (uint32_t i = 0; e->file && i < e->file->list.n; i++) {
+        const Ast *a = e->file->list.at[i];
+        const Setting *s = a->kind == AstConfig ? setting_find(e, a->text) : NULL;
+        if (s && gan_number(s->value, &number))
+            diag_note(e->f, a->word, "-s or a stage sets `%.*s` to %.*s", SARG(a->text),
+                      SARG(s->value));
+    }
+}
+
 void check_settings(Elab *e, const Ast *file) {
     for (uint32_t i = 0; i < e->o->settings; i++)
         config_find(e, file, e->o->setting[i].key, file->word);

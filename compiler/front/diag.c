@@ -111,6 +111,11 @@ void diag_note(Front *f, Span span, const char *format, ...) {
     DiagNote n = {span, str_vformat(f->perm, format, args)};
     va_end(args);
     Diag *newest = &f->diags->kept.at[f->diags->kept.n - 1];
+    for (uint32_t i = 0; i < newest->note.n; i++) { // two operands of one origin
+        Span s = newest->note.at[i].span;
+        if (s.file == span.file && s.lo == span.lo && str_eq(newest->note.at[i].text, n.text))
+            return;
+    }
     if (newest->note.n < MAX_NOTES) // in the middle of forty loops
         vec_push(f->perm, &newest->note, n);
 }

@@ -17,7 +17,8 @@ typedef struct NetInfo { // beside Module.net[]
     bool changes;        // some update or := reaches it
     bool made;           // its weights and state are there
     bool called;         // in the step or a sample
-    bool trains;         // some of these calls are not under eval(net): it should change
+    bool trains;         // some of these calls are not under eval(net): it should change. A
+                         // sample's counts where the step has none
     Str optimizer;       // name of the one that updated it, for the warning about two
 } NetInfo;
 
@@ -327,5 +328,6 @@ void eval_stage(Elab *e, Env *env, const Ast *a);
 void check_choice(Elab *e, Env *env, Str name, Value v, Span at);
 void declare(Elab *e, Str name, Span span, Value v); // a top-level name, once (elaborate.c)
 void check_settings(Elab *e, const Ast *file);       // unknown keys
+void note_settings(Elab *e); // after a number that does not fit: those that -s or a stage gave
 
 #endif

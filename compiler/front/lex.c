@@ -284,12 +284,21 @@ static bool is_quotient(const Lexer *l, uint32_t lo) {
            char_at(l, lo + 1) == '/' && (unsigned char)char_at(l, lo + 2) > ' ';
 }
 
-// Help for `x.name`.
-static void help_method(Lexer *l) {
-    uint32_t at = l->at;
+static Str name_at(const Lexer *l, uint32_t at) {
+    uint32_t from = at;
     while (is_letter(char_at(l, at)) || is_digit(char_at(l, at)))
         at++;
-    Str name = str_sub(l->text, l->at, at), habit = method_habit(name);
+    return str_sub(l->text, from, at);
+}
+
+// Help for `x.name`; of `torch.fft.fft2` the last name counts.
+static void help_method(Lexer *l) {
+    Str name = name_at(l, l->at), habit = method_habit(name);
+    for (uint32_t at = l->at + (uint32_t)name.len;
+         char_at(l, at) == '.' && is_letter(char_at(l, at + 1)); at += (uint32_t)name.len) {
+        name = name_at(l, ++at);
+        habit = method_habit(name).len ? method_habit(name) : habit;
+    }
     if (habit.len)
         diag_help(l->f, "%.*s", SARG(habit));
     else if (name.len && is_letter(name.ptr[0]))

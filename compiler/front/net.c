@@ -293,8 +293,9 @@ Value net_call(Elab *e, Value net, Args args) {
     e->held |= net.eval;
     NetInfo *info = &e->net_info.at[net.id];
     info->made = true;
+    bool counts = e->training || !info->called; // where the step calls it, samples tell nothing
+    info->trains |= counts && !e->to->aside && !e->held && !net.given;
     info->called |= !e->to->aside;
-    info->trains |= !e->to->aside && !e->held && !net.given;
     Owner *own = arena_new(e->perm, Owner);
     *own = (Owner){.path = e->m->net.at[net.id].name, .has_path = true, .net = net.id};
     e->owner = e->net = own;

@@ -196,6 +196,8 @@ static bool match_range(Elab *e, Env *env, const Ast *p, Value v, Str who) {
         diag_help(e->f, "give it %s; what a layer is applied to stands before it: x |> %.*s(...)",
                   r.whole ? "a number that is known when the model is compiled" : "one number",
                   SARG(who));
+    else
+        note_settings(e);
     diag_note(e->f, p->span, "`%.*s` is declared here", SARG(p->text));
     return false;
 }

@@ -338,6 +338,9 @@ static Ast *net(Parser *p) {
         a->a = read_params(p);
     else
         parser_fail(p, "`(` or `=`");
+    if (p->held.kind == TokComma && !a->a)
+        diag_help(p->f, "each net has a statement of its own, or several are a list: "
+                        "net D = [Critic for i in range(2)]");
     read_result(p, a);
     a->c = body(p);
     return ast_done(p, a);

@@ -89,7 +89,7 @@ static Ast *argument(Parser *p) {
     bool panic = p->panic;
     a->a = read_expr(p);
     Str habit = word_habit(a->text);
-    if (p->panic && !panic && habit.len) // betas=(0.5, 0.9)
+    if (p->panic && !panic && habit.len && p->held.kind != TokFn) // betas=(0.5, 0.9)
         diag_help(p->f, "%.*s", SARG(habit));
     return ast_done(p, a);
 }

@@ -159,7 +159,8 @@ void parser_fail(Parser *p, const char *expected) {
     else if (p->tok.first && token_is_operator(p->tok.kind))
         diag_help(p->f, GOES_ON);
     else if (!p->broken && str_starts(str_c(expected), STR("`,`")) &&
-             (p->tok.kind == TokName || p->tok.kind == TokNum || p->tok.kind == TokStr))
+             (p->tok.kind == TokName || p->tok.kind == TokNum || p->tok.kind == TokStr ||
+              p->tok.kind == TokSemi))
         diag_help(p->f, "a comma stands between two of them");
     else if (p->tok.kind == TokIf && !p->broken && inside)
         diag_help(p->f, "%.*s", SARG(found_habit(STR("if"))));
@@ -171,8 +172,11 @@ void parser_fail(Parser *p, const char *expected) {
         diag_help(p->f, "write: %s", p->form);
     else if (opens && !p->broken)
         diag_help(p->f, "remove the bracket, or write what is missing before it");
+    bool semicolon = p->tok.kind == TokSemi && inside;
     p->stopped |= opens;
     parser_panic(p);
+    if (semicolon)
+        p->held.kind = TokComma; // f(a; b): it ends no statement
 }
 
 Ast *parser_refuse(Parser *p, DiagCode code) {

@@ -18,9 +18,13 @@ static bool meets_at_the_end(const Type *longer, const Type *shorter) {
 }
 
 static void help_clash(Elab *e, const Val *in, uint32_t n) {
-    Type a = val_type(in[0]), b = val_type(in[n - 1]);
-    Type longer = a.rank > b.rank ? a : b, shorter = a.rank > b.rank ? b : a;
-    if (n != 2 || a.rank == b.rank || !meets_at_the_end(&longer, &shorter)) {
+    Type longer = val_type(in[0]), shorter = longer;
+    for (uint32_t i = 1; i < n; i++) {
+        Type t = val_type(in[i]);
+        longer = t.rank > longer.rank ? t : longer;
+        shorter = t.rank < shorter.rank ? t : shorter;
+    }
+    if (shorter.rank == longer.rank || !meets_at_the_end(&longer, &shorter)) {
         diag_help(e->f, "extents that meet are equal or 1: conv(c, k=1) changes channels, upsample "
                         "and avg_pool change space");
         return;

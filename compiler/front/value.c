@@ -244,8 +244,12 @@ bool want_num(Elab *e, Value v, const char *who, double *out) {
 }
 
 bool want_int(Elab *e, Value v, const char *who, int64_t *out) {
-    if (!value_is_plain(v) || v.num != floor(v.num) || fabs(v.num) > 1e15)
-        return expected(e, "a whole number", who, v);
+    if (!value_is_plain(v) || v.num != floor(v.num) || fabs(v.num) > 1e15) {
+        (void)expected(e, "a whole number", who, v);
+        if (value_is_plain(v))
+            note_settings(e);
+        return false;
+    }
     *out = (int64_t)v.num;
     return true;
 }
@@ -280,6 +284,8 @@ bool want_extents(Elab *e, Value v, const char *who, bool batched, Type *out) {
             return false;
         if (!value_is_plain(n) || n.num != floor(n.num) || n.num < 1) {
             expected(e, "extents: whole numbers above 0", who, v);
+            if (value_is_plain(n))
+                note_settings(e);
             double number;
             bool quoted = n.kind == KindStr && str_to_double(n.str, &number);
             if (quoted)
@@ -299,10 +305,26 @@ bool want_extents(Elab *e, Value v, const char *who, bool batched, Type *out) {
     return size_fits(e, out);
 }
 
+static bool same_line(const Front *f, Span a, Span b) {
+    const Source *s = a.file ? &f->source.at[a.file - 1] : NULL;
+    return a.file == b.file &&
+           (!s || source_line_col(s, a.lo).line == source_line_col(s, b.lo).line);
+}
+
+static void help_unapplied(Elab *e, const Object *o) {
+    Str word = o->named || !o->label.len ? STR("f") : o->label;
+    if (!same_line(e->f, o->made, here(e)))
+        diag_note(e->f, o->made, "it was made here, and not applied");
+    diag_help(e->f, "its first arguments are options: x |> %.*s applies it, or %.*s()(x)",
+              SARG(word), SARG(word));
+}
+
 // What was probably meant, where a value is no operand.
 static void help_operand(Elab *e, Value v) {
     double number;
-    if (v.kind == KindList)
+    if (v.kind == KindList && v.list.n && value_is_plain(v.list.at[0]))
+        diag_help(e->f, "stack(v) is the tensor of these numbers, v[0] one of them");
+    else if (v.kind == KindList)
         diag_help(e->f, "take an element, v[0], or unpack it: a, b = v; sum(v) adds the elements "
                         "up, mean(stack(v), axis(0)) averages them, [...v, ...w] joins lists");
     else if (v.kind == KindNone)
@@ -311,11 +333,10 @@ static void help_operand(Elab *e, Value v) {
             "the value of a block is its last line: end it with an expression, not a binding");
     else if (v.kind == KindStr && str_to_double(v.str, &number))
         diag_help(e->f, "write the number without quotes: %.*s", SARG(v.str));
-    else if (v.kind == KindObject && !v.object->named && v.object->label.len)
-        diag_help(e->f, "its first arguments are options: x |> %.*s applies it, or %.*s()(x)",
-                  SARG(v.object->label), SARG(v.object->label));
     else if (v.kind == KindObject)
-        diag_help(e->f, "its first arguments are options: x |> f applies it, or f()(x)");
+        help_unapplied(e, v.object);
+    else if (v.kind == KindAxes)
+        diag_help(e->f, "axes are given under their name: concat(a, b, axis=axis(1))");
     else if (v.kind == KindFn || v.kind == KindBuiltin || v.kind == KindNet)
         diag_help(e->f, "call it with its tensor: f(x)");
 }

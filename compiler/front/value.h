@@ -168,6 +168,7 @@ struct Object {
     const Binding *args; // the environment after the first list
     Owner *maker;        // the application it was made in
     uint64_t place;      // hash of where in that it was made
+    Span made;           // the call, for messages
     Str label;           // its word in names: the function's, or the name it was bound to
     bool named;          // bound to a name
     bool whole;          // all of a pretrained net: no level of its own in names
@@ -182,7 +183,8 @@ typedef struct Arg {
 typedef struct Args {
     Arg *at;
     uint32_t n;
-    Span span; // the call
+    bool piped; // the first came through `|>`
+    Span span;  // the call
 } Args;
 
 // --- value.c -------------------------------------------------------------------------------------
