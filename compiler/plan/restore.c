@@ -1,8 +1,8 @@
-// restore.c - rebuilds a plan from decisions made elsewhere: the regions (fuse/restore.c), and which
-// of them share a launch.
+// restore.c - rebuilds a plan from decisions made elsewhere: the regions (fuse/restore.c), and
+// which of them share a launch.
 //
-// In: untrusted node and region numbers from a text. Out: what fuse() and schedule() fill, verified,
-// or why not.
+// In: untrusted node and region numbers from a text. Out: what fuse() and schedule() fill,
+// verified, or why not.
 #include "stages.h"
 
 bool regions_restore(Arena *perm, const PassOptions *o, const NodeList *stored, uint32_t regions,

@@ -43,4 +43,13 @@ typedef void FftRun32(const FftPlan *f, const FftLines *l, const float *in, floa
 extern FftRun64 fft_run64;
 extern FftRun32 fft_run32;
 
+// --- fft_square.c --------------------------------------------------------------------------------
+
+typedef struct Complex {
+    double re, im;
+} Complex;
+// In place, of x [n, n]: sum over a, b of x[a, b] exp(-2 pi i (a u + b v) / n); `inverse` flips the
+// sign and divides by n^2. Any n >= 1; fastest if its prime factors are small.
+GanStatus fft_square(Complex *x, uint32_t n, bool inverse);
+
 #endif

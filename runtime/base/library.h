@@ -32,9 +32,9 @@ GanStatus library_need_symbol(void *library, const char *symbol, void *field, si
 // What must be said, and heard, before any function of the library is called. Built without it:
 // says so.
 GanStatus archive_ready(void); // archive_late.c
-GanStatus hdf5_ready(void);    // runtime/data/hdf5_late.c, hdf5_none.c
-GanStatus sound_ready(void);   // runtime/data/sound_late.c, sound_none.c
-GanStatus webp_ready(void);    // runtime/data/webp_late.c, image_webp_none.c
+GanStatus hdf5_ready(void);    // runtime/format/hdf5_late.c, hdf5_none.c
+GanStatus sound_ready(void);   // runtime/format/sound_late.c, sound_none.c
+GanStatus webp_ready(void);    // runtime/format/webp_late.c, image_webp_none.c
 GanStatus onednn_ready(void);  // runtime/device/onednn_late.c
 
 #endif

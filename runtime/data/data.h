@@ -1,5 +1,5 @@
-// data.h - the data pipeline, from images, sounds and arrays to training batches; grids, plots and
-// distances of samples.
+// data.h - the data pipeline, from files (format.h) to training batches; plots of samples;
+// procedural data sets.
 //
 //   folder, zip, tar, LMDB, npy, IDX, HDF5  ->  items  ->  fit  ->  pack file  ->  stream  ->  f32
 //   batches
@@ -11,37 +11,7 @@
 #ifndef GAN_DATA_H
 #define GAN_DATA_H
 
-#include "base.h"
-
-#define DATA_MAX_RANK 8
-
-// --- image.c, image_png.c, image_jpeg.c, image_webp.c, image_exif.c: one image -------------------
-
-typedef struct Image {
-    uint32_t w, h; // pixels
-    // 1 grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha; interleaved, rows top down
-    uint32_t channels;
-    uint32_t bits; // 8: uint8_t, 16: uint16_t in the machine's byte order
-    void *pixels;  // owned, heap
-} Image;
-
-// zeroed; size limits apply
-GanStatus image_new(uint32_t w, uint32_t h, uint32_t channels, uint32_t bits, Image *out);
-void image_release(Image *m); // accepts an empty image
-// PNG, JPEG or WebP, detected by content, rotated upright by its EXIF orientation. The message is a
-// reason without a path; GAN_ERR_INPUT for every kind of damage.
-GanStatus image_decode(const uint8_t *data, size_t n, Image *out);
-GanStatus image_png_decode(const uint8_t *data, size_t n, Image *out);
-GanStatus image_jpeg_decode(const uint8_t *data, size_t n, Image *out);
-GanStatus image_webp_decode(const uint8_t *data, size_t n, Image *out);
-// image_exif.c: the orientation, 1 to 8, in EXIF data (from its TIFF header on); 1 if it has none.
-// image_orient rotates an image of this orientation upright, or fails and leaves it unchanged.
-uint32_t exif_orientation(const uint8_t *tiff, size_t n);
-GanStatus image_orient(Image *m, uint32_t orientation);
-GanStatus image_write_png(Str path, const Image *m); // atomic
-// Rows of `columns` images, 2 pixels apart. x is f32 [n, c, h, w], c 1 or 3; lo..hi becomes 0..255.
-GanStatus image_grid(const float *x, size_t n, const uint32_t chw[3], uint32_t columns, double lo,
-                     double hi, Image *out);
+#include "format.h"
 
 // --- plot.c --------------------------------------------------------------------------------------
 
@@ -83,12 +53,6 @@ GanStatus image_fit(const Image *m, const FitRule *rule, void *out);
 GanStatus plane_resize(const float *in, uint32_t h, uint32_t w, float *out, uint32_t oh,
                        uint32_t ow);
 
-// --- npy.c, items.c ------------------------------------------------------------------------------
-
-// The numbers of an array in row-major order, in `perm`; dim [rank], of at most DATA_MAX_RANK.
-GanStatus npy_read_f32(Arena *perm, Str path, float **out, uint32_t *rank, int64_t *dim);
-GanStatus npy_write_f32(Str path, const float *x, uint32_t rank, const int64_t *dim);
-double half_value(uint16_t u); // of IEEE 754 binary16
 int data_threads(int threads); // 0 becomes the number of cores
 
 // --- pack.c: the file of samples -----------------------------------------------------------------
@@ -189,19 +153,6 @@ GanStatus pack_build(Arena *perm, Str path, const PackOptions *o, Str out_path, 
                      PackSummary *sum);
 // Labels alone: an IDX or npy file of whole numbers becomes a pack in memory with one field, y.
 GanStatus pack_labels(Arena *perm, Str path, Pack *pack);
-
-// --- sound_write.c: sounds as a file -------------------------------------------------------------
-
-enum { SOUND_CHANNELS = 2, SOUND_RATE_MOST = 1000000 };
-typedef struct Sounds {
-    const float *x; // [n, channels, length], borrowed
-    size_t n, length;
-    uint32_t channels, rate; // rate: in Hz
-    double lo, hi;           // full scale
-} Sounds;
-// Concatenates them, with a quarter of a second of silence between; values beyond full scale are
-// clipped.
-GanStatus sound_write(Str path, const Sounds *s);
 
 // --- order.c: the order of samples ---------------------------------------------------------------
 
@@ -310,29 +261,6 @@ uint32_t stream_classes(const DataStream *s, uint32_t field, const Str **names);
 // none.
 bool stream_label(const DataStream *s, uint64_t sample, uint32_t *out);
 
-// --- swd.c: sliced Wasserstein distance of two sets of images ------------------------------------
-
-#define SWD_MAX_LEVELS 8
-// c [m, n] = a [m, k] times the transpose of b [n, k], row-major.
-typedef GanStatus SwdProduct(const float *a, const float *b, size_t m, size_t n, size_t k,
-                             float *c);
-typedef struct SwdOptions {
-    SwdProduct *product;  // projects
-    uint32_t projections; // 0: 128
-    uint32_t patches;     // 7x7 patches per image and level; 0: 64
-    uint64_t seed;
-} SwdOptions;
-typedef struct SwdResult {
-    double pixels; // whole images projected
-    uint32_t levels;
-    // 7x7 patches of a Laplacian pyramid, finest first (Karras et al. 2018, times 1000)
-    double level[SWD_MAX_LEVELS];
-    double mean; // of the levels
-} SwdResult;
-// a: f32 [na, c, h, w], b: f32 [nb, c, h, w]. Images under 7 pixels have no levels.
-GanStatus swd_measure(const float *a, size_t na, const float *b, size_t nb, const uint32_t chw[3],
-                      const SwdOptions *o, SwdResult *out);
-
 // --- synth.c: procedural data sets ---------------------------------------------------------------
 
 #define SYNTH_KINDS "shapes, outlines, ring, lognormal, chains, tones"
@@ -346,5 +274,7 @@ extern const struct ArgTable data_args; // args.h; help is answered by the progr
 int data_main(int argc, char **argv, FILE *out, FILE *err);
 // Describes what `path` holds; `dataset` picks an array of several, else "".
 GanStatus data_inspect(Str path, Str dataset, bool json, FILE *out);
+// weights_inspect.c: names, dtypes and shapes of a file of weights, one a line, or as JSON.
+GanStatus weights_inspect(Str path, bool json, FILE *out);
 
 #endif

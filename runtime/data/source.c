@@ -4,6 +4,7 @@
 // missing end of an archive or LMDB file. Names are UTF-8, live in the source's arena and are valid
 // until source_close.
 #define _GNU_SOURCE // uselocale
+#include "sources.h"
 #include "unpack.h"
 
 #include <string.h>

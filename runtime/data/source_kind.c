@@ -1,5 +1,6 @@
 // source_kind.c - what a path is, by its content. What is not read says what to do instead.
 #define _GNU_SOURCE // uselocale
+#include "sources.h"
 #include "unpack.h"
 
 #include <string.h>

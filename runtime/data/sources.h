@@ -1,56 +1,9 @@
-// sources.h - private to data/: from a path to a pack. Readers of arrays and sounds, members of
-// folders and archives, an ordered parallel map over them, the pack writer, pairing.
+// sources.h - private to data/: from a path to a pack. Members of folders and archives, rows of
+// arrays, an ordered parallel map over members, the pack writer, pairing.
 #ifndef GAN_SOURCES_H
 #define GAN_SOURCES_H
 
 #include "data.h"
-
-// --- npy.c, idx.c: arrays in files ---------------------------------------------------------------
-
-typedef struct Array {
-    char kind;     // 'u' unsigned, 'i' signed, 'f' floating
-    uint32_t size; // bytes an element
-    bool swapped;  // stored in the other byte order
-    bool fortran;  // stored with the first axis fastest
-    uint32_t rank;
-    int64_t dim[DATA_MAX_RANK];
-    const uint8_t *data; // borrowed from the bytes parsed; may be unaligned
-    size_t count;        // elements
-} Array;
-
-GanStatus npy_parse(const uint8_t *data, size_t n, Array *out); // versions 1 to 3
-GanStatus idx_parse(const uint8_t *data, size_t n, Array *out); // unsigned bytes only
-// CIFAR's binary version, 10 or 100 classes: records of one or two labels and an image [3, 32, 32].
-// *out is [n, 3, 32, 32] with `*head` bytes in front of each row, the last of which is its class.
-GanStatus cifar_parse(const uint8_t *data, size_t n, Array *out, size_t *head);
-double array_at(const Array *a, size_t i);    // element i of row-major order, as a number
-size_t array_place(const Array *a, size_t i); // where it is stored, in elements
-
-// --- lmdb.c: entries of an LMDB file -------------------------------------------------------------
-
-#define LMDB_FILE "data.mdb" // in an environment's folder
-#define LMDB_DEPTH 32        // of a tree; mdb.c's own limit
-typedef struct LmdbPlace {
-    uint64_t page;
-    uint32_t node; // to be read next
-} LmdbPlace;
-typedef struct Lmdb {
-    const uint8_t *data; // borrowed
-    size_t n, page;      // bytes of all, and of a page
-    uint64_t pages, visited;
-    LmdbPlace at[LMDB_DEPTH]; // from the root to the current leaf
-    uint32_t depth;
-} Lmdb;
-typedef struct LmdbEntry { // borrowed from the file
-    Str key;               // any bytes
-    const uint8_t *value;  // NULL: it cannot be read
-    size_t n;
-    const char *why; // NULL, or why it cannot be read
-} LmdbEntry;
-bool lmdb_is(const uint8_t *data, size_t n); // by its first page
-GanStatus lmdb_open(const uint8_t *data, size_t n, Lmdb *out);
-// The next entry by the order of keys. GAN_ERR_INPUT: the tree is damaged, nothing can follow.
-GanStatus lmdb_next(Lmdb *l, LmdbEntry *out, bool *end);
 
 // --- source_kind.c: what a path is; source.c: its members ----------------------------------------
 
@@ -117,44 +70,7 @@ GanStatus source_texts(Arena *perm, Str path, SourceKind kind, Str ending, Sourc
 GanStatus item_load(Item *item); // sets its bytes, or fails with its reason
 void item_release(Item *item);
 
-// unpack.c: bytes of a file; a gzip file is unpacked in memory.
-typedef struct Blob {
-    const uint8_t *ptr;
-    size_t n;
-    FileMap map;
-    uint8_t *heap;
-} Blob;
-GanStatus blob_open(Str path, Blob *out);
-// An array of an npz file: `name`, or empty for the only one. GAN_ERR_USAGE with their names.
-GanStatus blob_open_npz(Str path, Str name, Blob *out);
-void blob_close(Blob *b); // accepts an empty blob
-
-// --- table.c: rows of a text table ---------------------------------------------------------------
-
-typedef struct Table {
-    Str text;       // borrowed
-    char separator; // ' ': columns between blanks
-    size_t at;
-    uint32_t line, next; // of the row read last, from 1; of the text at `at`
-} Table;
-Table table_of(Str text, char separator);
-char table_separator(Str path, Str text); // by the extension: .csv, .tsv or another
-// The next row: its fields, never none, borrowed from the text or in `perm`. *row is used again.
-// GAN_ERR_INPUT with the line's number; the caller names the file.
-GanStatus table_row(Arena *perm, Table *t, StrVec *row, bool *end);
-
-// The numbers of a .csv or .tsv file, below a row of names or without one: *shape is [rows,
-// columns] of f32, whose bytes are *out's. GAN_ERR_INPUT with line and column of what is no number;
-// the caller names the file.
-GanStatus table_numbers(Str path, Blob *out, Array *shape);
-
-// --- array.c, hdf5.c or hdf5_none.c: rows of arrays in files -------------------------------------
-
-typedef struct Hdf5 Hdf5; // one open data set; safe from any thread
-// `dataset` empty: the only one of two axes or more. *shape gets everything but data.
-GanStatus hdf5_open(Str path, Str dataset, Hdf5 **out, Array *shape);
-GanStatus hdf5_read(Hdf5 *h, size_t first, size_t rows, void *to); // in shape's type
-void hdf5_close(Hdf5 *h);                                          // accepts NULL
+// --- array.c: rows of arrays in files -------------------------------------
 
 typedef struct ArrayFile { // one thread at a time
     Array all;             // of HDF5 without data
@@ -173,19 +89,6 @@ void array_close(ArrayFile *f);                            // accepts an empty o
 // set; labels where the records have them. 0: it cannot be packed so.
 uint32_t array_fields(Arena *perm, Str path, SourceKind kind, const ArrayFile *f,
                       bool channels_last, PackField out[2]);
-
-// --- sound.c or sound_none.c: WAV files ----------------------------------------------------------
-
-typedef struct Sound {
-    uint32_t channels, rate; // rate: in Hz
-    uint64_t frames;         // samples per channel, by the header
-} Sound;
-bool sound_is(const uint8_t *data, size_t n); // by its first bytes
-GanStatus sound_look(const uint8_t *data, size_t n, Sound *out);
-// The first `length` frames as f32 [channels, length]; of a shorter sound the rest of `out` is left
-// unchanged. Refused unless rate and channels are those of `want`.
-GanStatus sound_read(const uint8_t *data, size_t n, const Sound *want, size_t length, float *out,
-                     Sound *is);
 
 // --- items.c: an ordered parallel map ------------------------------------------------------------
 

@@ -4,7 +4,7 @@
 // A map is exp(g - v/2), g a periodic Gaussian random field of variance v: so its mean is 1 and its
 // variance exp(v) - 1. White noise is shaped in Fourier space; its power is set from the spectrum
 // itself, never from the map drawn, so that maps differ in mean and variance as real ones do.
-#include "measure.h"
+#include "fft.h"
 #include "synth.h"
 
 #include <math.h>

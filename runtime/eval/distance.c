@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "device.h"
 #include "distance.h"
+#include "measure.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,6 +2,7 @@
 //
 // The order of writing is such that whenever a checkpoint exists, its samples and log do too.
 #include "device.h"
+#include "measure.h"
 #include "page.h"
 #include "train.h"
 

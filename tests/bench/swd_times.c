@@ -2,7 +2,7 @@
 // the clock's and the processor's seconds, and the distance, one line a round.
 //
 //   build/tests/swd_times GENERATED.npy REAL.npy ROUNDS
-#include "data.h"
+#include "measure.h"
 #include "device.h"
 
 #include <stdio.h>

@@ -4,6 +4,7 @@
 #include "measure.h"
 #include "data_fixture.h"
 #include "cases.h"
+#include "fft.h"
 #include "synth.h"
 
 #define PI 3.14159265358979323846
@@ -512,13 +513,86 @@ static void audio_distance_grows_with_dissimilarity(void **state) {
         fail_msg("others %g, higher %g, still %g", other, higher, still);
 }
 
+// --- sliced Wasserstein distance -----------------------------------------------------------------
+
+static GanStatus multiply(const float *a, const float *b, size_t m, size_t n, size_t k, float *c) {
+    for (size_t i = 0; i < m * n; i++) {
+        float sum = 0;
+        for (size_t t = 0; t < k; t++)
+            sum += a[i / n * k + t] * b[i % n * k + t];
+        c[i] = sum;
+    }
+    return GAN_OK;
+}
+
+static int by_float(const void *a, const void *b) {
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+// Along one axis every direction is 1 or -1, to rounding. Numbers of both signs and many exponents,
+// some equal.
+static void in_one_dimension_the_distance_is_that_of_sorted_values(void **state) {
+    (void)state;
+    enum { N = 3000 };
+    static float x[2][N], sorted[2][N];
+    Order noise = {.n = 1, .seed = 6};
+    double sum = 0;
+    SwdOptions o = {.product = multiply};
+    SwdResult r;
+    for (uint32_t s = 0; s < 2; s++) {
+        for (uint32_t i = 0; i < N; i++) {
+            uint64_t bits = order_draw(&noise, s, i, 0);
+            float u = (float)(bits >> 56) / 16 - 8 + (float)s;
+            x[s][i] = i % 3 ? ldexpf(u, (int)(bits % 64) - 60) : u;
+        }
+        memcpy(sorted[s], x[s], sizeof sorted[s]);
+        qsort(sorted[s], N, sizeof *sorted[s], by_float);
+    }
+    for (uint32_t i = 0; i < N; i++)
+        sum += fabs((double)sorted[0][i] - sorted[1][i]);
+    assert_ok(swd_measure(x[0], N, x[1], N, (const uint32_t[]){1, 1, 1}, &o, &r));
+    assert_true(r.pixels > 0.1 && fabs(r.pixels * N / sum - 1) < 1e-7);
+}
+
+static void the_distance_is_zero_for_equal_sets_and_grows(void **state) {
+    (void)state;
+    enum { N = 24, D = 3 * 32 * 32 };
+    float *a = calloc(N * D, sizeof *a), *b = calloc(N * D, sizeof *b);
+    uint32_t chw[3] = {3, 32, 32};
+    Order noise = {.n = 1, .seed = 5};
+    double last = 0;
+    SwdOptions o = {.product = multiply, .projections = 32, .patches = 16};
+    SwdResult r = {0};
+    for (uint32_t i = 0; i < N * D; i++)
+        a[i] = (float)(order_draw(&noise, 0, i, 0) >> 40) / 16777216 - 0.5f;
+    for (uint32_t k = 0; k < 3; k++) {
+        for (uint32_t i = 0; i < N * D; i++)
+            b[i] = a[i] + 0.4f * (float)k * (i / 16 % 2 ? 1.0f : -1.0f);
+        assert_ok(swd_measure(a, N, b, N, chw, &o, &r));
+        assert_int_equal(r.levels, 2);
+        if (k == 0)
+            assert_true(r.pixels == 0 && r.mean == 0);
+        else
+            assert_true(r.pixels > last && r.mean > 0);
+        last = r.pixels;
+    }
+    assert_ok(swd_measure(a, N, a, N / 2, chw, &o, &r)); // sets of different sizes
+    assert_true(r.pixels > 0 && r.pixels < last);
+    // In one dimension the distance between constants is their difference.
+    float one[2] = {1, 1}, four[3] = {4, 4, 4};
+    assert_ok(swd_measure(one, 2, four, 3, (const uint32_t[]){1, 1, 1}, &o, &r));
+    assert_true(fabs(r.pixels - 3) < 1e-6 && r.levels == 0);
+    free(a);
+    free(b);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         T(the_transform_is_its_sum_for_any_side),
         T(spectra_are_those_of_mel_bands),
         T(audio_distance_grows_with_dissimilarity),
         T(a_histogram_counts_in_fiftieths_and_loses_nothing),
-
         T(chi_square_is_relative_to_the_second),
         T(a_wave_has_its_power_in_its_own_ring),
         T(chamfer_takes_the_nearest_both_ways),
@@ -537,6 +611,8 @@ int main(int argc, char **argv) {
         T(samples_are_taken_in_blocks),
         T(too_few_features_are_refused),
         T(features_without_memory_are_an_error),
+        T(in_one_dimension_the_distance_is_that_of_sorted_values),
+        T(the_distance_is_zero_for_equal_sets_and_grows),
     };
     if (CASES_LISTED(tests))
         return 0;

@@ -1,5 +1,5 @@
-// stream_test.c - from packs to batches: order, streams, audio, the distance between sets,
-// synthetic sets, the command line, and refused memory.
+// stream_test.c - from packs to batches: order, streams, audio, synthetic sets, the command line,
+// and refused memory.
 #define _GNU_SOURCE
 #include "data_fixture.h"
 #include "cases.h"
@@ -625,80 +625,7 @@ static void a_written_wav_file_reads_back(void **state) {
     assert_false(file_exists(under(p, "b.wav")));
 }
 
-// Of a file with numbers that are not read, the others are.
-// --- distance, synthesis, command line -----------------------------------------------------------
-
-static GanStatus multiply(const float *a, const float *b, size_t m, size_t n, size_t k, float *c) {
-    for (size_t i = 0; i < m * n; i++) {
-        float sum = 0;
-        for (size_t t = 0; t < k; t++)
-            sum += a[i / n * k + t] * b[i % n * k + t];
-        c[i] = sum;
-    }
-    return GAN_OK;
-}
-
-static int by_float(const void *a, const void *b) {
-    float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
-}
-
-// Along one axis every direction is 1 or -1, to rounding. Numbers of both signs and many exponents,
-// some equal.
-static void in_one_dimension_the_distance_is_that_of_sorted_values(void **state) {
-    (void)state;
-    enum { N = 3000 };
-    static float x[2][N], sorted[2][N];
-    Order noise = {.n = 1, .seed = 6};
-    double sum = 0;
-    SwdOptions o = {.product = multiply};
-    SwdResult r;
-    for (uint32_t s = 0; s < 2; s++) {
-        for (uint32_t i = 0; i < N; i++) {
-            uint64_t bits = order_draw(&noise, s, i, 0);
-            float u = (float)(bits >> 56) / 16 - 8 + (float)s;
-            x[s][i] = i % 3 ? ldexpf(u, (int)(bits % 64) - 60) : u;
-        }
-        memcpy(sorted[s], x[s], sizeof sorted[s]);
-        qsort(sorted[s], N, sizeof *sorted[s], by_float);
-    }
-    for (uint32_t i = 0; i < N; i++)
-        sum += fabs((double)sorted[0][i] - sorted[1][i]);
-    assert_ok(swd_measure(x[0], N, x[1], N, (const uint32_t[]){1, 1, 1}, &o, &r));
-    assert_true(r.pixels > 0.1 && fabs(r.pixels * N / sum - 1) < 1e-7);
-}
-
-static void the_distance_is_zero_for_equal_sets_and_grows(void **state) {
-    (void)state;
-    enum { N = 24, D = 3 * 32 * 32 };
-    float *a = calloc(N * D, sizeof *a), *b = calloc(N * D, sizeof *b);
-    uint32_t chw[3] = {3, 32, 32};
-    Order noise = {.n = 1, .seed = 5};
-    double last = 0;
-    SwdOptions o = {.product = multiply, .projections = 32, .patches = 16};
-    SwdResult r = {0};
-    for (uint32_t i = 0; i < N * D; i++)
-        a[i] = (float)(order_draw(&noise, 0, i, 0) >> 40) / 16777216 - 0.5f;
-    for (uint32_t k = 0; k < 3; k++) {
-        for (uint32_t i = 0; i < N * D; i++)
-            b[i] = a[i] + 0.4f * (float)k * (i / 16 % 2 ? 1.0f : -1.0f);
-        assert_ok(swd_measure(a, N, b, N, chw, &o, &r));
-        assert_int_equal(r.levels, 2);
-        if (k == 0)
-            assert_true(r.pixels == 0 && r.mean == 0);
-        else
-            assert_true(r.pixels > last && r.mean > 0);
-        last = r.pixels;
-    }
-    assert_ok(swd_measure(a, N, a, N / 2, chw, &o, &r)); // sets of different sizes
-    assert_true(r.pixels > 0 && r.pixels < last);
-    // In one dimension the distance between constants is their difference.
-    float one[2] = {1, 1}, four[3] = {4, 4, 4};
-    assert_ok(swd_measure(one, 2, four, 3, (const uint32_t[]){1, 1, 1}, &o, &r));
-    assert_true(fabs(r.pixels - 3) < 1e-6 && r.levels == 0);
-    free(a);
-    free(b);
-}
+// --- synthesis, command line ---------------------------------------------------------------------
 
 typedef struct Said {
     int code;
@@ -954,8 +881,6 @@ int main(int argc, char **argv) {
         T(a_nan_in_a_pack_names_its_sample),
         T(every_wav_format_is_read_exactly),
         T(a_written_wav_file_reads_back),
-        T(in_one_dimension_the_distance_is_that_of_sorted_values),
-        T(the_distance_is_zero_for_equal_sets_and_grows),
         T(the_command_line_has_the_documented_exit_codes),
         T(synthesis_is_repeatable_and_the_ring_has_its_spread),
         T(refused_memory_is_an_error_wherever_it_happens),

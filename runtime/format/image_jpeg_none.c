@@ -1,5 +1,5 @@
 // image_jpeg_none.c - built without libjpeg, in place of image_jpeg.c.
-#include "data.h"
+#include "format.h"
 
 GanStatus image_jpeg_decode(const uint8_t *data, size_t n, Image *out) {
     (void)data;

@@ -4,7 +4,7 @@
 // In: bytes of a file, in memory. Out: f32, channels first, integers scaled to -1..1. No allocation
 // depends on the header: the caller says how many frames may be filled.
 #include "library.h"
-#include "sources.h"
+#include "format.h"
 
 #include <math.h>
 #include <sndfile.h>

@@ -14,7 +14,5 @@ GanStatus torch_open_bytes(Arena *perm, const uint8_t *data, size_t n, SafeFile 
 // A file of weights, by its first bytes: PyTorch's, or safetensors. Close it by safe_close.
 GanStatus weights_open(Arena *perm, Str path, SafeFile *out);
 GanStatus weights_are(Str path, bool *out); // by its first bytes too
-// weights_inspect.c: names, dtypes and shapes, one a line, or as JSON.
-GanStatus weights_inspect(Str path, bool json, FILE *out);
 
 #endif

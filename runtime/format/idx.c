@@ -1,5 +1,5 @@
 // idx.c - the format of MNIST and its variants: unsigned bytes, big-endian extents.
-#include "sources.h"
+#include "format.h"
 
 GanStatus idx_parse(const uint8_t *data, size_t n, Array *out) {
     *out = (Array){0};

@@ -5,6 +5,7 @@
 // FFT magnitudes in 64 mel triangles from 125 to 7500 Hz, log(m + 0.01). At other sample rates than
 // its 16 kHz windows are as long in time, and triangles end at half the rate. Channels are
 // averaged.
+#include "fft.h"
 #include "measure.h"
 
 #include <math.h>

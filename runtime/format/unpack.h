@@ -1,9 +1,8 @@
-// unpack.h - archives through libarchive, and their members; unpack.c, private to the readers of
-// sources.
+// unpack.h - archives through libarchive, and their members.
 #ifndef GAN_UNPACK_H
 #define GAN_UNPACK_H
 
-#include "sources.h"
+#include "format.h"
 
 #include <archive.h>
 #include <archive_entry.h>

@@ -1,6 +1,6 @@
 // measure.h - distances between generated samples and data: the numbers behind `ganrun eval`.
 //
-//   images  swd.c (data.h)                maps    spectrum and histogram, chi-square
+//   images  sliced Wasserstein distance   maps    spectrum and histogram, chi-square
 //   clouds    Chamfer distance, coverage    points  clusters found, modes covered
 //   features  FID (and distance.h)          sounds  log-mel spectra, their Frechet distance
 //
@@ -10,16 +10,29 @@
 #define GAN_MEASURE_H
 
 #include "data.h"
-#include "fft.h"
 
-// --- fft.c ---------------------------------------------------------------------------------------
+// --- swd.c: sliced Wasserstein distance of two sets of images ------------------------------------
 
-typedef struct Complex {
-    double re, im;
-} Complex;
-// In place, of x [n, n]: sum over a, b of x[a, b] exp(-2 pi i (a u + b v) / n); `inverse` flips the
-// sign and divides by n^2. Any n >= 1; fastest if its prime factors are small.
-GanStatus fft_square(Complex *x, uint32_t n, bool inverse);
+#define SWD_MAX_LEVELS 8
+// c [m, n] = a [m, k] times the transpose of b [n, k], row-major.
+typedef GanStatus SwdProduct(const float *a, const float *b, size_t m, size_t n, size_t k,
+                             float *c);
+typedef struct SwdOptions {
+    SwdProduct *product;  // projects
+    uint32_t projections; // 0: 128
+    uint32_t patches;     // 7x7 patches per image and level; 0: 64
+    uint64_t seed;
+} SwdOptions;
+typedef struct SwdResult {
+    double pixels; // whole images projected
+    uint32_t levels;
+    // 7x7 patches of a Laplacian pyramid, finest first (Karras et al. 2018, times 1000)
+    double level[SWD_MAX_LEVELS];
+    double mean; // of the levels
+} SwdResult;
+// a: f32 [na, c, h, w], b: f32 [nb, c, h, w]. Images under 7 pixels have no levels.
+GanStatus swd_measure(const float *a, size_t na, const float *b, size_t nb, const uint32_t chw[3],
+                      const SwdOptions *o, SwdResult *out);
 
 // --- measure_maps.c: statistics of maps of numbers -----------------------------------------------
 

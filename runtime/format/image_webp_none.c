@@ -1,5 +1,5 @@
 // image_webp_none.c - built without libwebp, in place of image_webp.c.
-#include "data.h"
+#include "format.h"
 #include "library.h"
 
 GanStatus webp_ready(void) {

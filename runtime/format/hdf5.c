@@ -6,7 +6,7 @@
 // are. The library has one state per process and is called under one lock. A file cannot make it
 // open others: external links, external storage and virtual data sets are refused.
 #include "library.h"
-#include "sources.h"
+#include "format.h"
 
 #include <hdf5.h>
 #include <pthread.h>

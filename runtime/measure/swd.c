@@ -5,7 +5,7 @@
 // Laplacian pyramid (Karras et al. 2018, section 5: 5-tap binomial filter, coarsest level of 16
 // pixels, patches normalised per channel, results times 1000). Directions and patch positions
 // follow from the seed, so equal sets give exactly 0 and equal calls equal numbers.
-#include "data.h"
+#include "measure.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-// fft.c - the Fourier transform of square arrays, of any side: rows, then columns.
-#include "measure.h"
+// fft_square.c - the Fourier transform of square arrays, of any side: rows, then columns.
+#include "fft.h"
 
 // Lines of n numbers, `line` apart, whose elements are `step` apart.
 static GanStatus transform_lines(Complex *x, uint32_t n, int64_t line, int64_t step, bool inverse) {

@@ -1,6 +1,6 @@
 // cifar.c - the binaries of CIFAR-10 (a class and an image) and CIFAR-100 (a coarse class, a fine
 // one and an image). They have no header: they are recognized by their size and class values.
-#include "sources.h"
+#include "format.h"
 
 enum { Pixels = 3 * 32 * 32 };
 

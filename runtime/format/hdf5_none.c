@@ -1,6 +1,6 @@
 // hdf5_none.c - built without libhdf5: HDF5 files are refused, and the message says what to do.
 #include "library.h"
-#include "sources.h"
+#include "format.h"
 
 GanStatus hdf5_ready(void) {
     return fail(GAN_ERR_INPUT,

@@ -1,6 +1,6 @@
 // sound_none.c - built without libsndfile: WAV files are refused, and the message says what to do.
 #include "library.h"
-#include "sources.h"
+#include "format.h"
 
 GanStatus sound_ready(void) {
     return fail(GAN_ERR_INPUT,

@@ -1,5 +1,5 @@
 // sound_write.c - samples as a WAV file: PCM of 16 bits, which every player reads.
-#include "data.h"
+#include "format.h"
 
 #include <math.h>
 

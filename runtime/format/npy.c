@@ -3,7 +3,7 @@
 //
 // In: bytes of a file. Out: an Array that points into them. The header is a Python dictionary of
 // three keys; it is parsed by the small grammar that NumPy writes, never evaluated.
-#include "sources.h"
+#include "format.h"
 
 #include <math.h>
 #include <string.h>

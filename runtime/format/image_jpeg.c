@@ -3,7 +3,7 @@
 // libjpeg reports errors by longjmp from its error hook, and replaces damaged parts by grey pixels
 // with a warning. A training set should not hold such images, so these warnings are errors here.
 // One function calls setjmp and owns nothing.
-#include "data.h"
+#include "format.h"
 
 #include <setjmp.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // image_webp.c - WebP in through libwebp: lossy and lossless, as RGB or RGBA; not animations.
 //
 // The header is read first, so that the limits on an image hold before the library allocates.
-#include "data.h"
+#include "format.h"
 #include "library.h"
 
 #include <string.h>

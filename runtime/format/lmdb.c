@@ -6,7 +6,7 @@
 // (mdb.c of 0.9): pages of one size; two meta pages, of which the later transaction's counts; a
 // B+tree of branch and leaf pages; values that do not fit a leaf in runs of overflow pages. Numbers
 // are little-endian, page numbers of 64 bits.
-#include "sources.h"
+#include "format.h"
 
 #include <string.h>
 

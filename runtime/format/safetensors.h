@@ -2,7 +2,7 @@
 #ifndef GAN_SAFETENSORS_H
 #define GAN_SAFETENSORS_H
 
-#include "data.h"
+#include "format.h"
 
 // SafeUnread is any other: its bytes are there, its numbers are not read.
 #define SAFE_DTYPES(X)                                                                             \

@@ -3,7 +3,7 @@
 // In: a whole file's text. Out: its rows, one by one, each a list of fields; empty lines are passed
 // over. Where a character separates, a field in double quotes may hold separators, line ends
 // and, doubled, quotes (RFC 4180), and blanks around a field are dropped.
-#include "sources.h"
+#include "format.h"
 
 #include <string.h>
 

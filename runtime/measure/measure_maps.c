@@ -4,6 +4,7 @@
 // Bins, rings and scores are those of cosmoGAN's follow-up evaluation (50 equal bins over the
 // reference's range, densities that average 1, rings of integer radius); rings lie around zero
 // frequency itself.
+#include "fft.h"
 #include "measure.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
 // holds no resources of its own: everything to release lives in the caller's struct, which outlives
 // the jump.
 #include "bytes.h"
-#include "data.h"
+#include "format.h"
 #include <png.h>
 #include <string.h>
 

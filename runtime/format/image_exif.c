@@ -2,7 +2,7 @@
 //
 // EXIF is a TIFF file without an image (CIPA DC-008): a byte order, and a directory of tags at an
 // offset. It is often damaged: then the image counts as upright.
-#include "data.h"
+#include "format.h"
 
 #include <string.h>
 

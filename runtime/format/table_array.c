@@ -2,7 +2,7 @@
 //
 // In: a .csv or .tsv file. Out: its numbers. A first row without a single number names the columns;
 // anything else that is no number is an error, with its line and column.
-#include "sources.h"
+#include "format.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 //
 // In: bytes of a PNG, JPEG or WebP file, or f32 samples. Out: an Image that owns its pixels. The
 // limits below are checked before allocating, so that a small hostile file cannot allocate much.
-#include "sources.h"
+#include "format.h"
 
 #include <math.h>
 #include <string.h>
