@@ -47,6 +47,17 @@ function(gan_late target name)
         $<TARGET_PROPERTY:${library},INTERFACE_INCLUDE_DIRECTORIES>)
 endfunction()
 
+# gan_either(TARGET NAME FILE MORE...): FILE.c and MORE, which load NAME's library, where there is one; else
+# FILE_none.c: one of two answers, so that no source file asks which libraries there are.
+function(gan_either target name file)
+    if(${name}_FOUND)
+        target_sources(${target} PRIVATE ${file}.c ${ARGN})
+        gan_late(${target} ${name})
+    else()
+        target_sources(${target} PRIVATE ${file}_none.c)
+    endif()
+endfunction()
+
 gan_need(YAML yaml-0.1)
 gan_need(PNG libpng)
 gan_need(ARCHIVE libarchive)
