@@ -710,11 +710,14 @@ static void layers_of_a_list_are_named(void **state) {
     (void)state;
     const Module *m = small(HEAD "net D(x: [4]) -> [] { score, style = [dense(1), dense(4)]\n"
                                  "hidden = [dense(c) for c in [3, 4]]; last = style\n"
+                                 "first, ...more = [dense(2), dense(2)]\n"
+                                 "x = x |> first |> more[0]\n"
                                  "x |> last |> hidden[1] |> hidden[0] |> score |> squeeze }\n"
                                  "a, b = [opt, opt]\n"
                                  "step { update D minimize mean(D(x)) using a }");
-    static const char *const names[] = {"D.style.w", "D.hidden.1.w", "D.hidden.0.w", "D.score.b",
-                                        "opt.m/D.style.w"};
+    static const char *const names[] = {"D.style.w", "D.hidden.1.w",    "D.hidden.0.w",
+                                        "D.score.b", "opt.m/D.style.w", "D.first.w",
+                                        "D.more.0.w"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         assert_int_equal(slots_named(m, names[i]), 1);
 }

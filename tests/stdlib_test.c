@@ -63,6 +63,8 @@ static const Row layers[] = {
     {"avg_pool(x, 2, stride=1)", 0.579614885475502},
     {"sum([i*c*x[j] for i, c in enumerate(reversed([2, 3, 5])) for j in reversed(range(2))])",
      -1.1891821799743993},
+    {"sum([a*x[0] + last*sum(rest)*x[1] for a, ...rest, last in [[1, 2, 3, 4]]])",
+     -13.0247982259424},
     {"linspace(-1, 2, 4)*x[0]", 0.9054132104018099},
     {"arange(3, 7)*x[0]", 2.93217844294643},
     {"leaky_relu(x, 0.2)", 0.15819543597883401},

@@ -79,9 +79,10 @@ void gan_string(Text *t, Str s) {
     text_char(t, '"');
 }
 
-static void put_names(Text *t, const Ast *a) {
+void gan_names(Text *t, const Ast *a) {
     for (uint32_t i = 0; i < a->list.n; i++)
-        text_fmt(t, "%s%.*s", i ? ", " : "", SARG(a->list.at[i]->text));
+        text_fmt(t, "%s%s%.*s", i ? ", " : "", a->list.at[i]->kind == AstRest ? "..." : "",
+                 SARG(a->list.at[i]->text));
 }
 
 static void put_list(Text *t, const Ast *a) {
@@ -100,7 +101,7 @@ static void put_comprehension(Text *t, const Ast *a) {
     gan_expr(t, last->a);
     for (; a; a = a->c) {
         put(t, " for ");
-        put_names(t, a);
+        gan_names(t, a);
         put(t, " in ");
         gan_expr(t, a->b);
     }
@@ -304,7 +305,7 @@ static void put_report(Text *t, const Ast *a) {
     for (uint32_t i = 0; i < a->list.n; i++) {
         if (i)
             put(t, ", ");
-        put_names(t, a->list.at[i]);
+        gan_names(t, a->list.at[i]);
         if (!a->list.at[i]->c)
             continue;
         put(t, " = ");
@@ -404,7 +405,7 @@ void gan_statement(Text *t, const Ast *a, uint32_t indent) {
         put_callable(t, a, indent);
         return;
     case AstBind:
-        put_names(t, a);
+        gan_names(t, a);
         put(t, " = ");
         put_value(t, a->c, indent);
         return;
@@ -419,7 +420,7 @@ void gan_statement(Text *t, const Ast *a, uint32_t indent) {
         return;
     case AstFor:
         put(t, "for ");
-        put_names(t, a);
+        gan_names(t, a);
         put(t, " in ");
         gan_expr(t, a->a);
         text_char(t, ' ');

@@ -171,8 +171,7 @@ static void put_layers(Text *t, const Ast *block, uint32_t indent) {
         }
         Text head = {.arena = t->arena};
         put(&head, "for ");
-        for (uint32_t k = 0; k < s->list.n; k++)
-            text_fmt(&head, "%s%.*s", k ? ", " : "", SARG(s->list.at[k]->text));
+        gan_names(&head, s);
         put(&head, " in ");
         gan_expr(&head, s->a);
         put_blanks(t, indent);

@@ -126,7 +126,7 @@ static Ast *loop(Parser *p) {
     Ast *a = ast_start(p, AstFor);
     parser_next(p);
     bool fine = !p->panic;
-    read_names(p, a);
+    read_targets(p, a);
     if (p->panic && fine && (p->held.kind == TokLParen || p->held.kind == TokLSquare))
         diag_help(p->f,
                   "names are unpacked side by side: for i, a, b in zip(range(2), as, bs) { ... }");
@@ -177,7 +177,7 @@ static Ast *report(Parser *p) {
 
 static Ast *bind(Parser *p) {
     Ast *a = ast_start(p, AstBind);
-    read_names(p, a);
+    read_targets(p, a);
     parser_need(p, TokBind);
     a->c = read_expr(p);
     return ast_done(p, a);
@@ -240,8 +240,9 @@ static Ast *statement(Parser *p) {
     }
     if (is_stage(p))
         return rounds(p, AstStage);
-    bool binds = p->tok.kind == TokName && !p->ahead.first &&
-                 (p->ahead.kind == TokBind || p->ahead.kind == TokComma);
+    bool name = p->tok.kind == TokName && !p->ahead.first;
+    bool binds =
+        at(p, TokDots) || (name && (p->ahead.kind == TokBind || p->ahead.kind == TokComma));
     return binds ? bind(p) : expression(p);
 }
 

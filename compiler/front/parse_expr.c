@@ -21,6 +21,28 @@ void read_names(Parser *p, Ast *into) {
     while (take(p, TokComma));
 }
 
+static Ast *target(Parser *p) {
+    bool star = at(p, TokTimes) && !p->panic, rest = take(p, TokDots);
+    Ast *a = read_name(p);
+    a->kind = rest ? AstRest : AstName;
+    if (star)
+        diag_help(p->f, "what other names leave is taken by dots: a, ...rest = list");
+    return a;
+}
+
+void read_targets(Parser *p, Ast *into) {
+    uint32_t rests = 0;
+    do {
+        Ast *a = target(p);
+        rests += a->kind == AstRest;
+        ast_add(p, into, a);
+    } while (take(p, TokComma));
+    if (rests && (rests > 1 || into->list.n == 1) && !p->panic) {
+        diag(p->f, DiagE0125, into->list.at[into->list.n - 1]->word);
+        parser_panic(p);
+    }
+}
+
 // --- lists and arguments -------------------------------------------------------------------------
 
 static Ast *spread(Parser *p) {
@@ -45,7 +67,7 @@ static void comprehension(Parser *p, Ast *a, Ast *element) {
     parser_next(p);
     a->kind = AstComp;
     a->list.n = 0;
-    read_names(p, a);
+    read_targets(p, a);
     parser_need(p, TokIn);
     a->b = read_expr(p);
     if (at(p, TokFor) && !p->panic) {
@@ -249,7 +271,7 @@ Ast *read_postfix(Parser *p) {
             return a;
 }
 
-static Ast *target(Parser *p) {
+static Ast *net_target(Parser *p) {
     Ast *a = read_name(p);
     while (!p->panic && at(p, TokLSquare))
         a = index(p, a);
@@ -258,7 +280,7 @@ static Ast *target(Parser *p) {
 
 void read_nets(Parser *p, Ast *into) {
     do
-        ast_add(p, into, target(p));
+        ast_add(p, into, net_target(p));
     while (take(p, TokComma));
 }
 

@@ -51,7 +51,8 @@ static bool seems_bound(const Parser *p) {
     TokKind word = p->before.kind, next = p->ahead.kind;
     bool row =
         word == TokComma && p->bound.n && p->bound.at[p->bound.n - 1].hi == p->before.lo; // a, b, c
-    return row || word == TokFn || word == TokParam || word == TokState || word == TokFor ||
+    bool rest = word == TokDots && !p->flat && (next == TokComma || next == TokBind);
+    return row || rest || word == TokFn || word == TokParam || word == TokState || word == TokFor ||
            next == TokColon || (next == TokBind && !p->flat) || (next == TokComma && p->tok.first);
 }
 

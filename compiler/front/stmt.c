@@ -14,16 +14,45 @@ static void name_object(Value v, Str name) {
     v.object->named = true;
 }
 
+static uint32_t takes_rest(uint32_t n, Ast *const *target) { // n: none does
+    uint32_t at = 0;
+    while (at < n && target[at]->kind != AstRest)
+        at++;
+    return at;
+}
+
+// Of names one of which takes the rest: the list that has a list for that one.
+static Value with_rest(Elab *e, uint32_t n, Ast *const *target, Value v) {
+    uint32_t at = takes_rest(n, target);
+    if (at == n || v.kind != KindList || v.list.n + 1 < n)
+        return v;
+    uint32_t rest = v.list.n + 1 - n;
+    Value *part = arena_array(e->perm, Value, n);
+    for (uint32_t i = 0; i < n; i++)
+        part[i] = i == at ? value_list(v.list.at + at, rest) : v.list.at[i < at ? i : i + rest - 1];
+    return value_list(part, n);
+}
+
 // Those of a list are called by their own names, `a, b = [dense(1), dense(2)]`, or by the list's
 // and their number, as the nets of a list are: `D.heads.0.w`.
-static void name_objects(Elab *e, uint32_t n, Ast *const *target, Value v) {
-    if (n == 1)
-        name_object(v, target[0]->text);
+static void name_value(Elab *e, Str name, Value v) {
+    name_object(v, name);
     for (uint32_t i = 0; v.kind == KindList && i < v.list.n; i++)
-        if (v.list.at[i].kind == KindObject && (n == 1 || i < n))
-            name_object(v.list.at[i],
-                        n > 1 ? target[i]->text
-                              : str_format(e->perm, "%.*s.%u", SARG(target[0]->text), i));
+        if (v.list.at[i].kind == KindObject)
+            name_object(v.list.at[i], str_format(e->perm, "%.*s.%u", SARG(name), i));
+}
+
+static void name_objects(Elab *e, uint32_t n, Ast *const *target, Value v) {
+    if (n == 1) {
+        name_value(e, target[0]->text, v);
+        return;
+    }
+    v = with_rest(e, n, target, v);
+    for (uint32_t i = 0; v.kind == KindList && i < v.list.n && i < n; i++)
+        if (target[i]->kind == AstRest)
+            name_value(e, target[i]->text, v.list.at[i]);
+        else
+            name_object(v.list.at[i], target[i]->text);
 }
 
 // A name given to a weight means the weight, wherever it was read: a gradient to it is to all
@@ -66,9 +95,10 @@ void bind_names(Elab *e, Env *env, uint32_t n, Ast *const *target, Value v) {
         note_worth(e, target[0]->span, v);
         return;
     }
+    v = with_rest(e, n, target, v);
     if (v.kind != KindList || v.list.n != n) {
         if (v.kind == KindList)
-            diag(e->f, DiagE0304, here(e), n, v.list.n);
+            diag(e->f, DiagE0304, here(e), n - (takes_rest(n, target) < n), v.list.n);
         else if (v.kind != KindPoison) {
             diag(e->f, DiagE0305, here(e), "a binding of several names", value_what(v));
             const char *help =

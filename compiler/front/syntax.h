@@ -123,6 +123,7 @@ void ast_add(Parser *p, Ast *a, Ast *child); // to its list
 // The grammar's rules of the same names (lang/grammar.ebnf) that more than one file reads.
 Ast *read_name(Parser *p);             // one NAME
 void read_names(Parser *p, Ast *into); // NAME { "," NAME }
+void read_targets(Parser *p, Ast *into);
 void read_nets(Parser *p, Ast *into);
 Ast *read_expr(Parser *p);
 Ast *read_postfix(Parser *p);
@@ -137,6 +138,7 @@ void read_words(Parser *p, Ast *field); // word { word }, of a data field
 // --- convert.c: trees as text --------------------------------------------------------------------
 
 void gan_expr(Text *t, const Ast *a);    // on one line
+void gan_names(Text *t, const Ast *a);   // "a, ...rest": of its list
 void gan_params(Text *t, const Ast *a);  // "(x: [n], c=3)"
 void gan_result(Text *t, const Ast *fn); // " -> [3]", or nothing
 // The lines of a statement, the first without its indentation.

@@ -39,7 +39,7 @@ void yaml_close(Parser *p);                     // ... it ends here, or a diagno
 Ast *yaml_expression(YamlReader *r, const Yaml *y);
 Ast *yaml_text(YamlReader *r, const Yaml *y); // AstStr; NULL after a diagnostic
 Ast *yaml_statements(YamlReader *r, const Yaml *y);
-// read_names or read_nets, of a text or of a list.
+// read_names, read_targets or read_nets, of a text or of a list.
 void yaml_names(YamlReader *r, const Yaml *y, void (*read)(Parser *, Ast *), Ast *into);
 Str yaml_name(YamlReader *r, const Yaml *y);
 

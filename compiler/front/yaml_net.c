@@ -109,7 +109,7 @@ static Ast *layer_loop(YamlReader *r, const Yaml *y, Str x) {
     Parser p = yaml_open(r, y->pair.at[0].key);
     Ast *a = ast_start(&p, AstFor);
     parser_need(&p, TokFor);
-    read_names(&p, a);
+    read_targets(&p, a);
     parser_need(&p, TokIn);
     a->a = read_expr(&p);
     yaml_close(&p);

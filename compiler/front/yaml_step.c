@@ -43,7 +43,7 @@ static Ast *step_for(YamlReader *r, const Yaml *map, const Yaml *y) {
     Ast *a = yaml_node(r, AstFor, map->span);
     const Yaml *rounds = beside(r, map, "`for`", "do");
     Parser p = yaml_open(r, y);
-    read_names(&p, a);
+    read_targets(&p, a);
     parser_need(&p, TokIn);
     a->a = read_expr(&p);
     yaml_close(&p);
@@ -112,7 +112,7 @@ void yaml_binds(YamlReader *r, const Yaml *y, Ast *into) {
     for (uint32_t i = 0; i < y->pair.n; i++) {
         YamlEntry entry = yaml_entry(r, into);
         Ast *a = yaml_node(r, AstBind, y->pair.at[i].key->span);
-        yaml_names(r, y->pair.at[i].key, read_names, a);
+        yaml_names(r, y->pair.at[i].key, read_targets, a);
         a->c = yaml_expression(r, y->pair.at[i].value);
         yaml_adopt(r, into, a);
         yaml_settle(r, entry, into, y->pair.at[i].key);
