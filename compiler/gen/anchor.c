@@ -99,17 +99,17 @@ static void put_list(WordList *w, const List *l) {
 }
 
 static void put_apart(WordList *w, const Apart *a) {
-    static const int64_t unused[GAN_AXIS_WORDS - 1 - Sides];
+    static const int64_t unused[GAN_AXIS_WORDS - 1 - MatrixSides];
     put(w, a->extent);
-    put_all(w, a->stride, Sides);
-    put_all(w, unused, GAN_AXIS_WORDS - 1 - Sides);
+    put_all(w, a->stride, MatrixSides);
+    put_all(w, unused, GAN_AXIS_WORDS - 1 - MatrixSides);
 }
 
 static void put_space(WordList *w, const Product *p, const Along *s) {
-    for (Side x = SideA; x < Sides; x++)
+    for (MatrixSide x = SideA; x < MatrixSides; x++)
         put(w, p->bounded[x] ? s->extent[x] : INT32_MAX);
-    put_all(w, s->origin, Sides);
-    put_all(w, s->step, Sides);
+    put_all(w, s->origin, MatrixSides);
+    put_all(w, s->step, MatrixSides);
     put(w, s->stride);
     put(w, s->dilation);
     put(w, s->before);

@@ -55,7 +55,7 @@ static void begin(Product *p, const Graph *g, uint32_t id) {
     p->rows.space = p->columns.space = p->terms.space = -1;
 }
 
-static void add_groups(Product *p, const ConvView *v, Side x, Side w, Side y) {
+static void add_groups(Product *p, const ConvView *v, MatrixSide x, MatrixSide w, MatrixSide y) {
     if (v->geom.groups == 1)
         return;
     Apart *a = &p->apart[p->aparts++];
@@ -80,7 +80,7 @@ static void conv_forward(const ConvView *v, Product *p) {
     list_add(&p->columns, (Axis){v->o, {0}, {v->sw[1], v->sy[1]}});
     list_add(&p->terms, (Axis){v->c, {0}, {v->sx[1], v->sw[2]}});
     p->bounded[SideA] = true;
-    add_groups(p, v, SideA, SideB, SideC);
+    add_groups(p, v, SideA, SideB, SideOut);
 }
 
 static void conv_data_axis(const ConvView *v, uint32_t d, Product *p) {
@@ -113,8 +113,8 @@ static void conv_data(const ConvView *v, Product *p) {
     list_add(&p->columns, (Axis){v->c, {0}, {v->sw[2], v->sx[1]}});
     list_add(&p->terms, (Axis){v->o, {0}, {v->sy[1], v->sw[1]}});
     p->bounded[SideA] = true;
-    p->bounded[SideB] = p->bounded[SideC] = p->phases;
-    add_groups(p, v, SideC, SideB, SideA);
+    p->bounded[SideB] = p->bounded[SideOut] = p->phases;
+    add_groups(p, v, SideOut, SideB, SideA);
 }
 
 static void conv_weights(const ConvView *v, Product *p) {
@@ -134,7 +134,7 @@ static void conv_weights(const ConvView *v, Product *p) {
     list_add(&p->columns, (Axis){v->c, {0}, {v->sx[1], v->sw[2]}});
     p->bounded[SideB] = true;
     p->swapped = true;
-    add_groups(p, v, SideB, SideC, SideA);
+    add_groups(p, v, SideB, SideOut, SideA);
 }
 
 static void conv_product(const Graph *g, uint32_t id, Product *p) {
@@ -154,35 +154,6 @@ static void conv_product(const Graph *g, uint32_t id, Product *p) {
 }
 
 // --- products ------------------------------------------------------------------------------------
-
-typedef struct Label { // an axis of a product's operands, or the batch (label 0)
-    int64_t extent, stride[Sides];
-    bool in[Sides];
-} Label;
-
-// Labels of a Dot in the order they are met; returns how many there are.
-static uint32_t dot_labels(const Graph *g, uint32_t id, Label *out) {
-    const Type *t[Sides] = {node_type(g, node_in(g, id, 0)), node_type(g, node_in(g, id, 1)),
-                            node_type(g, id)};
-    const int64_t *at = node_attr(g, id)->i;
-    uint32_t index[UINT8_MAX + 1] = {0}, n = 0; // 1 + place in out[]
-    for (Side s = SideA; s < Sides; s++) {
-        int64_t stride[MAX_RANK + 1];
-        uint32_t axes = (uint32_t)*at++;
-        type_strides(t[s], stride);
-        for (uint32_t i = t[s]->batched ? 0 : 1; i <= axes; i++) {
-            uint32_t name = i ? (uint32_t)at[i - 1] : 0;
-            if (!index[name]) {
-                index[name] = ++n;
-                out[n - 1] = (Label){.extent = i ? t[s]->dim[i - 1] : g->batch};
-            }
-            out[index[name] - 1].in[s] = true;
-            out[index[name] - 1].stride[s] = stride[i];
-        }
-        at += axes;
-    }
-    return n;
-}
 
 // Adds an axis so that the fastest comes last, by the first operand.
 static void list_insert(List *l, Axis a) {
@@ -211,21 +182,22 @@ static void list_fold(List *l) {
 }
 
 static void dot_product(const Graph *g, uint32_t id, Product *p) {
-    Label label[3 * (MAX_RANK + 1)];
-    uint32_t n = dot_labels(g, id, label);
-    for (uint32_t i = 0; i < n; i++) {
-        const Label *l = &label[i];
+    Einsum e = einsum_of_dot(g, id);
+    MatrixLabel label[MATRIX_LABELS];
+    int n = einsum_labels(g, &e, label);
+    for (int i = 0; i < n; i++) {
+        const MatrixLabel *l = &label[i];
         const int64_t *s = l->stride;
         if (l->extent == 1)
             continue;
-        if (l->in[SideA] && l->in[SideB] && l->in[SideC])
-            p->apart[p->aparts++] = (Apart){l->extent, {s[SideA], s[SideB], s[SideC]}};
-        else if (!l->in[SideC])
+        if (l->has[SideA] && l->has[SideB] && l->has[SideOut])
+            p->apart[p->aparts++] = (Apart){l->extent, {s[SideA], s[SideB], s[SideOut]}};
+        else if (!l->has[SideOut])
             list_insert(&p->terms, (Axis){l->extent, {0}, {s[SideA], s[SideB]}});
-        else if (l->in[SideA])
-            list_insert(&p->rows, (Axis){l->extent, {0}, {s[SideA], s[SideC]}});
+        else if (l->has[SideA])
+            list_insert(&p->rows, (Axis){l->extent, {0}, {s[SideA], s[SideOut]}});
         else
-            list_insert(&p->columns, (Axis){l->extent, {0}, {s[SideB], s[SideC]}});
+            list_insert(&p->columns, (Axis){l->extent, {0}, {s[SideB], s[SideOut]}});
     }
     list_fold(&p->rows);
     list_fold(&p->columns);

@@ -3,11 +3,9 @@
 #ifndef GAN_PRODUCT_H
 #define GAN_PRODUCT_H
 
-#include "program.h"
+#include "matrices.h"
 
 enum { MAX_AXES = 8, SPACES = 3 };
-
-typedef enum Side { SideA, SideB, SideC, Sides } Side;
 
 typedef struct Axis { // gan_axis; [0] and [1]: the two operands the list is about
     int64_t extent, step[2], stride[2];
@@ -20,11 +18,11 @@ typedef struct List {
 } List;
 
 typedef struct Apart { // an axis of products that have nothing in common
-    int64_t extent, stride[Sides];
+    int64_t extent, stride[MatrixSides];
 } Apart;
 
 typedef struct Along { // a spatial axis of the three operands
-    int64_t extent[Sides], origin[Sides], step[Sides];
+    int64_t extent[MatrixSides], origin[MatrixSides], step[MatrixSides];
     int64_t stride, dilation, before, kernel;
 } Along;
 
@@ -34,7 +32,7 @@ typedef struct Product {
     List rows, columns, terms;
     Apart apart[MAX_AXES];
     Along space[SPACES];
-    bool bounded[Sides]; // an element is there only where its coordinates are inside
+    bool bounded[MatrixSides]; // an element is there only where its coordinates are inside
     bool phases;
     bool swapped; // A is the second operand
 } Product;

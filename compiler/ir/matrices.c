@@ -13,48 +13,57 @@ Einsum einsum_of_dot(const Graph *g, uint32_t id) {
         {a, b, out}};
 }
 
-static bool read_side(Matrices *m, const Graph *g, MatrixSide side, const Type *t,
-                      const int64_t *labels, int64_t *known) {
+// Adds a side's labels to the n there are, known by their numbers. Returns their number, or -1.
+static int read_side(const Graph *g, const Einsum *e, MatrixSide side, MatrixLabel *label,
+                     int64_t *known, int n) {
+    const Type *t = e->type[side];
     int64_t stride[MAX_RANK + 1];
     type_strides(t, stride);
     for (int i = t->batched ? 0 : 1; i <= t->rank; i++) {
-        int64_t name = i ? labels[i - 1] : 0;
+        int64_t number = i ? e->labels[side][i - 1] : 0;
         int k = 0;
-        while (k < m->n && known[k] != name)
+        while (k < n && known[k] != number)
             k++;
-        if (k == MATRIX_LABELS || m->label[k].has[side])
-            return false;
-        if (k == m->n)
-            known[m->n++] = name;
-        m->label[k].extent = i ? t->dim[i - 1] : g->batch;
-        m->label[k].stride[side] = stride[i];
-        m->label[k].has[side] = true;
+        if (k == n) {
+            label[n] = (MatrixLabel){.extent = i ? t->dim[i - 1] : g->batch};
+            known[n++] = number;
+        }
+        if (label[k].has[side])
+            return -1;
+        label[k].stride[side] = stride[i];
+        label[k].has[side] = true;
     }
-    return true;
+    return n;
 }
 
-static bool classify(Matrices *m) {
-    for (int k = 0; k < m->n; k++) {
-        const bool *has = m->label[k].has;
-        if (m->label[k].extent == 1)
-            continue;
-        if (has[SideA] + has[SideB] + has[SideOut] < 2)
-            return false;
-        MatrixKind kind = !has[SideOut] ? KindInner
-                          : !has[SideB] ? KindRow
-                          : !has[SideA] ? KindColumn
-                                        : KindEach;
-        m->group[kind][m->members[kind]++] = k;
-    }
-    return true;
+int einsum_labels(const Graph *g, const Einsum *e, MatrixLabel out[MATRIX_LABELS]) {
+    int64_t known[MATRIX_LABELS];
+    int n = 0;
+    for (MatrixSide side = SideA; side < MatrixSides && n >= 0; side++)
+        n = read_side(g, e, side, out, known, n);
+    return n;
+}
+
+bool label_kind(const MatrixLabel *l, MatrixKind *out) {
+    const bool *has = l->has;
+    *out = !has[SideOut] ? KindInner : !has[SideB] ? KindRow : !has[SideA] ? KindColumn : KindEach;
+    return has[SideA] + has[SideB] + has[SideOut] >= 2;
 }
 
 static bool read_labels(Matrices *m, const Graph *g, const Einsum *e, bool swap) {
-    int64_t known[MATRIX_LABELS];
+    Einsum turned = {{e->type[swap], e->type[!swap], e->type[SideOut]},
+                     {e->labels[swap], e->labels[!swap], e->labels[SideOut]}};
     *m = (Matrices){.swapped = swap};
-    return read_side(m, g, SideA, e->type[swap], e->labels[swap], known) &&
-           read_side(m, g, SideB, e->type[!swap], e->labels[!swap], known) &&
-           read_side(m, g, SideOut, e->type[SideOut], e->labels[SideOut], known) && classify(m);
+    m->n = einsum_labels(g, &turned, m->label);
+    for (int k = 0; k < m->n; k++) {
+        MatrixKind kind;
+        if (m->label[k].extent == 1)
+            continue;
+        if (!label_kind(&m->label[k], &kind))
+            return false;
+        m->group[kind][m->members[kind]++] = k;
+    }
+    return m->n >= 0;
 }
 
 // Between neighbours along a kind's labels; 0: it has none.

@@ -15,7 +15,7 @@ typedef enum MatrixSide { SideA, SideB, SideOut, MatrixSides } MatrixSide;
 enum { MATRIX_LABELS = 3 * (MAX_RANK + 1) };
 
 typedef struct MatrixLabel {
-    int64_t extent, stride[MatrixSides];
+    int64_t extent, stride[MatrixSides]; // stride: in elements, 0 on a side without it
     bool has[MatrixSides];
 } MatrixLabel;
 
@@ -41,6 +41,11 @@ typedef struct MatrixShape { // a batch of matrices: one axis for each label of 
 extern const MatrixKind matrix_kinds[MatrixSides][2];
 
 Einsum einsum_of_dot(const Graph *g, uint32_t id);
+// The labels, in the order in which a, b and the result have them first. Returns how many there
+// are; -1: one comes twice on a side.
+int einsum_labels(const Graph *g, const Einsum *e, MatrixLabel out[MATRIX_LABELS]);
+bool label_kind(const MatrixLabel *l, MatrixKind *out); // false: another pattern
+
 // The result's columns lie side by side, where something does. False: another pattern of labels.
 bool matrices_read(Matrices *m, const Graph *g, const Einsum *e);
 // A side in place; false when its labels do not fold or no stride is 1.

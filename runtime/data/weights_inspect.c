@@ -1,5 +1,6 @@
 // weights_inspect.c - `ganrun data inspect` of a weight file: names, dtypes and shapes of its
 // tensors, which a model needs to load them.
+#include "data.h"
 #include "torch.h"
 
 #include <inttypes.h>

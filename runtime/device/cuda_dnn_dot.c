@@ -1,121 +1,70 @@
 // cuda_dnn_dot.c - the einsum of two operands as one batched matrix product of cuDNN.
 //
-// Every label is of one kind: `each` (batch: in both operands and the result), `row` (a and the
-// result), `column` (b and the result), `inner` (contracted: both operands). The labels of a kind
-// must fold into one axis with one stride on every side that has them. Where rows or columns do not
-// (a batched tensor whose channels are not innermost, say), their outermost label becomes a batch
-// axis, along which the other operand is broadcast. What still does not fold, or has a label of
-// another pattern, is not given to cuDNN.
+// The labels of each kind (matrices.h) must fold into one axis with one stride on every side that
+// has them. Where rows or columns do not (a batched tensor whose channels are not innermost, say),
+// their outermost label becomes a batch axis, along which the other operand is broadcast. What
+// still does not fold, or has a label of another pattern, is not given to cuDNN.
 #include "cuda_dnn.h"
+#include "matrices.h"
 
 #include <string.h>
 
-typedef enum Kind { Each, Row, Column, Inner, Kinds } Kind;
-enum { SideA, SideB, SideOut, Sides, LABELS = 3 * (MAX_RANK + 1) };
-
-typedef struct Label {
-    int64_t name, extent, stride[Sides];
-    bool has[Sides];
-    bool apart; // a row or column that counts as one of each
-} Label;
-
 typedef struct Product {
     int n;
-    Label label[LABELS];
+    MatrixLabel label[MATRIX_LABELS];
+    MatrixKind kind[MATRIX_LABELS];
 } Product;
-
-// The axes of each side's matrices: batch, rows, columns.
-static const Kind axes[Sides][3] = {{Each, Row, Inner}, {Each, Inner, Column}, {Each, Row, Column}};
-
-// --- reading -------------------------------------------------------------------------------------
-
-static bool read_side(Product *p, const Graph *g, int side, uint32_t node, const int64_t *labels) {
-    const Type *t = node_type(g, node);
-    int64_t stride[MAX_RANK + 1];
-    type_strides(t, stride);
-    for (int i = t->batched ? 0 : 1; i <= t->rank; i++) {
-        int64_t name = i ? labels[i - 1] : 0;
-        int k = 0;
-        while (k < p->n && p->label[k].name != name)
-            k++;
-        if (k == LABELS || p->label[k].has[side]) // twice on one side: a diagonal
-            return false;
-        if (k == p->n)
-            p->label[p->n++].name = name;
-        p->label[k].extent = i ? t->dim[i - 1] : g->batch;
-        p->label[k].stride[side] = stride[i];
-        p->label[k].has[side] = true;
-    }
-    return true;
-}
-
-static bool kind_of(const Label *l, Kind *out) {
-    if (l->has[SideA] + l->has[SideB] + l->has[SideOut] < 2)
-        return false;
-    *out = l->apart           ? Each
-           : !l->has[SideOut] ? Inner
-           : !l->has[SideB]   ? Row
-           : !l->has[SideA]   ? Column
-                              : Each;
-    return true;
-}
 
 // --- folding -------------------------------------------------------------------------------------
 
-static int labels_of(Product *p, Kind kind, Label *out[LABELS]) {
+// The numbers of a kind's labels, outermost first, as they lie on the first side that has them.
+static int labels_of(const Product *p, MatrixKind kind, int out[MATRIX_LABELS]) {
+    MatrixSide side = kind == KindColumn ? SideB : SideA;
     int n = 0;
-    Kind k;
-    for (int i = 0; i < p->n; i++)
-        if (p->label[i].extent > 1 && kind_of(&p->label[i], &k) && k == kind)
-            out[n++] = &p->label[i];
+    for (int i = 0; i < p->n; i++) {
+        if (p->label[i].extent == 1 || p->kind[i] != kind)
+            continue;
+        int at = n++;
+        for (; at && p->label[out[at - 1]].stride[side] < p->label[i].stride[side]; at--)
+            out[at] = out[at - 1];
+        out[at] = i;
+    }
     return n;
 }
 
-// Outermost first, as they lie on the first side that has them.
-static void sort_labels(Label **l, int n, int side) {
-    for (int i = 1; i < n; i++)
-        for (int j = i; j > 0 && l[j]->stride[side] > l[j - 1]->stride[side]; j--) {
-            Label *t = l[j];
-            l[j] = l[j - 1];
-            l[j - 1] = t;
-        }
-}
+typedef struct Folded {
+    int64_t extent[MatrixKinds], stride[MatrixKinds][MatrixSides]; // stride 0: the side has none
+} Folded;
 
 // All labels of a kind as one axis of each side. False where they do not fold.
-static bool fold(Product *p, Kind kind, int64_t *extent, int64_t stride[Sides]) {
-    Label *l[LABELS];
-    int n = labels_of(p, kind, l);
-    sort_labels(l, n, kind == Column ? SideB : SideA);
-    *extent = 1;
+static bool fold(const Product *p, MatrixKind kind, Folded *out) {
+    int at[MATRIX_LABELS], n = labels_of(p, kind, at);
+    out->extent[kind] = 1;
     for (int i = 0; i < n; i++)
-        *extent *= l[i]->extent;
-    for (int side = 0; side < Sides; side++) {
-        stride[side] = n ? l[n - 1]->stride[side] : 0;
-        for (int i = 0; i + 1 < n; i++)
-            if (l[i]->stride[side] != l[i + 1]->stride[side] * l[i + 1]->extent)
+        out->extent[kind] *= p->label[at[i]].extent;
+    for (MatrixSide side = SideA; side < MatrixSides; side++) {
+        out->stride[kind][side] = n ? p->label[at[n - 1]].stride[side] : 0;
+        for (int i = 0; i + 1 < n; i++) {
+            const MatrixLabel *l = &p->label[at[i]], *next = &p->label[at[i + 1]];
+            if (l->stride[side] != next->stride[side] * next->extent)
                 return false;
+        }
     }
     return true;
 }
 
-typedef struct Folded {
-    int64_t extent[Kinds], stride[Kinds][Sides]; // stride 0: the side has none of the kind
-} Folded;
-
-static bool fold_all(Product *p, Folded *out) {
+static bool fold_all(const Product *p, Folded *out) {
     bool folds = true;
-    for (int k = 0; k < Kinds; k++)
-        folds = folds && fold(p, (Kind)k, &out->extent[k], out->stride[k]);
+    for (MatrixKind k = KindEach; k < MatrixKinds; k++)
+        folds = folds && fold(p, k, out);
     return folds;
 }
 
-// The same, with the outermost label of a kind apart.
-static bool fold_apart(Product p, Kind kind, Folded *out) {
-    Label *l[LABELS];
-    int n = labels_of(&p, kind, l);
-    sort_labels(l, n, kind == Column ? SideB : SideA);
+// The same, with the outermost label of a kind apart: it counts as one of each.
+static bool fold_apart(Product p, MatrixKind kind, Folded *out) {
+    int at[MATRIX_LABELS], n = labels_of(&p, kind, at);
     if (n)
-        l[0]->apart = true;
+        p.kind[at[0]] = KindEach;
     return n && fold_all(&p, out);
 }
 
@@ -134,29 +83,27 @@ static void settle(CudnnTensor *t) {
 bool cudnn_read_dot(const Graph *g, uint32_t id, CudnnOperation *out, uint32_t node[3]) {
     if (graph_node(g, id)->op != OpDot)
         return false;
-    const int64_t *a = node_attr(g, id)->i + 1, *b = a + a[-1] + 1, *c = b + b[-1] + 1;
-    const int64_t *labels[Sides] = {a, b, c};
-    Product p = {0};
-    Kind kind;
+    Einsum e = einsum_of_dot(g, id);
+    Product p;
     memset(out, 0, sizeof *out);
     out->kind = CudnnMatmul;
     node[SideA] = node_in(g, id, 0), node[SideB] = node_in(g, id, 1), node[SideOut] = id;
-    for (int side = 0; side < Sides; side++)
-        if (!read_side(&p, g, side, node[side], labels[side]))
-            return false;
+    p.n = einsum_labels(g, &e, p.label);
     for (int i = 0; i < p.n; i++)
-        if (p.label[i].extent > 1 && !kind_of(&p.label[i], &kind))
+        if (!label_kind(&p.label[i], &p.kind[i]) && p.label[i].extent > 1)
             return false;
     Folded f;
-    if (!fold_all(&p, &f) && !fold_apart(p, Row, &f) && !fold_apart(p, Column, &f))
+    if (p.n < 0 ||
+        (!fold_all(&p, &f) && !fold_apart(p, KindRow, &f) && !fold_apart(p, KindColumn, &f)))
         return false;
-    for (int side = 0; side < Sides; side++) {
+    for (MatrixSide side = SideA; side < MatrixSides; side++) {
+        const MatrixKind axes[] = {KindEach, matrix_kinds[side][0], matrix_kinds[side][1]};
         CudnnTensor *t = &out->tensor[side];
         t->n = 3;
-        t->type = (Dtype)node_type(g, node[side])->dtype;
+        t->type = (Dtype)e.type[side]->dtype;
         for (int i = 0; i < 3; i++) {
-            t->stride[i] = f.stride[axes[side][i]][side];
-            t->dim[i] = t->stride[i] ? f.extent[axes[side][i]] : 1;
+            t->stride[i] = f.stride[axes[i]][side];
+            t->dim[i] = t->stride[i] ? f.extent[axes[i]] : 1;
         }
         settle(t);
     }

@@ -1,5 +1,5 @@
-// format.h - files of others: images, sounds, arrays, tables, LMDB, from bytes to numbers. Beside it
-// safetensors.h, torch.h (tensors by name) and unpack.h (archives).
+// format.h - files of others: images, sounds, arrays, tables, LMDB, from bytes to numbers. Beside
+// it safetensors.h, torch.h (tensors by name) and unpack.h (archives).
 //
 // Readers take bytes that nobody has checked: any damage is GAN_ERR_INPUT with the reason, and each
 // is fuzzed (tests/fuzz). One of two files answers image_jpeg_decode, image_webp_decode, hdf5_open
