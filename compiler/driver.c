@@ -165,7 +165,8 @@ static GanStatus plans_begin(Arena *perm, Module *m, const CompileOptions *o, Co
         .verify_each = true,
 #endif
     };
-    set_strips(&rest->pass, o->dialect == &dialect_cuda);
+    if (!o->small_products)
+        set_strips(&rest->pass, o->dialect == &dialect_cuda);
     // A card records a block's calls and waits together: no wait may be in another's.
     rest->pass.parallel.tail &= !rest->pass.few_launches;
     m->share = share_of(m->batch, o->parallel.rank, o->parallel.ranks);

@@ -30,7 +30,7 @@ typedef struct PassOptions {
     bool half_grads;     // bf16, f16: weight gradients leave their product in halves, the only type
                          // cuDNN's ready-made engines make them in
     bool small_products; // they, too, take and make halves, get packs of channels, are laid out as
-                         // samples, and visit maxima alone: for tests
+                         // samples, visit maxima alone, and are made in strips: for tests
     bool wide_f16;       // f16: no library multiplies it; products read and make rounded f32
     bool pack_channels; // channels of convolutions and rows of matrices get packs of 16 bytes where
                         // it pays

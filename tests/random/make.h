@@ -16,7 +16,8 @@ typedef struct RandomModel {
 
 RandomModel random_model(Arena *a, uint64_t seed);
 
-// --- shared by make_expr.c, make_layer.c, make_model.c -------------------------------------------
+// --- shared by make_expr.c, make_layer.c, make_chain.c, make_model.c
+// -------------------------------------------
 
 enum { MAX_NAMES = 400 };
 
@@ -48,8 +49,10 @@ const Known *known_some(Maker *k, bool (*fits)(const Maker *k, const Known *v));
 // Writes "vN = ..." and adds vN to known[]. A value larger than Maker.most is not written: NULL.
 const Known *bind(Maker *k, Type t, const char *fmt, ...);
 
-void make_value(Maker *k); // binds a new name to a random operation
-void make_layer(Maker *k); // the same with weights; inside nets
+void make_value(Maker *k);  // binds a new name to a random operation
+void make_layer(Maker *k);  // the same with weights; inside nets
+void make_scores(Maker *k); // large values of all pairs of positions, and what they become
+void make_series(Maker *k); // one weight at many steps; inside nets
 // Converts `from`, of any type, to this type.
 const Known *make_shaped(Maker *k, const Known *from, Type to);
 // A shared scalar of moderate size that depends on all elements of `v`.

@@ -733,7 +733,7 @@ void make_value(Maker *k) {
         make_where,   make_mean,       make_mean,    make_greatest, make_norm,   make_move,
         make_move,    make_move,       make_einsum,  make_fft,      make_gather, make_draw,
         make_softmax, make_group_mean, make_one_hot, make_sort,     make_scan,   make_all,
-        make_rows,    make_nearest,    make_library,
+        make_rows,    make_nearest,    make_library, make_scores,   make_scores,
     };
     PICK(k, makers)(k);
 }

@@ -217,8 +217,8 @@ static void make_param(Maker *k) {
 }
 
 void make_layer(Maker *k) {
-    static void (*const makers[])(Maker *) = {make_dense, make_conv,  make_conv,
-                                              make_norm,  make_norm,  make_deviation,
-                                              make_other, make_param, make_peak};
+    static void (*const makers[])(Maker *) = {make_dense, make_conv,      make_conv,  make_norm,
+                                              make_norm,  make_deviation, make_other, make_param,
+                                              make_peak,  make_series,    make_series};
     PICK(k, makers)(k);
 }

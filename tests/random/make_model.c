@@ -147,6 +147,25 @@ static void put_update(Maker *k, const ModelInfo *p, const char *f) {
          extra ? " + 0.1*" : "", extra ? some->name : "", optimizer(k, p));
 }
 
+// Scores of values that are all there before the first, the last of them in another loss, too. Of
+// rows: D may begin with a product.
+static void put_scores(Maker *k, const ModelInfo *p, const char *f) {
+    static const char *const form[] = {"0.7*%s", "tanh(%s)", "0.2 - %s", "%s^2"};
+    enum { Scores = 8 };
+    Type t = p->image;
+    const char *of[Scores], *s = "";
+    t.batched = true;
+    for (uint32_t i = 0; i < Scores; i++)
+        of[i] = bind(k, t, PICK(k, form), i < 3 ? "x" : f)->name;
+    for (uint32_t i = 0; i < Scores; i++) {
+        s = bind(k, (Type){.batched = true}, "%s", score(k, p, of[i]))->name;
+        of[i] = str_format(k->text.arena, "%s%s", i ? ", " : "", s).ptr;
+    }
+    line(k, "update D minimize mean([mean(softplus(s)) for s in [%s%s%s%s%s%s%s%s]]) using %s",
+         of[0], of[1], of[2], of[3], of[4], of[5], of[6], of[7], optimizer(k, p));
+    line(k, "update G minimize mean(%s) using %s", s, optimizer(k, p));
+}
+
 // Values computed from data, fakes and each other.
 static void put_values(Maker *k, uint32_t n) {
     for (uint32_t i = 0; i < n; i++)
@@ -247,6 +266,8 @@ static void put_round(Maker *k, const ModelInfo *p, bool inside) {
         put_values(k, roll(k, 4));
         put_update(k, p, f);
     }
+    if (p->image.rank == 1 && chance(k, 40))
+        put_scores(k, p, f);
     if (chance(k, 20))
         put_sometimes(k, p, f);
     if (chance(k, 25) && inside)
