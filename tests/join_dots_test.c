@@ -47,6 +47,14 @@ static const Case cases[] = {
      "net D(x: [12]) -> [] { x |> dense(512) |> relu |> dense(1) |> squeeze }\n"
      "step { update D minimize logistic(D(x), D(flip(x, axis(0)))) using sgd(0.1) }\n",
      10, 9}, // the first layer's; the second's weight is smaller than what it multiplies
+    {"values of another loss, which are infinite",
+     "data x : float(12)\n"
+     "net N(x: [12]) -> [] { x |> dense(64) |> tanh |> dense(1) |> squeeze }\n"
+     "step { s = [N(a) for a in [x, 2*x, 3*x, exp(1e3 + x), exp(2e3 + x), exp(3e3 + x)]]\n"
+     "  other = grad(mean(s[3]) + mean(s[4]) + mean(s[5]), params(N))\n"
+     "  report size = norm2(other[0])\n"
+     "  update N minimize mean(s[0]) + mean(s[1]) + mean(s[2]) using sgd(0.1) }\n",
+     19, 15}, // of each loss the sums
     {"positions of a map, large against the weight",
      "data x : float(16, 40)\n"
      "net N(x: [16, 40]) { param w : [16, 16] = gauss(0.1)\n"

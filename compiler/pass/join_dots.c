@@ -113,6 +113,7 @@ typedef struct Inputs {
     Arena *arena;
     const Graph *g;
     const uint8_t *live, *wanted; // [node] wanted: a gradient by it is, so it stays on the path
+    const uint64_t *losses;       // [node] a hash of what is differentiated through it
     VEC(Set) set;
     uint32_t *open;   // [weight] 1 + its last set
     uint32_t *set_of; // [dot] 1 + its set, place in it
@@ -151,11 +152,33 @@ static bool joins(const Inputs *in, const Set *s, uint32_t dot, uint32_t side, P
     const Graph *g = in->g;
     uint32_t first = s->dot.at[0];
     const Node *a = graph_node(g, first), *b = graph_node(g, dot);
-    if (s->side != side || a->attr != b->attr || a->type != b->type || a->block != b->block)
+    if (s->side != side || a->attr != b->attr || a->type != b->type || a->block != b->block ||
+        in->losses[first] != in->losses[dot])
         return false;
     if (s->piece.of)
         return p.of == s->piece.of && p.axis == s->piece.axis && p.at == s->piece.at + s->dot.n;
     return node_in(g, dot, 1 - side) < first;
+}
+
+// Products of one set are of the same losses: a loss that reads only some has slopes of zero for
+// the others, whose values may be infinite.
+static uint64_t *find_losses(Arena *a, const Graph *g) {
+    uint64_t *losses = arena_array(a, uint64_t, g->node.n);
+    uint32_t *reached = arena_array(a, uint32_t, g->node.n); // [node] the last loss that did
+    for (uint32_t id = 1; id < g->node.n; id++) {
+        uint32_t loss = graph_node(g, id)->op == OpGrad ? node_in(g, id, 0) : 0;
+        if (!loss || reached[loss] == loss)
+            continue;
+        reached[loss] = loss;
+        for (uint32_t k = loss; k > 0; k--) {
+            if (reached[k] != loss)
+                continue;
+            losses[k] = hash64(&loss, sizeof loss, losses[k]);
+            for (uint32_t i = 0; i < graph_node(g, k)->nin && graph_node(g, k)->op != OpStop; i++)
+                reached[node_in(g, k, i)] = loss;
+        }
+    }
+    return losses;
 }
 
 static void find_sets(Inputs *in) {
@@ -247,6 +270,7 @@ void pass_join_inputs(Arena *perm, const Module *m, Func *f, const PassOptions *
                  .g = g,
                  .live = func_live(&scratch, f),
                  .wanted = wanted,
+                 .losses = find_losses(&scratch, g),
                  .open = arena_array(&scratch, uint32_t, g->node.n),
                  .set_of = arena_array(&scratch, uint32_t, g->node.n),
                  .place = arena_array(&scratch, uint32_t, g->node.n)};
