@@ -22,6 +22,7 @@ typedef struct Cutter {
     uint32_t *pinned;     // [old node] the slice of it that the strip's products read
     uint32_t *pinned_for; // [old node] the strip it is of, and its axis
     uint32_t *parts;      // [old node, strip] of what is read in full
+    uint8_t *needed;      // [old node] 1 + the last level that needs it first
     NodeList made;        // new nodes in strips
     uint32_t run;         // number of the strip at hand among those of all levels
 } Cutter;
@@ -171,14 +172,30 @@ static void run_strip(Cutter *c, uint32_t strip, const Rows *rows) {
     }
 }
 
-// All strips of a level. What they read in full comes first.
-static void run_level(Cutter *c, uint32_t level) {
+// What a level reads in full, and what that is made of, but for members of lower levels.
+static void renew_before(Cutter *c, uint32_t level) {
     const Strips *z = c->z;
     const NodeList *member = &c->group->member[level];
+    uint8_t mark = (uint8_t)(level + 1);
     for (uint32_t i = 0; i < member->n; i++)
         for (uint32_t k = 0; k < graph_node(z->g, member->at[i])->nin; k++)
             if (!is_part(z, member->at[i], k, level))
-                renewed(c, node_in(z->g, member->at[i], k));
+                c->needed[node_in(z->g, member->at[i], k)] = mark;
+    for (uint32_t id = z->g->node.n; id-- > 1;) {
+        bool open = c->needed[id] == mark && !c->map[id] && !strips_member(z, id);
+        for (uint32_t k = 0; open && k < graph_node(z->g, id)->nin; k++)
+            c->needed[node_in(z->g, id, k)] = mark;
+    }
+    for (uint32_t id = 1; id < z->g->node.n; id++)
+        if (c->needed[id] == mark)
+            renewed(c, id);
+}
+
+// All strips of a level.
+static void run_level(Cutter *c, uint32_t level) {
+    const Strips *z = c->z;
+    const NodeList *member = &c->group->member[level];
+    renew_before(c, level);
     Rows rows = {.level = level};
     for (uint32_t s = 0; s < c->group->strips; s++, rows.from += c->group->rows) {
         int64_t left = c->group->extent - rows.from;
@@ -190,7 +207,8 @@ static void run_level(Cutter *c, uint32_t level) {
             finish(c, member->at[i]);
 }
 
-// What becomes of an old node that is no member, or is read in full.
+// What becomes of an old node that is no member, or is read in full. Operands are renewed before,
+// but for members: it calls itself at most once a level.
 static uint32_t renewed(Cutter *c, uint32_t id) {
     const Strips *z = c->z;
     if (id && !c->map[id] && strips_member(z, id))
@@ -238,7 +256,8 @@ static const uint8_t *cut(Arena *perm, const Strips *z, const Group *group, Func
                 .copy = arena_array(z->a, uint32_t, n),
                 .pinned = arena_array(z->a, uint32_t, n),
                 .pinned_for = arena_array(z->a, uint32_t, n),
-                .parts = arena_array(z->a, uint32_t, (size_t)n * group->strips)};
+                .parts = arena_array(z->a, uint32_t, (size_t)n * group->strips),
+                .needed = arena_array(z->a, uint8_t, n)};
     count_again(z, group, f);
     for (uint32_t id = 1; id < n; id++)
         if (z->live[id] && (!strips_member(z, id) || z->root[id]))
