@@ -132,12 +132,29 @@ static void one_index_is_tested_once(void **state) {
     assert_true(found > 0);
 }
 
+// What bounds say of a row is known below them: no remainder finds it.
+static void a_row_within_bounds_is_not_divided(void **state) {
+    (void)state;
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < cases.at.n; i++) {
+        const Plan *p = &cases.at.at[i]->plan;
+        for (uint32_t k = 0; strstr(cases.at.at[i]->name, "below a border") && k < p->kernel.n;
+             k++) {
+            const char *text = str_z(&arena, p->kernel.at[k].source);
+            found += strstr(text, ">= 1") != NULL;
+            assert_null(strstr(text, "%4"));
+        }
+    }
+    assert_true(found > 0);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(kernels_agree_with_the_evaluator, compile_all, unload_all),
         cmocka_unit_test(a_table_read_by_minima_is_not_stored),
         cmocka_unit_test(zeros_of_a_pad_are_those_of_its_loads),
         cmocka_unit_test(one_index_is_tested_once),
+        cmocka_unit_test(a_row_within_bounds_is_not_divided),
     };
     return KERNEL_SUITE(tests, &dialect_c, kernel_cases);
 }

@@ -188,8 +188,9 @@ static uint32_t value_of_leaf(Lower *l, uint32_t id, const Coords *at) {
     if (l->g->node.at[id].op == OpConst)
         return number(l, (Dtype)t->dtype, const_of(l->g, id));
     uint32_t axes = node_axes(l->g, id);
-    Value v = {
-        .kind = ValueIndex, .dtype = (Dtype)t->dtype, .at = coords_number(&l->n->ix, t, axes, at)};
+    Value v = {.kind = ValueIndex,
+               .dtype = (Dtype)t->dtype,
+               .at = ix_plain(&l->n->ix, coords_number(&l->n->ix, t, axes, at))};
     if (axes & 1) {
         v.sample0 = 1;
         for (uint32_t i = 0; i < t->rank; i++)
@@ -208,7 +209,7 @@ static uint32_t value_of_draw(Lower *l, uint32_t id, const Coords *at) {
                .batched = t->batched,
                .number = bits_to_double(i[2])};
     v.sample = at->c[0];
-    v.at = coords_number(&l->n->ix, t, ~1u, at);
+    v.at = ix_plain(&l->n->ix, coords_number(&l->n->ix, t, ~1u, at));
     return push(l, v);
 }
 

@@ -21,17 +21,18 @@ void coords_broadcast(const Type *operand, const Coords *at, Coords *out) {
     *out = c;
 }
 
-// Adds lo <= at < hi to the bounds; false when no element passes.
-static bool bound(const Indices *t, Bounds *b, Ix at, int64_t lo, int64_t hi) {
+// Adds 0 <= *at < extent to the bounds, and to what is known of *at; false when no element passes.
+static bool bound(Indices *t, Bounds *b, Ix *at, int64_t extent) {
     int64_t least, most;
-    ix_range(t, at, &least, &most);
-    if (most < lo || least >= hi)
+    ix_range(t, *at, &least, &most);
+    if (most < 0 || least >= extent)
         return false;
-    if (least < lo || most >= hi) {
+    if (least < 0 || most >= extent) {
         if (b->n == MAX_BOUNDS)
             bug("more than %u bounds on one access", b->n);
-        b->b[b->n++] = (Bound){at, lo, hi};
+        b->b[b->n++] = (Bound){ix_plain(t, *at), 0, extent};
     }
+    *at = ix_within(t, *at, extent);
     return true;
 }
 
@@ -50,10 +51,11 @@ static bool move_pad(Indices *t, const Type *from, const int64_t *before, const 
     out->c[0] = at->c[0];
     for (uint32_t i = 0; i < from->rank; i++) {
         Ix x = ix_add(t, at->c[1 + i], ix_num(t, -before[i]));
-        if (!bound(t, bounds, ix_mod(t, x, step[i]), 0, 1))
+        Ix between = ix_mod(t, x, step[i]);
+        if (!bound(t, bounds, &between, 1))
             return false;
         out->c[1 + i] = ix_div(t, x, step[i]);
-        if (!bound(t, bounds, out->c[1 + i], 0, from->dim[i]))
+        if (!bound(t, bounds, &out->c[1 + i], from->dim[i]))
             return false;
     }
     return true;
@@ -96,7 +98,7 @@ bool coords_move(Indices *t, const Graph *g, uint32_t id, uint32_t k, const Coor
             before += node_type(g, node_in(g, id, j))->dim[a[0]];
         Ix *x = &c.c[1 + a[0]];
         *x = ix_add(t, *x, ix_num(t, -before));
-        if (!bound(t, bounds, *x, 0, from->dim[a[0]]))
+        if (!bound(t, bounds, x, from->dim[a[0]]))
             return false;
         break;
     }
@@ -122,7 +124,7 @@ Ix coords_address(Indices *t, const Type *type, const Coords *at) {
     type_strides(type, stride);
     for (uint32_t d = 0; d <= type->rank; d++)
         sum = ix_add(t, sum, ix_mul(t, at->c[d], stride[d]));
-    return sum;
+    return ix_plain(t, sum);
 }
 
 void coords_at(Indices *t, const Graph *g, const Type *type, Ix flat, Coords *out) {

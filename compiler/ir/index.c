@@ -238,6 +238,60 @@ Ix ix_choice(Indices *t, Ix at, int64_t less_than, Ix yes, Ix no) {
     return of_atom(t, a);
 }
 
+// --- ranges by bounds ----------------------------------------------------------------------------
+
+Ix ix_within(Indices *t, Ix a, int64_t extent) {
+    int64_t lo, hi;
+    ix_range(t, a, &lo, &hi);
+    if (lo >= 0 && hi < extent)
+        return a;
+    return of_atom(t, (Atom){.kind = AtomWithin,
+                             .of = a,
+                             .by = extent,
+                             .lo = lo > 0 ? lo : 0,
+                             .hi = hi < extent ? hi : extent - 1});
+}
+
+static bool is_plain(const Indices *t, Ix a) {
+    const IxSum *s = &t->sum.at[a];
+    for (uint32_t i = 0; i < s->n; i++) {
+        const Atom *at = &t->atom.at[s->term[i].atom];
+        bool choice = at->kind == AtomChoice;
+        if (at->kind == AtomWithin || (at->kind != AtomVar && !is_plain(t, at->of)) ||
+            (choice && (!is_plain(t, at->yes) || !is_plain(t, at->no))))
+            return false;
+    }
+    return true;
+}
+
+static Ix plain_atom(Indices *t, uint32_t id) {
+    Atom a = t->atom.at[id];
+    Ix of = a.kind == AtomVar ? 0 : ix_plain(t, a.of);
+    switch (a.kind) {
+    case AtomVar:
+        return of_atom(t, a);
+    case AtomDiv:
+        return ix_div(t, of, a.by);
+    case AtomMod:
+        return ix_mod(t, of, a.by);
+    case AtomChoice:
+        return ix_choice(t, of, a.by, ix_plain(t, a.yes), ix_plain(t, a.no));
+    case AtomWithin:
+        return of;
+    }
+    bug("an atom of kind %d", (int)a.kind);
+}
+
+Ix ix_plain(Indices *t, Ix a) {
+    if (is_plain(t, a))
+        return a;
+    IxSum s = t->sum.at[a];
+    Ix sum = ix_num(t, s.off);
+    for (uint32_t i = 0; i < s.n; i++)
+        sum = ix_add(t, sum, ix_mul(t, plain_atom(t, s.term[i].atom), s.term[i].coef));
+    return sum;
+}
+
 bool ix_split_wanted(const Indices *t, uint32_t *var, int64_t *factor) {
     for (uint32_t i = 0; i < t->atom.n; i++) {
         const Atom *a = &t->atom.at[i];

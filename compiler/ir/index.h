@@ -4,8 +4,9 @@
 //
 // An index is a sum  off + sum coef * atom,  interned in an Indices table: equal indices have equal
 // ids. An atom is a loop variable, the floor quotient or remainder of an index that does not
-// simplify, or a choice between two indices. Ranges are known, so most quotients simplify: (4*i +
-// j) / 4 is i when j is in 0..3. All values are exact integers.
+// simplify, a choice between two indices, or an index that bounds keep in a range wherever its
+// value counts. Ranges are known, so most quotients simplify: (4*i + j) / 4 is i when j is in 0..3.
+// All values are exact integers.
 #ifndef GAN_INDEX_H
 #define GAN_INDEX_H
 
@@ -23,12 +24,12 @@ typedef struct IxSum {
     Term *term; // by rising atom; coefficients are not 0
 } IxSum;
 
-typedef enum AtomKind { AtomVar, AtomDiv, AtomMod, AtomChoice } AtomKind;
+typedef enum AtomKind { AtomVar, AtomDiv, AtomMod, AtomChoice, AtomWithin } AtomKind;
 typedef struct Atom {
     AtomKind kind;
     uint32_t var;   // AtomVar: the caller's number
     Ix of;          // AtomDiv, AtomMod: the argument, never negative; AtomChoice: looked at
-    int64_t by;     // AtomDiv, AtomMod; AtomChoice: `yes` where `of` is less
+    int64_t by;     // AtomDiv, AtomMod; AtomChoice: `yes` where `of` is less; AtomWithin: 0 .. by-1
     Ix yes, no;     // AtomChoice
     int64_t lo, hi; // inclusive range of its values
 } Atom;
@@ -48,6 +49,10 @@ Ix ix_mul(Indices *t, Ix a, int64_t by);
 Ix ix_div(Indices *t, Ix a, int64_t by); // floor; by > 0
 Ix ix_mod(Indices *t, Ix a, int64_t by); // 0 .. by-1
 Ix ix_choice(Indices *t, Ix at, int64_t less_than, Ix yes, Ix no);
+// The index, taken to be in 0 .. extent-1. It is another one than `a`, and lets quotients simplify;
+// ix_plain gives the same index without AtomWithin, as addresses and kernels have it.
+Ix ix_within(Indices *t, Ix a, int64_t extent);
+Ix ix_plain(Indices *t, Ix a);
 void ix_range(const Indices *t, Ix a, int64_t *lo, int64_t *hi);
 // Of a variable standing on its own; 0 when absent.
 int64_t ix_coef(const Indices *t, Ix a, uint32_t var);

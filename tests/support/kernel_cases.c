@@ -443,6 +443,18 @@ static void point_case(Cases *all) {
     case_finish(c, DtF32);
 }
 
+// Every other row of a padded picture that is itself a view: the bounds say which row that is.
+static void row_case(Cases *all) {
+    Case *c = case_begin(all, 2, 1e-6, "every other row below a border");
+    Val x = case_input(c, shape(true, 4, 2, 2, 8, 6));
+    Val rows = Reshape(x, 3, (int64_t[]){4, 8, 6});
+    Val below = Pad(rows, (int64_t[]){0, 1, 0}, NULL, (int64_t[]){4, 10, 6});
+    Val pairs = Reshape(below, 4, (int64_t[]){4, 5, 2, 6});
+    Val first = Slice(pairs, (int64_t[]){0, 0, 0, 0}, (int64_t[]){4, 5, 1, 6}, NULL);
+    case_result(c, Exp(first));
+    case_finish(c, DtF32);
+}
+
 // Parts of a concatenation along an outer axis, each in a version of its own of the inner loop, and
 // a third of the rows in the one that tests; two axes at once.
 static void part_cases(Cases *all) {
@@ -693,6 +705,7 @@ void kernel_cases(Cases *out) {
     row_cases(out);
     column_cases(out);
     point_case(out);
+    row_case(out);
     part_cases(out);
     zeros_cases(out);
     pack_cases(out);
