@@ -600,19 +600,27 @@ static void walk_fft(Arena *a, Op op) {
     }
 }
 
-// Lines per sample and shared, one or several, with ties between whole numbers.
+// Lines per sample and shared, one or several, with ties between whole numbers; all of an order or
+// its last two.
 static void walk_order(Arena *a, Op op) {
     for (int64_t n = 1; n <= 7; n++) {
-        for (uint32_t kind = 0; kind < 16; kind++) {
+        for (uint32_t kind = 0; kind < 32; kind++) {
             bool several = kind & 1, batched = kind & 2, whole = kind & 4, back = kind & 8;
-            if (back && op == OpArgSort)
+            int64_t last = kind & 16 ? 2 : n;
+            if ((back && op == OpArgSort) || last > n)
                 continue;
-            Case c = case_new(a, "%s of %lld, %s, batched %d, whole %d, back %d", op_info[op].text,
-                              (long long)n, several ? "lines" : "a line", batched, whole, back);
+            Case c = case_new(a, "%s of the last %lld of %lld, %s, batched %d, whole %d, back %d",
+                              op_info[op].text, (long long)last, (long long)n,
+                              several ? "lines" : "a line", batched, whole, back);
             Type t = several ? shape(batched, 2, 3, n, 0, 0) : shape(batched, 1, n, 0, 0, 0);
             Val x = case_input(&c, t);
             c.whole[0] = whole;
-            c.y = op == OpArgSort ? Mul(ArgSort(x), x) : Arrange(Mul(x, x), ArgSort(x), back);
+            Val order = ArgSortLast(x, last), squares = Mul(x, x);
+            Type part = val_type(order);
+            Val some = Slice(squares, (int64_t[]){0, 0}, part.dim, NULL);
+            c.y = op == OpArgSort ? Mul(order, some)
+                  : back          ? ArrangeBack(some, order, t)
+                                  : Arrange(squares, order, false);
             check(&c, !whole);
         }
     }

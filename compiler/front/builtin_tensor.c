@@ -427,12 +427,21 @@ Value builtin_scatter(Elab *e, const Value *in, uint32_t n) {
                : POISON;
 }
 
+// The indices that sort x, or the last so many of them.
+static bool want_order(Elab *e, Val x, Value last, Val *out) {
+    Type t = val_type(x);
+    if (last.kind != KindAbsent && t.rank && !want_int(e, last, "last", &t.dim[t.rank - 1]))
+        return false;
+    if (!op_fits(e, OpArgSort, &x, 1, NULL, &t))
+        return false;
+    *out = ArgSortLast(x, t.dim[t.rank - 1]);
+    return true;
+}
+
 Value builtin_argsort_rows(Elab *e, const Value *in, uint32_t n) {
     Val x;
     (void)n;
-    if (!want_tensor(e, in[0], &x))
-        return POISON;
-    return op_fits(e, OpArgSort, &x, 1, NULL, NULL) ? value_tensor(ArgSort(x)) : POISON;
+    return want_tensor(e, in[0], &x) && want_order(e, x, in[1], &x) ? value_tensor(x) : POISON;
 }
 
 // A shared value is every sample's.
@@ -440,9 +449,8 @@ Value builtin_sort_rows_by(Elab *e, const Value *in, uint32_t n) {
     Val x[2];
     (void)n;
     if (!want_tensor(e, in[0], &x[0]) || !want_tensor(e, in[1], &x[1]) ||
-        !op_fits(e, OpArgSort, &x[1], 1, NULL, NULL))
+        !want_order(e, x[1], in[2], &x[1]))
         return POISON;
-    x[1] = ArgSort(x[1]);
     bool batched = val_type(x[0]).batched || val_type(x[1]).batched;
     for (uint32_t k = 0; k < 2; k++) {
         Type t = val_type(x[k]);

@@ -9,12 +9,17 @@
 
 enum { BLOCKS = 1056 }; // keep a large card busy
 
-static OrderLines lines_of(const CallRegion *c) {
-    return order_lines(c->g, node_type(c->g, c->r->node.at[0]));
-}
-
 static bool is_sort(const CallRegion *c) {
     return graph_node(c->g, c->r->node.at[0])->op == OpArgSort;
+}
+
+static OrderLines lines_of(const CallRegion *c) {
+    return order_lines(c->g, c->r->node.at[0]);
+}
+
+// Is there a place that no index moves to?
+static bool leaves_zeros(const CallRegion *c, const OrderLines *l) {
+    return !is_sort(c) && node_attr(c->g, c->r->node.at[0])->i[0] && l->last < l->n;
 }
 
 // Is the row merge sorted, from tiles and by several blocks?
@@ -25,7 +30,8 @@ static bool is_long(const CallRegion *c, const OrderLines *l) {
 static int64_t jobs_of(const CallRegion *c, const OrderLines *l) {
     if (is_long(c, l))
         return l->lines * ceil_div(l->n, GAN_ORDER_TILE);
-    return is_sort(c) ? l->lines : ceil_div(l->lines * l->n, GAN_ORDER_THREADS);
+    bool by_rows = is_sort(c) || leaves_zeros(c, l);
+    return by_rows ? l->lines : ceil_div(l->lines * l->last, GAN_ORDER_THREADS);
 }
 
 // Two buffers of runs, keys and their positions; a ticket for each pair of runs.
@@ -39,7 +45,11 @@ static bool words_of(Arena *perm, const CallRegion *c, Arena scratch) {
     (void)scratch;
     OrderLines l = lines_of(c);
     const int64_t number[GAN_ORDER_NUMBERS] = {
-        [GAN_ORDER_N] = l.n, [GAN_ORDER_LINES] = l.lines, [GAN_ORDER_STEP] = l.step};
+        [GAN_ORDER_N] = l.n,
+        [GAN_ORDER_LAST] = l.last,
+        [GAN_ORDER_LINES] = l.lines,
+        [GAN_ORDER_STEP] = l.step,
+    };
     int64_t jobs = jobs_of(c, &l);
     if (jobs > UINT32_MAX)
         return false;
@@ -68,9 +78,11 @@ static Str call_of(Arena *a, const CallRegion *c) {
         return str_format(a, "gan_sort_long<%s, 0, %u, %u>", type, to, to + 1);
     if (is_sort(c))
         return str_format(a, "gan_sort<%s, %d, 0, %u, %u>", type, (int)network(l.n), to, numbers);
+    const uint32_t from = anchor_operand(c, 0, *a), order = anchor_operand(c, 1, *a);
+    if (leaves_zeros(c, &l))
+        return str_format(a, "gan_spread<%s, %u, %u, %u, %u>", type, from, order, to, numbers);
     return str_format(a, "gan_arrange<%s, %s, %u, %u, %u, %u>", type,
-                      node_attr(c->g, id)->i[0] ? "true" : "false", anchor_operand(c, 0, *a),
-                      anchor_operand(c, 1, *a), to, numbers);
+                      node_attr(c->g, id)->i[0] ? "true" : "false", from, order, to, numbers);
 }
 
 const CallKernel order_kernel = {.name = "order",

@@ -1,5 +1,5 @@
-// order.cuh - text put before the kernels of orders: the permutation that sorts a row (argsort),
-// and a row permuted by it.
+// order.cuh - text put before the kernels of orders: the permutation that sorts a row (argsort) or
+// the last indices of it, and a row permuted by them.
 //
 // A row that fits into shared memory is sorted there by one block (Batcher's bitonic network,
 // 1968). A longer one is merge sorted: blocks sort tiles of it, and of two neighbouring sorted runs
@@ -58,14 +58,15 @@ template <int SIZE, typename T> GAN_FN void gan_bitonic(T *key, uint32_t *positi
 template <typename T, int SIZE, int FROM, int TO, int NUMBERS, int N>
 GAN_FN void gan_sort(const gan_args<N> &w) {
     const int64_t n = w.at[NUMBERS + GAN_ORDER_N], step = w.at[NUMBERS + GAN_ORDER_STEP];
+    const int64_t last = w.at[NUMBERS + GAN_ORDER_LAST];
     __shared__ T key[SIZE];
     __shared__ uint32_t position[SIZE];
     for (int64_t row = blockIdx.x; row < w.at[NUMBERS + GAN_ORDER_LINES]; row += gridDim.x) {
-        T *y = gan_row_of<T, TO>(w, row, n, step);
+        T *y = gan_row_of<T, TO>(w, row, last, step);
         gan_fetch<SIZE>(gan_row_of<T, FROM>(w, row, n, step), step, 0, (uint32_t)n, key, position);
         gan_bitonic<SIZE>(key, position);
-        for (uint32_t i = threadIdx.x; i < n; i += GAN_ORDER_THREADS)
-            y[i * step] = (T)position[i];
+        for (uint32_t i = threadIdx.x; i < last; i += GAN_ORDER_THREADS)
+            y[i * step] = (T)position[n - last + i];
         __syncthreads(); // the next row is fetched
     }
 }
@@ -77,11 +78,19 @@ template <typename T> struct gan_runs {
     uint32_t *position;
 };
 
+// A row of the result, which has indices from element `first` of the order on; NULL: not yet.
+template <typename T> struct gan_result {
+    T *y;
+    int64_t step;
+    uint32_t first;
+};
+
 // Element i of what a block sorts: to the other buffer or, at last, to the result.
 template <typename T>
-GAN_FN void gan_put(T key, uint32_t position, uint32_t i, gan_runs<T> to, T *y, int64_t step) {
-    if (y) {
-        y[i * step] = (T)position;
+GAN_FN void gan_put(T key, uint32_t position, uint32_t i, gan_runs<T> to, gan_result<T> result) {
+    if (result.y) {
+        if (i >= result.first)
+            result.y[(i - result.first) * result.step] = (T)position;
     } else {
         to.key[i] = key;
         to.position[i] = position;
@@ -106,7 +115,7 @@ GAN_FN uint32_t gan_rank(const T *key, const uint32_t *position, uint32_t size, 
 // shared memory; the first WINDOW of their merge are final, since nothing behind the windows can
 // come before them. An element's place is its index in its own window and its rank in the other.
 template <int WINDOW, typename T>
-GAN_FN void gan_merge(gan_runs<T> from, gan_runs<T> to, T *y, int64_t step, uint32_t begin,
+GAN_FN void gan_merge(gan_runs<T> from, gan_runs<T> to, gan_result<T> result, uint32_t begin,
                       uint32_t middle, uint32_t end, T *key, uint32_t *position) {
     __shared__ uint32_t taken; // elements of the first window that are final
     for (uint32_t a = begin, b = middle, at = begin; at < end;) {
@@ -128,7 +137,7 @@ GAN_FN void gan_merge(gan_runs<T> from, gan_runs<T> to, T *y, int64_t step, uint
                 const uint32_t place = i + gan_rank(key + other, position + other,
                                                     first ? right : left, key[k], position[k]);
                 if (place < size)
-                    gan_put(key[k], position[k], at + place, to, y, step);
+                    gan_put(key[k], position[k], at + place, to, result);
                 if (place == size - 1)
                     taken = first ? i + 1 : size - (i + 1);
             }
@@ -145,6 +154,7 @@ GAN_FN void gan_sort_long(const gan_args<N> &w) {
     enum { TILE = GAN_ORDER_TILE, NUMBERS = SCRATCH + 2 };
     const int64_t step = w.at[NUMBERS + GAN_ORDER_STEP], rows = w.at[NUMBERS + GAN_ORDER_LINES];
     const uint32_t n = (uint32_t)w.at[NUMBERS + GAN_ORDER_N], tiles = (n + TILE - 1) / TILE;
+    const uint32_t last = (uint32_t)w.at[NUMBERS + GAN_ORDER_LAST];
     T *const keys = (T *)w.at[SCRATCH];
     uint32_t *const positions = (uint32_t *)(keys + 2 * rows * n);
     uint32_t *const tickets = (uint32_t *)w.at[SCRATCH + 1];
@@ -154,13 +164,14 @@ GAN_FN void gan_sort_long(const gan_args<N> &w) {
         const int64_t row = job / tiles;
         const uint32_t first = (uint32_t)(job % tiles) * TILE;
         const uint32_t size = n - first < TILE ? n - first : TILE;
-        T *const y = gan_row_of<T, TO>(w, row, n, step);
+        const gan_result<T> none = {},
+                            result = {gan_row_of<T, TO>(w, row, last, step), step, n - last};
         gan_runs<T> from = {keys + row * n, positions + row * n};
         gan_runs<T> to = {from.key + rows * n, from.position + rows * n};
         gan_fetch<TILE>(gan_row_of<T, FROM>(w, row, n, step), step, first, size, key, position);
         gan_bitonic<TILE>(key, position);
         for (uint32_t i = threadIdx.x; i < size; i += GAN_ORDER_THREADS)
-            gan_put(key[i], position[i], first + i, from, (T *)nullptr, step);
+            gan_put(key[i], position[i], first + i, from, none);
         for (uint32_t run = TILE; run < n; run *= 2) {
             const uint32_t begin = first / (2 * run) * 2 * run;
             const uint32_t middle = n - begin < run ? n : begin + run;
@@ -172,8 +183,8 @@ GAN_FN void gan_sort_long(const gan_args<N> &w) {
                 __threadfence();
                 __syncthreads();
             }
-            gan_merge<TILE / 2>(from, to, 2 * run < n ? (T *)nullptr : y, step, begin, middle, end,
-                                key, position);
+            gan_merge<TILE / 2>(from, to, 2 * run < n ? none : result, begin, middle, end, key,
+                                position);
             const gan_runs<T> merged = to;
             to = from;
             from = merged;
@@ -182,18 +193,38 @@ GAN_FN void gan_sort_long(const gan_args<N> &w) {
     }
 }
 
-// One element a thread: y[i] = x[order[i]] or, BACK, y[order[i]] = x[i].
+// One index a thread: y[i] = x[order[i]] or, BACK, y[order[i]] = x[i], for a permutation.
 template <typename T, bool BACK, int FROM, int ORDER, int TO, int NUMBERS, int N>
 GAN_FN void gan_arrange(const gan_args<N> &w) {
     const int64_t n = w.at[NUMBERS + GAN_ORDER_N], step = w.at[NUMBERS + GAN_ORDER_STEP];
-    const int64_t all = n * w.at[NUMBERS + GAN_ORDER_LINES];
+    const int64_t last = w.at[NUMBERS + GAN_ORDER_LAST];
+    const int64_t all = last * w.at[NUMBERS + GAN_ORDER_LINES];
     const int64_t stride = (int64_t)gridDim.x * GAN_ORDER_THREADS;
     for (int64_t k = (int64_t)blockIdx.x * GAN_ORDER_THREADS + threadIdx.x; k < all; k += stride) {
-        const int64_t sample = k / (n * step), i = k / step % n, row = sample * step + k % step;
-        const int64_t there = (int64_t)gan_row_of<T, ORDER>(w, row, n, step)[i * step];
+        const int64_t sample = k / (last * step), i = k / step % last;
+        const int64_t row = sample * step + k % step;
+        const int64_t there = (int64_t)gan_row_of<T, ORDER>(w, row, last, step)[i * step];
         if (there >= 0 && there < n) {
-            gan_row_of<T, TO>(w, row, n, step)[(BACK ? there : i) * step] =
-                gan_row_of<T, FROM>(w, row, n, step)[(BACK ? i : there) * step];
+            gan_row_of<T, TO>(w, row, BACK ? n : last, step)[(BACK ? there : i) * step] =
+                gan_row_of<T, FROM>(w, row, BACK ? last : n, step)[(BACK ? i : there) * step];
+        }
+    }
+}
+
+// The same back to rows of more elements, one a block: zeros, then y[order[i]] = x[i].
+template <typename T, int FROM, int ORDER, int TO, int NUMBERS, int N>
+GAN_FN void gan_spread(const gan_args<N> &w) {
+    const int64_t n = w.at[NUMBERS + GAN_ORDER_N], step = w.at[NUMBERS + GAN_ORDER_STEP];
+    const int64_t last = w.at[NUMBERS + GAN_ORDER_LAST];
+    for (int64_t row = blockIdx.x; row < w.at[NUMBERS + GAN_ORDER_LINES]; row += gridDim.x) {
+        T *const y = gan_row_of<T, TO>(w, row, n, step);
+        for (int64_t i = threadIdx.x; i < n; i += GAN_ORDER_THREADS)
+            y[i * step] = 0;
+        __syncthreads();
+        for (int64_t i = threadIdx.x; i < last; i += GAN_ORDER_THREADS) {
+            const int64_t there = (int64_t)gan_row_of<T, ORDER>(w, row, last, step)[i * step];
+            if (there >= 0 && there < n)
+                y[there * step] = gan_row_of<T, FROM>(w, row, last, step)[i * step];
         }
     }
 }

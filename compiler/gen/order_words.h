@@ -12,7 +12,8 @@ enum {
 // Numbers of a kernel's words, behind the addresses of what its region reads and writes and, where
 // it has scratch, of that and of its tickets. Rows lie in memory as OrderLines says (ir.h).
 enum {
-    GAN_ORDER_N,
+    GAN_ORDER_N,    // elements of a row
+    GAN_ORDER_LAST, // indices of a row: of the last in its order
     GAN_ORDER_LINES,
     GAN_ORDER_STEP,
     GAN_ORDER_NUMBERS,

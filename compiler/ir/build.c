@@ -266,9 +266,20 @@ Val ArgSort(Val x) {
     return add(OpArgSort, &x, 1, NULL, NULL);
 }
 
+Val ArgSortLast(Val x, int64_t k) {
+    Type t = val_type(x);
+    t.dim[t.rank - 1] = k;
+    return add(OpArgSort, &x, 1, NULL, &t);
+}
+
 Val Arrange(Val x, Val index, bool back) {
     Attr at = attr1(back);
     return add2(OpArrange, x, index, &at, NULL);
+}
+
+Val ArrangeBack(Val x, Val index, Type to) {
+    Attr at = attr1(true);
+    return add2(OpArrange, x, index, &at, &to);
 }
 
 Val Conv(Val x, Val w, const ConvGeom *c) {

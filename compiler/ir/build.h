@@ -61,8 +61,10 @@ Val Fft(Val x, bool inverse, const Type *like); // like: NULL, or the type where
 
 // The indices that sort each row along the last axis of [n] or [l, n]: ascending, stable, NaN last.
 Val ArgSort(Val x);
-// Element i of each row is element index[i] of x's row; of x's type. `back`: element i goes to
-// index[i] instead, which is the inverse, and the adjoint.
+Val ArgSortLast(Val x, int64_t k); // the last k of these
+// Element i of each row is element index[i] of x's row. `back`: element i goes to index[i] instead,
+// which is the inverse, and the adjoint; to longer rows of type `to`, 0 where none goes.
 Val Arrange(Val x, Val index, bool back);
+Val ArrangeBack(Val x, Val index, Type to);
 
 #endif

@@ -13,9 +13,13 @@ static void merge(const double *x, const int64_t *from, int64_t *to, int64_t lo,
         to[i] = b == hi || (a < mid && stays(x[from[a]], x[from[b]])) ? from[a++] : from[b++];
 }
 
+static int64_t last_extent(const Type *t) {
+    return t->dim[t->rank - 1];
+}
+
 void eval_ArgSort(Eval *e) {
-    const Type *t = eval_type(e);
-    int64_t n = t->dim[t->rank - 1], all = type_elements(e->g, t);
+    const Type *t = eval_in_type(e, 0);
+    int64_t n = last_extent(t), all = type_elements(e->g, t), k = last_extent(eval_type(e));
     double *x = arena_array(e->scratch, double, n);
     int64_t *from = arena_array(e->scratch, int64_t, n), *to = arena_array(e->scratch, int64_t, n);
     for (int64_t line = 0; line < all; line += n) {
@@ -32,20 +36,22 @@ void eval_ArgSort(Eval *e) {
             to = from;
             from = sorted;
         }
-        for (int64_t i = 0; i < n; i++)
-            value_put(e->out, e->f64, line + i, (double)from[i]);
+        for (int64_t i = 0; i < k; i++)
+            value_put(e->out, e->f64, line / n * k + i, (double)from[n - k + i]);
     }
 }
 
 void eval_Arrange(Eval *e) {
-    const Type *t = eval_type(e);
-    int64_t n = t->dim[t->rank - 1], all = type_elements(e->g, t);
     bool back = eval_ints(e)[0] != 0;
-    for (int64_t i = 0; i < all; i++) {
-        double index = value_get(e->in[1], e->f64, i);
-        if (!(index >= 0 && index < (double)n)) // not of a sort: NaN, for example
+    const Type *index = eval_in_type(e, 1);
+    int64_t n = last_extent(back ? eval_type(e) : eval_in_type(e, 0)), k = last_extent(index);
+    for (int64_t i = 0; i < type_elements(e->g, eval_type(e)); i++)
+        value_put(e->out, e->f64, i, 0);
+    for (int64_t i = 0; i < type_elements(e->g, index); i++) {
+        double at = value_get(e->in[1], e->f64, i);
+        if (!(at >= 0 && at < (double)n)) // not of a sort: NaN, for example
             continue;
-        int64_t there = i - i % n + (int64_t)index;
+        int64_t there = i / k * n + (int64_t)at;
         value_put(e->out, e->f64, back ? there : i, value_get(e->in[0], e->f64, back ? i : there));
     }
 }

@@ -296,11 +296,12 @@ enum { COMM_SMALL = 64 << 10 };
 
 // --- op_order.c ----------------------------------------------------------------------------------
 
-// Lines of n numbers on a device: number i of line l is at (l/step*n + i)*step + l%step.
+// Lines of n numbers on a device: number i of line l is at (l/step*n + i)*step + l%step. Indices,
+// and what they arrange, are of the last so many in a line's order.
 typedef struct OrderLines {
-    int64_t n, lines, step;
+    int64_t n, last, lines, step;
 } OrderLines;
-OrderLines order_lines(const Graph *g, const Type *t);
+OrderLines order_lines(const Graph *g, uint32_t id); // of an ArgSort or Arrange
 
 // --- op_fft.c ------------------------------------------------------------------------------------
 

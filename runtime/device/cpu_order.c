@@ -3,6 +3,9 @@
 //
 // In: an ArgSort or an Arrange of a plan, and memory. Out: a call ready to run. Memory for the keys
 // of a line is allocated once; results do not depend on the number of threads.
+//
+// Where the numbers of a line lie apart, so many neighbouring lines are worked on that they fill
+// cache lines: what is read or written whole is copied, one line behind the other.
 #include "cpu.h"
 #include "order_line.h"
 
@@ -10,13 +13,20 @@
 
 #include <math.h>
 
+enum {
+    TOGETHER = 16,       // neighbouring lines, at most: of a cache line
+    NUMBERS = 256 << 10, // of these together, but for one line
+    FEW = 4,             // one in so many, or fewer, numbers are reached where they lie
+};
+
 struct OrderCall {
     OrderLines lines;
     bool sorts, back;
-    const float *in, *places;
-    float *out;
-    char *room;  // owned; [threads, bytes]
-    size_t each; // bytes of a thread
+    float *in, *places, *out;
+    int64_t together; // lines
+    char *room;       // owned; [threads, each]: keys of a line, then three copies of lines
+    size_t each;      // bytes of a thread
+    size_t keys, copy;
     int threads;
     OrderRun *run;
     OrderCall *next;
@@ -39,9 +49,24 @@ static OrderRun *run_of(void) {
 }
 
 double order_operations(const Graph *g, uint32_t id) {
-    OrderLines l = order_lines(g, node_type(g, id));
+    OrderLines l = order_lines(g, id);
     bool sorts = graph_node(g, id)->op == OpArgSort;
-    return (double)(l.lines * l.n) * (sorts ? 1 + log2((double)l.n) : 1);
+    double n = (double)l.n, last = (double)l.last;
+    return (double)l.lines * (sorts ? n + last * log2(n) : last);
+}
+
+static GanStatus make_room(OrderCall *c) {
+    const OrderLines *l = &c->lines;
+    bool apart = l->step > 1;
+    c->together = !apart ? 1 : l->n > NUMBERS / TOGETHER ? NUMBERS / l->n : TOGETHER;
+    c->together = c->together ? c->together : 1;
+    c->keys = c->sorts ? round_up(order_room(l->n), 64) : 0;
+    c->copy = apart ? round_up((size_t)(c->together * (l->n + TOGETHER)) * sizeof(float), 64) : 0;
+    c->each = c->keys + 3 * c->copy;
+    c->room = c->each ? mem_alloc_aligned(c->each * (size_t)c->threads, 64) : NULL;
+    return c->room || !c->each
+               ? GAN_OK
+               : fail(GAN_ERR_MEMORY, "no memory for an order of %lld numbers", (long long)l->n);
 }
 
 GanStatus order_prepare(OrderCalls *calls, const Plan *p, uint32_t id, Memory m, int threads) {
@@ -49,7 +74,7 @@ GanStatus order_prepare(OrderCalls *calls, const Plan *p, uint32_t id, Memory m,
     OrderCall *c = mem_alloc(sizeof *c);
     if (!c)
         return fail(GAN_ERR_MEMORY, "no memory for an order");
-    *c = (OrderCall){.lines = order_lines(g, node_type(g, id)),
+    *c = (OrderCall){.lines = order_lines(g, id),
                      .sorts = graph_node(g, id)->op == OpArgSort,
                      .in = memory_at(m, p, node_in(g, id, 0)),
                      .out = memory_at(m, p, id),
@@ -60,39 +85,99 @@ GanStatus order_prepare(OrderCalls *calls, const Plan *p, uint32_t id, Memory m,
     if (!c->sorts) {
         c->back = node_attr(g, id)->i[0] != 0;
         c->places = memory_at(m, p, node_in(g, id, 1));
-        return GAN_OK;
     }
-    c->each = round_up(order_room(c->lines.n), 64);
-    c->room = mem_alloc_aligned(c->each * (size_t)threads, 64);
-    return c->room ? GAN_OK
-                   : fail(GAN_ERR_MEMORY, "no memory for an order of %lld numbers",
-                          (long long)c->lines.n);
+    return make_room(c);
 }
 
-static int64_t line_at(const OrderLines *l, int64_t line) {
-    return line / l->step * l->n * l->step + line % l->step;
+// --- lines, where they are or copied -------------------------------------------------------------
+
+typedef struct Rows { // number i of line l is at[i*number + l*line]
+    float *at;
+    int64_t number, line;
+} Rows;
+
+static Rows rows_in_memory(const OrderCall *c, float *x, int64_t n, int64_t line) {
+    int64_t step = c->lines.step;
+    return (Rows){x + line / step * n * step + line % step, step, 1};
 }
 
-static void arrange_line(const OrderCall *c, int64_t at) {
+// Longer by a cache line than their numbers, so that lines do not compete for the same places in
+// the cache.
+static Rows rows_in_room(const OrderCall *c, char *room, int copy) {
+    return (Rows){(float *)(room + c->keys + (size_t)copy * c->copy), 1, c->lines.n + TOGETHER};
+}
+
+static void copy_rows(Rows from, Rows to, int64_t n, int64_t lines) {
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t l = 0; l < lines; l++)
+            to.at[i * to.number + l * to.line] = from.at[i * from.number + l * from.line];
+}
+
+static Rows brought_near(const OrderCall *c, Rows from, int64_t n, int64_t lines, char *room,
+                         int copy) {
+    if (c->lines.step == 1)
+        return from;
+    Rows to = rows_in_room(c, room, copy);
+    copy_rows(from, to, n, lines);
+    return to;
+}
+
+// --- work on some neighbouring lines -------------------------------------------------------------
+
+static void sort_lines(const OrderCall *c, int64_t first, int64_t lines, char *room) {
     const OrderLines *l = &c->lines;
-    const float *in = c->in + at, *places = c->places + at;
-    float *out = c->out + at;
-    for (int64_t i = 0; i < l->n; i++) {
-        float place = places[i * l->step];
-        if (!(place >= 0 && place < (float)l->n)) // of no order
+    Rows in = brought_near(c, rows_in_memory(c, c->in, l->n, first), l->n, lines, room, 0);
+    Rows out = rows_in_memory(c, c->out, l->last, first),
+         to = l->step == 1 ? out : rows_in_room(c, room, 1);
+    for (int64_t k = 0; k < lines; k++)
+        c->run(in.at + k * in.line, to.at + k * to.line, l->n, l->last, room);
+    if (l->step > 1)
+        copy_rows(to, out, l->last, lines);
+}
+
+// One line: what its indices say of `whole`, which has n numbers, and `part`.
+static void arrange_line(const OrderCall *c, Rows whole, Rows part, Rows places) {
+    for (int64_t i = 0; i < c->lines.last; i++) {
+        float place = places.at[i * places.number];
+        if (!(place >= 0 && place < (float)c->lines.n)) // of no order
             continue;
-        int64_t there = (int64_t)place;
-        out[(c->back ? there : i) * l->step] = in[(c->back ? i : there) * l->step];
+        float *there = &whole.at[(int64_t)place * whole.number], *here = &part.at[i * part.number];
+        *(c->back ? there : here) = *(c->back ? here : there);
     }
+}
+
+static void arrange_lines(const OrderCall *c, int64_t first, int64_t lines, char *room) {
+    const OrderLines *l = &c->lines;
+    Rows places =
+        brought_near(c, rows_in_memory(c, c->places, l->last, first), l->last, lines, room, 0);
+    Rows in = rows_in_memory(c, c->in, c->back ? l->last : l->n, first),
+         out = rows_in_memory(c, c->out, c->back ? l->n : l->last, first), to = out;
+    bool few = l->last<l->n / FEW, copied = l->step> 1 && !(c->back && few);
+    if (c->back || !few)
+        in = brought_near(c, in, c->back ? l->last : l->n, lines, room, 1);
+    if (copied)
+        to = rows_in_room(c, room, 2);
+    for (int64_t i = 0; i < l->n && c->back && l->last < l->n; i++)
+        for (int64_t k = 0; k < lines; k++)
+            to.at[i * to.number + k * to.line] = 0;
+    for (int64_t k = 0; k < lines; k++) {
+        Rows from = {in.at + k * in.line, in.number, 0}, into = {to.at + k * to.line, to.number, 0};
+        Rows at = {places.at + k * places.line, places.number, 0};
+        arrange_line(c, c->back ? into : from, c->back ? from : into, at);
+    }
+    if (copied)
+        copy_rows(to, out, c->back ? l->n : l->last, lines);
 }
 
 static void run_lines(const OrderCall *c, int64_t lo, int64_t hi, char *room) {
-    for (int64_t line = lo; line < hi; line++) {
-        int64_t at = line_at(&c->lines, line);
+    int64_t step = c->lines.step;
+    for (int64_t line = lo, n; line < hi; line += n) {
+        n = step - line % step < c->together ? step - line % step : c->together;
+        n = hi - line < n ? hi - line : n;
         if (c->sorts)
-            c->run(c->in + at, c->out + at, c->lines.n, c->lines.step, room);
+            sort_lines(c, line, n, room);
         else
-            arrange_line(c, at);
+            arrange_lines(c, line, n, room);
     }
 }
 

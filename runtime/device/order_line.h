@@ -5,9 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// A stable argsort, ascending, NaN last: y[i*step] = the index k of the i-th smallest x[k*step].
-// n is below 2^31; `room` is order_room(n) bytes of scratch memory, aligned to 64.
-typedef void OrderRun(const float *x, float *y, int64_t n, int64_t step, void *room);
+// The last k numbers of a stable argsort, ascending, NaN last: y[i] = the index of the number that
+// has n - k + i before it. n is below 2^31, k from 1 to n; `room` is order_room(n) bytes of scratch
+// memory, aligned to 64.
+typedef void OrderRun(const float *x, float *y, int64_t n, int64_t k, void *room);
 extern OrderRun order_run;
 
 size_t order_room(int64_t n);

@@ -261,23 +261,33 @@ static void naive_fft(Naive *n) {
     }
 }
 
+static int64_t row(const Type *t) {
+    return t->dim[t->rank - 1];
+}
+
 // An element's position in the order is the number of elements of its line that come before it.
 static void naive_arg_sort(const Naive *n) {
     const double *x = n->in[0];
-    int64_t line = n->type->dim[n->type->rank - 1];
-    for (int64_t i = 0; i < count(n, n->type); i++) {
+    const Type *t = node_type(n->g, node_in(n->g, n->id, 0));
+    int64_t line = row(t), last = row(n->type);
+    for (int64_t i = 0; i < count(n, t); i++) {
         int64_t first = i - i % line, before = 0;
         for (int64_t j = first; j < first + line; j++)
             before += x[j] < x[i] || (x[j] == x[i] && j < i);
-        n->out[first + before] = (double)(i - first);
+        if (before >= line - last)
+            n->out[first / line * last + before - (line - last)] = (double)(i - first);
     }
 }
 
 static void naive_arrange(const Naive *n) {
-    int64_t line = n->type->dim[n->type->rank - 1];
-    for (int64_t i = 0; i < count(n, n->type); i++) {
-        int64_t there = i - i % line + (int64_t)n->in[1][i];
-        n->out[n->ints[0] ? there : i] = n->in[0][n->ints[0] ? i : there];
+    const Type *index = node_type(n->g, node_in(n->g, n->id, 1));
+    bool back = n->ints[0];
+    int64_t line = row(back ? n->type : node_type(n->g, node_in(n->g, n->id, 0)));
+    for (int64_t i = 0; i < count(n, n->type); i++)
+        n->out[i] = 0;
+    for (int64_t i = 0; i < count(n, index); i++) {
+        int64_t there = i / row(index) * line + (int64_t)n->in[1][i];
+        n->out[back ? there : i] = n->in[0][back ? i : there];
     }
 }
 

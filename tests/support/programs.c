@@ -293,7 +293,7 @@ static Val make_fft(Maker *k) {
     }
 }
 
-// A short row, or a longer one as lines, in its order or back from it.
+// A short row, or a longer one as lines, in its order or back from it, from all of it or the last.
 static Val make_order(Maker *k) {
     Val x = some(k, is_row);
     if (!x.id || type_of(x)->dim[0] > 512)
@@ -301,7 +301,10 @@ static Val make_order(Maker *k) {
     int64_t n = type_of(x)->dim[0];
     if (n % 2 == 0 && below(k, 2))
         x = Reshape(x, 2, (int64_t[]){2, n / 2});
-    Val y = Arrange(x, ArgSort(x), below(k, 2));
+    Type t = val_type(x);
+    int64_t whole = t.dim[t.rank - 1], last = below(k, 2) ? 1 + below(k, (uint32_t)whole) : whole;
+    Val order = ArgSortLast(x, last), y = Arrange(x, order, false);
+    y = below(k, 2) || last < whole ? ArrangeBack(y, order, t) : y;
     return Reshape(y, 1, &n);
 }
 
