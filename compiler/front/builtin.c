@@ -386,8 +386,12 @@ Value builtin_grad(Elab *e, const Value *in, uint32_t n) {
     Val y;
     Arena scratch;
     (void)n;
-    if (!want_tensor(e, in[0], &y))
+    if (!want_tensor(e, in[0], &y)) {
+        if (in[0].kind == KindList)
+            diag_help(e->f, "take one of the results; as a function, fn score(x) = D(x)[0], which "
+                            "is given in place of D");
         return POISON;
+    }
     arena_need(&scratch);
     Value g = gradient(e, y, grad_reach(y.b->g, &scratch, y.id), in[1]);
     arena_release(&scratch);

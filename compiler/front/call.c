@@ -77,8 +77,8 @@ static bool is_trained(Value v) {
 }
 
 // After a mistake in the arguments' places: what came through `|>` is one of them.
-static void help_piped(Elab *e, Args args, Str who) {
-    if (args.piped)
+static void help_piped(Elab *e, const Ast *params, Args args, Str who) {
+    if (args.piped && !e->f->source.at[params->span.file - 1].library)
         diag_help(e->f,
                   "`x |> %.*s(a)` is %.*s(x, a); where %.*s gives a layer, that is applied by "
                   "%.*s(a)(x)",
@@ -99,7 +99,7 @@ static bool place_arguments(Elab *e, const Ast *params, Args args, Str who, cons
             diag(e->f, DiagE0311, here(e), SARG(who), params->list.n,
                  params->list.n == 1 ? "" : "s", args.n);
             say_parameters(e, params, who);
-            help_piped(e, args, who);
+            help_piped(e, params, args, who);
             for (uint32_t k = 0; k < args.n; k++)
                 if (args.at[k].value.kind == KindObject)
                     help_wrapped_layer(e, who);
@@ -110,7 +110,7 @@ static bool place_arguments(Elab *e, const Ast *params, Args args, Str who, cons
             diag_note(e->f, taken[at]->span,
                       taken[at]->name.len ? "it is given here" : "it is given here, by position");
             if (!taken[at]->name.len)
-                help_piped(e, args, who);
+                help_piped(e, params, args, who);
             if (is_trained(taken[at]->value))
                 diag_help(e->f, "an optimizer takes no weights: what it trains is said by the "
                                 "update, update D minimize LOSS using opt");
@@ -546,8 +546,22 @@ static void help_rebound(Elab *e, const Ast *callee, Value f) {
                   SARG(callee->text));
 }
 
+// `dropout(0.5)(x)`: after DiagE0313 of a function that is called as if it made a layer.
+static void help_two_lists(Elab *e, Env *env, const Ast *callee) {
+    Value f =
+        callee->kind == AstCall && callee->a->kind == AstName ? eval(e, env, callee->a) : POISON;
+    if (f.kind == KindFn && !value_takes_two_lists(f))
+        diag_help(e->f,
+                  "`%.*s` makes no layer: what it is applied to is its first argument, x |> "
+                  "%.*s(...)",
+                  SARG(f.fn->ast->text), SARG(f.fn->ast->text));
+}
+
 Value eval_call(Elab *e, Env *env, const Ast *a) {
+    uint32_t before = diag_errors(e->f);
     Value f = eval(e, env, a->a);
+    if (diag_errors(e->f) > before)
+        help_two_lists(e, env, a->a);
     Args args = eval_args(e, env, a, NULL);
     uint32_t errors = diag_errors(e->f);
     Value v = call_value(e, f, args);

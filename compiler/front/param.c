@@ -165,8 +165,8 @@ static void refuse_kind(Elab *e, const Ast *p, Value v, Str who) {
         diag_help(e->f, "write the number without quotes: %.*s", SARG(v.str));
     else if (class)
         diag_help(e->f, "give it a label of the data, categorical(k) or a class's number");
-    else if (number && v.kind == KindObject)
-        help_wrapped_layer(e, who);
+    else if (number && v.kind == KindObject && v.object->fn->ast->b->list.n == 1)
+        help_wrapped_layer(e, who); // an optimizer has two, w and g
     else if (number)
         diag_help(e->f, "give it one number; options have names: %.*s(%.*s=...)", SARG(who),
                   SARG(p->text));

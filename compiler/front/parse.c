@@ -157,7 +157,11 @@ static Ast *update(Parser *p) {
     read_nets(p, a);
     parser_need(p, TokMinimize);
     a->a = read_expr(p);
+    bool several = at(p, TokComma) && !p->panic;
     parser_need(p, TokUsing);
+    if (several)
+        diag_help(p->f, "an update has one loss: add several up, or give each net an update of its "
+                        "own");
     a->b = read_expr(p);
     return ast_done(p, a);
 }

@@ -96,9 +96,13 @@ static void refuse_unreached(Elab *e, const Ast *update, uint32_t net) {
         diag_note(e->f, n->span, "`%.*s` has %u weights", SARG(n->name), n->params);
         return;
     }
-    diag_note(e->f, n->span, "`%.*s` has no weights yet: nothing calls it before this update",
+    bool called = e->net_info.at[net].called;
+    diag_note(e->f, n->span,
+              called ? "`%.*s` has no weights: what it computes has no layer and no `param`"
+                     : "`%.*s` has no weights yet: nothing calls it before this update",
               SARG(n->name));
-    diag_help(e->f, "call it in the loss, or remove it from the update");
+    diag_help(e->f, "%s, or remove it from the update",
+              called ? "give it a layer" : "call it in the loss");
 }
 
 // Behind a run-time choice another outcome's loss may reach the net, as that of a lazy penalty
