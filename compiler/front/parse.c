@@ -67,7 +67,10 @@ Ast *read_params(Parser *p) {
     Ast *a = ast_start(p, AstParams);
     Bracket outer = bracket_open(p, TokLParen);
     while (!bracket_ends(p, TokRParen)) {
+        bool number = at(p, TokNum) && !p->panic && a->list.n && a->list.at[a->list.n - 1]->a;
         ast_add(p, a, read_parameter(p));
+        if (number)
+            diag_help(p->f, "a shape stands in brackets: x: [3, 64, 64]");
         if (!take(p, TokComma))
             break;
     }
@@ -301,7 +304,9 @@ void read_words(Parser *p, Ast *field) {
             (word->kind != AstCall || word->a->kind != AstName)) {
             diag(p->f, DiagE0110, word->span,
                  "a data word like `image(3, 64, 64)` or `scale(-1, 1)`", 10, "this value");
-            if (word->kind == AstList)
+            if (word->kind == AstIndex)
+                diag_help(p->f, "the numbers of a word stand in parentheses: scale(-1, 1)");
+            else if (word->kind == AstList)
                 diag_help(p->f, "images are image(3, 64, 64), numbers float(3, 64), classes "
                                 "label(10)");
             else

@@ -190,6 +190,11 @@ static bool ends_in_pipe(const Ast *a) {
     return a->kind == AstPipe || (a->c && a->c->kind == AstPipe);
 }
 
+static bool is_data_type(const Parser *p, Token t) {
+    Str word = token_text(&p->lex, t);
+    return str_eq(word, STR("image")) || str_eq(word, STR("float")) || str_eq(word, STR("label"));
+}
+
 void parser_not_ended(Parser *p, const Ast *a) {
     if (p->tok.kind == TokElse) {
         parser_refuse(p, DiagE0123);
@@ -205,6 +210,8 @@ void parser_not_ended(Parser *p, const Ast *a) {
     };
     Str near = {0}, habit = {0};
     habit = found_habit(found);
+    if (a->kind == AstConfig && at(p, TokComma))
+        habit = STR("each config has a statement of its own: config NAME = DEFAULT");
     if (habit.len) {
         diag(p->f, DiagE0119, parser_span(p, p->tok), SARG(what));
         diag_help(p->f, "%.*s", SARG(habit));
@@ -239,6 +246,8 @@ void parser_not_ended(Parser *p, const Ast *a) {
         diag_help(p->f, "write: %s", ast_form(AstStep));
     else if (str_eq(head, STR("stage")))
         diag_help(p->f, "write: %s", ast_form(AstStage));
+    else if (a->kind == AstName && p->tok.kind == TokColon && is_data_type(p, p->ahead))
+        diag_help(p->f, "write: data %.*s : TYPE", SARG(a->text));
     else if (a->kind == AstName && p->tok.kind == TokColon)
         diag_help(p->f, "a name is bound without a type: %.*s = VALUE", SARG(a->text));
     else if (a->kind == AstFile)
