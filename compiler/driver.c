@@ -396,8 +396,13 @@ bool compiled_read(Arena *perm, Str text, const Dialect *d, Compiled *out, Str *
             STR("its plans are unfused, for the reference device: there are no kernels of them");
         return false;
     }
-    for (uint32_t i = 0; d && i < 2 + out->module.entry.n; i++)
+    for (uint32_t i = 0; d && i < 2 + out->module.entry.n; i++) {
+        if (!gen_has(d, &read.plan[i])) {
+            *error = STR("a region computes of its sums, as on a card: there is no kernel of it");
+            return false;
+        }
         gen_kernels(perm, &read.plan[i], d);
+    }
     out->init = read.plan[0];
     out->step = read.plan[1];
     out->entry = read.plan + 2;

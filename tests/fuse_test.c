@@ -76,7 +76,7 @@ static void fuse_case_for(Case *c, bool card) {
     PassOptions o = {.real = DtF32, .few_launches = card};
     c->plan = (Plan){.module = &c->m, .func = &c->m.step, .real = DtF32};
     fuse(&arena, &o, &c->plan);
-    gen_kernels(&arena, &c->plan, &dialect_c);
+    gen_kernels(&arena, &c->plan, gen_has(&dialect_c, &c->plan) ? &dialect_c : &dialect_cuda);
 }
 
 static void fuse_case(Case *c) {
@@ -215,20 +215,52 @@ static void both_sums_of_a_norms_gradient_are_one_loop(void **state) {
 }
 
 // A card computes a norm's numbers of each channel in the loop that reads them, once a thread; a
-// launch between that and the sums would be all latency.
+// launch between that and the sums would be all latency. Here a state is one of them.
 static void a_card_has_no_launch_for_a_norms_numbers(void **state) {
     (void)state;
     for (int card = 0; card < 2; card++) {
         Case *c = begin(32);
         Val x = input(c, shape(true, 3, DIM(64, 32, 32))), sum = Sum(x, 13),
-            square = Squares(x, 13);
-        Val dev = Sqrt(Add(Mul(square, Num(x, 1e-3)), Num(x, 1e-5)));
+            square = Squares(x, 13), gain = input(c, shape(false, 3, DIM(64, 1, 1)));
+        Val dev = Sqrt(Add(Mul(square, Num(x, 1e-3)), gain));
         Val scale = Div(Div(Mul(sum, Num(x, 0.5)), dev), Mul(dev, Sqrt(dev)));
         result(c, Mul(x, scale));
         fuse_case_for(c, card);
         expect_together(c, sum, square);
         assert_int_equal(stored(c, scale), !card);
         assert_int_equal(c->plan.region.n, 3 - card);
+    }
+}
+
+// What larger loops read of sums alone, a card computes where it sums; a sum that nothing else
+// reads is not stored, nor is one of its kind elsewhere.
+static void a_card_stores_a_deviation_in_place_of_its_sum(void **state) {
+    (void)state;
+    static const struct {
+        bool card, also; // reads something else the squares?
+        bool derived, square;
+    } cases[] = {{false, false, false, true}, {true, false, true, false}, {true, true, true, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Case *c = begin(32);
+        Val sum[2], square[2], dev[2], mean[2], x = input(c, shape(true, 3, DIM(64, 32, 32)));
+        for (int k = 0; k < 2; k++) {
+            sum[k] = Sum(x, 13);
+            square[k] = Squares(x, 13);
+            mean[k] = Mul(sum[k], Num(x, 1e-3));
+            dev[k] = Sqrt(Add(Mul(square[k], Num(x, 1e-3)), Num(x, 1e-5)));
+            x = Exp(Div(Sub(x, mean[k]), dev[k]));
+        }
+        result(c, x);
+        if (cases[i].also)
+            result(c, square[1]);
+        fuse_case_for(c, cases[i].card);
+        for (int k = 0; k < 2; k++) {
+            bool together = c->plan.region_of[dev[k].id] == c->plan.region_of[sum[k].id];
+            assert_int_equal(together && stored(c, dev[k]), cases[i].derived);
+            assert_int_equal(stored(c, square[k]), cases[i].square);
+            assert_true(stored(c, sum[k]) && !(cases[i].card && stored(c, mean[k])));
+        }
+        assert_int_equal(gen_has(&dialect_c, &c->plan), !cases[i].derived);
     }
 }
 
@@ -913,6 +945,7 @@ int main(int argc, char **argv) {
         TEST(mean_and_variance_are_one_pass),
         TEST(both_sums_of_a_norms_gradient_are_one_loop),
         TEST(a_card_has_no_launch_for_a_norms_numbers),
+        TEST(a_card_stores_a_deviation_in_place_of_its_sum),
         TEST(what_samples_share_is_laid_out_as_they_are),
         TEST(heads_are_matrices_in_place),
         TEST(adam_is_one_loop_per_weight),

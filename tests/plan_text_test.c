@@ -16,9 +16,9 @@ enum { PROGRAMS = 100 };
 // --- the text form -------------------------------------------------------------------------------
 
 // A program's plans as text; `init` does nothing.
-static Str program_text(Arena *a, uint64_t seed, PlanLevel level, Module *m) {
+static Str program_text(Arena *a, uint64_t seed, bool card, PlanLevel level, Module *m) {
     Plan init, step;
-    const PassOptions o = {.real = DtF32};
+    const PassOptions o = {.real = DtF32, .few_launches = card};
     program_random(a, seed, m);
     m->init = (Func){.name = STR("init"), .blocks = 1};
     graph_init(&m->init.g, a, m->batch);
@@ -46,15 +46,20 @@ static void plans_read_back(void **state) {
         Arena a;
         assert_int_equal(arena_init(&a, 0), GAN_OK);
         Module m, back;
-        Str error, plan = program_text(&a, seed, PlanPlaced, &m);
+        Str error, plan = program_text(&a, seed, false, PlanPlaced, &m);
         for (PlanLevel level = PlanFused; level <= PlanPlaced; level++) {
             PlansRead r;
-            Str text = program_text(&a, seed, level, &m);
+            Str text = program_text(&a, seed, false, level, &m);
             if (!plans_read(&a, text, &back, &r, &error))
                 fail_msg("program %llu: %.*s", (unsigned long long)seed, SARG(error));
             assert_true(str_eq(printed(&a, &r, level), text));
             assert_true(str_eq(printed(&a, &r, PlanPlaced), plan));
         }
+        PlansRead r;
+        Str text = program_text(&a, seed, true, PlanPlaced, &m); // scheduled for a card
+        if (!plans_read(&a, text, &back, &r, &error))
+            fail_msg("program %llu: %.*s", (unsigned long long)seed, SARG(error));
+        assert_true(str_eq(printed(&a, &r, PlanPlaced), text));
         arena_release(&a);
     }
 }
@@ -71,8 +76,8 @@ static void an_edited_plan_is_refused_or_correct(void **state) {
             Str error = {0};
             uint64_t key[2] = {seed, edit};
             assert_int_equal(arena_init(&a, 0), GAN_OK);
-            Str text =
-                plan_edited(&a, program_text(&a, seed, PlanPlaced, &m), hash64(key, sizeof key, 1));
+            Str text = plan_edited(&a, program_text(&a, seed, seed % 2, PlanPlaced, &m),
+                                   hash64(key, sizeof key, 1));
             if (plans_read(&a, text, &back, &r, &error)) {
                 plan_simulate(&a, &r.plan[1], seed);
                 accepted++;
@@ -156,6 +161,12 @@ static void machine_code_comes_with_its_plan(void **state) {
     assert_int_equal(c.step.cubin.at[4].arch, 80);
     assert_true(str_eq(c.step.cubin.at[4].code, STR("for any")));
     assert_true(str_eq(c.entry[0].cubin.at[0].code, STR("0 for 80")));
+    Text plans = {.arena = &a};
+    Compiled other = {0};
+    Str error;
+    compiled_print(&plans, &c, PlanPlaced);
+    assert_true(compiled_read(&a, text_str(&plans), &dialect_cuda, &other, &error));
+    assert_false(compiled_read(&a, text_str(&plans), &dialect_c, &other, &error));
     o.dialect = &dialect_c; // recompiled from the text
     Compiled again = {0};
     front_init(&f, &a);

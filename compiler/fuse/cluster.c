@@ -192,7 +192,7 @@ static const char *edges_refuse(Fuse *z, uint32_t unit, uint32_t a, bool aligned
         if (!z->unit[r.node])
             continue;
         bool inside = z->cluster[r.node] == a;
-        if (inside && node_ends_loop(z->g, r.node))
+        if (inside && (node_ends_loop(z->g, r.node) || z->derived[r.node]))
             return "a reduction is known only when its loop is over";
         if (inside && !straight && z->kept[r.node])
             return "its elements are needed in another order or shape";
@@ -330,16 +330,18 @@ bool cluster_join(Fuse *z, uint32_t ua, uint32_t ub) {
 
 const char *cluster_wrong(Fuse *z, uint32_t cluster) {
     const NodeList *m = &z->member[cluster];
-    uint32_t reduction = reduction_of(z, cluster);
+    uint32_t reduction = reduction_of(z, cluster), first = reduction ? reduction : m->at[0];
     const char *why = m->n > MaxMembers ? "the kernel would be too long" : NULL;
-    for (uint32_t i = 1; i < m->n && !why; i++) {
+    for (uint32_t i = 0; i < m->n && !why; i++) {
         uint32_t id = m->at[i];
-        why = loops_refuse(z->g, m->at[0], id);
-        if (!why && id != reduction && node_ends_loop(z->g, id))
+        if (id == first || z->derived[id]) // the latter is behind the loop
+            continue;
+        why = loops_refuse(z->g, first, id);
+        if (!why && node_ends_loop(z->g, id))
             why = reductions_refuse(z->g, reduction, id);
     }
     z->visit++;
-    for (uint32_t i = 0; i < m->n && !why && unit_joins(z->g, m->at[0]); i++)
-        why = edges_refuse(z, m->at[i], cluster, true);
+    for (uint32_t i = 0; i < m->n && !why && unit_joins(z->g, first); i++)
+        why = z->derived[m->at[i]] ? NULL : edges_refuse(z, m->at[i], cluster, true);
     return why ? why : slots_refuse(z, cluster, cluster);
 }

@@ -5,7 +5,9 @@
 // writes, library calls, and moves that must be materialized. Other moves are *views*: consumers
 // index through them. A *cluster* is a set of units that will become one region; it has one
 // iteration space. A *kept* unit is stored in memory; every other unit is recomputed inline by each
-// consumer, so membership in clusters decides only where kept units are stored.
+// consumer, so membership in clusters decides only where kept units are stored. A *derived* unit is
+// kept by the cluster of the reductions that it is a function of; it is computed behind their loop,
+// and they need not be kept.
 #ifndef GAN_CLUSTERS_H
 #define GAN_CLUSTERS_H
 
@@ -72,6 +74,8 @@ typedef struct Fuse {
     uint8_t *fixed;        // [node] must be stored
     const uint8_t *stated; // [node] a plan text stores it; NULL: no text
     uint8_t *kept;         // [node] stored
+    uint8_t *asked;        // [node] read from outside the graph: a result, a report
+    uint8_t *derived;      // [node] stored as a function of the results of its cluster's reductions
     ReadsVec *reads;       // [node] of a unit
     NodeList *users;       // [node] units that read it: edges of the cluster graph
     NodeList *again;       // [node] not kept: units that compute it again, where they read it
@@ -108,6 +112,14 @@ double fuse_weight(const Fuse *z, uint32_t id); // arithmetic of one element; an
 // Regions of the clusters in z->order. Kept units are stored; the others are computed inline.
 void regions_build(Fuse *z, Arena *perm, Plan *p);
 void regions_explain(Fuse *z, Arena *perm, Plan *p); // why[]: after regions_build
+
+// --- derive.c ------------------------------------------------------------------------------------
+
+// Moves functions of reductions to where their results are known, where readers are spared much.
+void derive_results(Fuse *z);
+// The cluster of the reductions that a unit is a function of alone, at their very elements, by what
+// that is of the units it reads (of[]); 0: it is no such function.
+uint32_t derived_of(const Fuse *z, const uint32_t *of, uint32_t id);
 
 // --- barrier.c -----------------------------------------------------------------------------------
 

@@ -10,7 +10,8 @@
 // 3. Recomputation: what is still stored for another region is recomputed there if that moves fewer
 //    bytes, and the kernels stay within MaxStatements.
 // 4. Horizontal fusion: regions that read the same values, or recompute them, join.
-// `init` has neither of the last two. It runs once and repeats few short regions for the weights of
+// 5. On cards: what several regions recompute of reductions is stored in their place (derive.c).
+// `init` has none of the last three. It runs once and repeats few short regions for the weights of
 // many layers; apart they share kernels (biggan's 34, and not 98, in 1.02 of the bytes).
 // Every kept node is stored by exactly one region (regions.c), and the regions of a block are in
 // topological order (cluster_order.c).
@@ -454,6 +455,8 @@ void fuse(Arena *perm, const PassOptions *o, Plan *p) {
         if (repeats)
             fuse_horizontally(&z);
         find_kept(&z);
+        if (o->few_launches && repeats)
+            derive_results(&z);
     }
     clusters_link(&z);
     cluster_list(&z);

@@ -125,7 +125,8 @@ static bool check_calls(Restore *r, uint32_t regions) {
 static bool check_clusters(Restore *r, uint32_t regions) {
     Fuse *z = &r->z;
     for (uint32_t id = 1; id < z->g->node.n; id++) {
-        if (z->live[id] && z->fixed[id] && !z->kept[id]) {
+        bool made = z->kept[id] || z->cluster[id] != id; // place_sums
+        if (z->live[id] && z->fixed[id] && !made) {
             return refuse(r, NONE, "no region stores %%%u (%s)", id,
                           op_info[z->g->node.at[id].op].text);
         }
@@ -151,12 +152,44 @@ static void note_stored(Restore *r, const NodeList *stored, uint32_t regions) {
     r->z.stated = stated;
 }
 
+// A reduction that no region stores belongs to the only one that computes something of it.
+static void place_sums(Fuse *z) {
+    uint32_t *by = arena_array(z->arena, uint32_t, z->g->node.n); // [node] cluster; NONE: several
+    for (uint32_t id = z->g->node.n; id-- > 1;) {                 // readers come first
+        bool sum = z->unit[id] && node_ends_loop(z->g, id);
+        if (sum && !z->kept[id] && !z->asked[id] && by[id] && by[id] != NONE) {
+            z->cluster[id] = by[id];
+            vec_push(z->arena, &z->member[by[id]], id);
+        }
+        uint32_t own = z->kept[id] ? z->cluster[id] : by[id];
+        for (uint32_t i = 0; z->unit[id] && own && i < z->reads[id].n; i++) {
+            uint32_t *of = &by[z->reads[id].at[i].node];
+            *of = !*of || *of == own ? own : NONE;
+        }
+    }
+}
+
+static void find_derived(Fuse *z) {
+    uint32_t *of = arena_array(z->arena, uint32_t, z->g->node.n);
+    for (uint32_t id = 1; id < z->g->node.n; id++) {
+        if (!z->unit[id])
+            continue;
+        of[id] = derived_of(z, of, id);
+        bool stored = z->kept[id] && !node_ends_loop(z->g, id);
+        z->derived[id] = stored && of[id] == z->cluster[id];
+        of[id] = stored && !z->derived[id] ? 0 : of[id];
+    }
+}
+
 static bool restore_regions(Restore *r, const NodeList *stored, uint32_t regions) {
     note_stored(r, stored, regions);
     units_find(&r->z);
     r->half = arena_array(r->z.arena, uint32_t, 2 * (size_t)regions);
-    if (!check_graph(r) || !make_clusters(r, stored, regions) || !check_clusters(r, regions) ||
-        !check_calls(r, regions))
+    if (!check_graph(r) || !make_clusters(r, stored, regions))
+        return false;
+    place_sums(&r->z);
+    find_derived(&r->z);
+    if (!check_clusters(r, regions) || !check_calls(r, regions))
         return false;
     regions_build(&r->z, r->perm, r->p);
     return true;

@@ -55,8 +55,10 @@ static void fix(Fuse *z, uint32_t id) {
         z->unit[id] = z->fixed[id] = 1;
 }
 
-static void fix_storage(Fuse *z, uint32_t id) {
-    fix(z, z->o->no_fuse ? id : node_storage(z->g, id, *z->arena));
+static uint32_t fix_storage(Fuse *z, uint32_t id) {
+    uint32_t at = z->o->no_fuse ? id : node_storage(z->g, id, *z->arena);
+    fix(z, at);
+    return at;
 }
 
 static void find_live(Fuse *z) {
@@ -85,7 +87,7 @@ static void find_live(Fuse *z) {
     z->live = graph_reach(z->g, z->arena, root.at, root.n);
     for (uint32_t i = effects; i < seen; i++)
         if (root.at[i])
-            fix_storage(z, root.at[i]);
+            z->asked[fix_storage(z, root.at[i])] = 1;
 }
 
 // Bounds that looking through a view may add to an access (coords_move).
@@ -316,6 +318,8 @@ void units_find(Fuse *z) {
     z->unit = arena_array(z->arena, uint8_t, n);
     z->fixed = arena_array(z->arena, uint8_t, n);
     z->kept = arena_array(z->arena, uint8_t, n);
+    z->asked = arena_array(z->arena, uint8_t, n);
+    z->derived = arena_array(z->arena, uint8_t, n);
     z->reads = arena_array(z->arena, ReadsVec, n);
     z->users = arena_array(z->arena, NodeList, n);
     z->later = arena_array(z->arena, NodeList, n);

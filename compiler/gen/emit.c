@@ -91,8 +91,8 @@ static void put_update(Emit *e, uint32_t i, char acc) {
     text_put(e->t, STR(";\n"));
 }
 
-static void put_store(Emit *e, uint32_t i) {
-    const Store *s = &e->n->store.at[i];
+void emit_store(Emit *e, const StoreVec *stores, uint32_t i) {
+    const Store *s = &stores->at[i];
     if (e->in_pack && emit_copied_pack(e, s) != NONE)
         return;
     emit_line(e);
@@ -111,14 +111,14 @@ static void put_store(Emit *e, uint32_t i) {
 
 void emit_body(Emit *e, char acc) {
     for (uint32_t i = 0; i < e->n->store.n; i++)
-        put_store(e, i);
+        emit_store(e, &e->n->store, i);
     for (uint32_t i = 0; i < e->n->reduce.n; i++)
         put_update(e, i, acc);
 }
 
 // The sum of squares about the mean: a team's accumulator has all it takes, a core's needs the sum
 // and the number of terms as well.
-static void put_squares(Emit *e, uint32_t i) {
+void emit_squares(Emit *e, uint32_t i) {
     const Reduce *r = &e->n->reduce.at[i];
     text_put(e->t, STR("gan_squares("));
     e->acc(e, 's', i);
@@ -148,7 +148,7 @@ static void put_result(Emit *e, uint32_t i, uint32_t arg, char acc) {
     if (acc == 'x')
         text_fmt(e->t, "(%s)", emit_acc_type(e, r));
     if (r->kind == ReduceSquares)
-        put_squares(e, i);
+        emit_squares(e, i);
     else
         e->acc(e, acc, i);
     text_fmt(e->t, "%s;\n", end);

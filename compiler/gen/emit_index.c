@@ -220,6 +220,9 @@ static void visit_indices(Emit *e, Visit *visit) {
     }
     for (uint32_t i = 0; i < n->store.n; i++)
         visit(e, n->store.at[i].at, pack && !n->store.at[i].pack);
+    for (uint32_t i = 0; i < n->derived.n; i++)
+        if (n->derived.at[i].pack || !n->team.across || !pack)
+            visit(e, n->derived.at[i].at, false);
     for (uint32_t i = 0; i < n->reduce.n; i++) {
         const Reduce *r = &n->reduce.at[i];
         if (r->kind == ReduceArgMax)

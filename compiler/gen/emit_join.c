@@ -148,8 +148,19 @@ static void put_join(Emit *e) {
     each_best(e, put_best_back);
 }
 
-// Results that are not stored as packs, one element after the other.
-static void put_single_results(Emit *e) {
+// Results that are not stored as packs, and what is computed of results.
+static void put_element_results(Emit *e) {
+    for (uint32_t i = 0; i < e->n->reduce.n; i++)
+        if (!e->n->reduce.at[i].pack)
+            emit_result(e, i);
+    if (e->n->derived.n)
+        emit_level(e, LevelResult);
+    for (uint32_t i = 0; i < e->n->derived.n; i++)
+        emit_store(e, &e->n->derived, i);
+}
+
+// The same of a pack of units, one after the other.
+static void put_elements_results(Emit *e) {
     emit_elements_open(e);
     if (nest_shifts(e->n)) {
         uint32_t i = emit_position(e->n, team(e)->lane);
@@ -158,32 +169,30 @@ static void put_single_results(Emit *e) {
         emit_line(e);
         text_put(e->t, STR("    continue;\n"));
     }
-    for (uint32_t i = 0; i < e->n->reduce.n; i++)
-        if (!e->n->reduce.at[i].pack)
-            emit_result(e, i);
+    put_element_results(e);
     emit_elements_close(e);
 }
 
 // Part 0 stores the team's results.
 static void put_results(Emit *e) {
-    uint32_t left = 0;
+    bool elements = e->n->derived.n > 0;
     emit_line(e);
     text_put(e->t, STR("if (active && team.part() == 0)"));
     emit_open(e);
     for (uint32_t i = 0; i < e->n->reduce.n; i++) {
         const Reduce *r = &e->n->reduce.at[i];
-        left += !r->pack;
+        elements |= !r->pack;
         if (r->pack) {
             emit_line(e);
             text_fmt(e->t, "gan_store(&a%u[", r->arg);
             emit_ix(e, r->at);
             text_fmt(e->t, r->kind == ReduceSquares ? "], gan_squares(s%u));\n" : "], s%u);\n", i);
-        } else if (!team_packs_units(e)) {
-            emit_result(e, i);
         }
     }
-    if (team_packs_units(e) && left)
-        put_single_results(e);
+    emit_packs_declared(e, &e->n->derived);
+    if (elements)
+        (team_packs_units(e) ? put_elements_results : put_element_results)(e);
+    emit_packs_stored(e, &e->n->derived);
     emit_close(e);
 }
 

@@ -50,40 +50,49 @@ static void close_pack(Emit *e) {
         emit_elements_close(e);
 }
 
+void emit_packs_declared(Emit *e, const StoreVec *stores) {
+    for (uint32_t i = 0; i < stores->n; i++) {
+        const Store *s = &stores->at[i];
+        if (!s->pack || emit_copied_pack(e, s) != NONE)
+            continue;
+        emit_line(e);
+        text_fmt(e->t, "gan_pack<%s, %u> y%u;\n", e->d->words->storage[nest_dtype(e->n, s->arg)],
+                 team(e)->pack, i);
+    }
+}
+
+void emit_packs_stored(Emit *e, const StoreVec *stores) {
+    for (uint32_t i = 0; i < stores->n; i++) {
+        const Store *s = &stores->at[i];
+        if (!s->pack)
+            continue;
+        emit_line(e);
+        text_fmt(e->t, "gan_store(&a%u[", s->arg);
+        emit_ix(e, s->at);
+        uint32_t copied = emit_copied_pack(e, s);
+        text_put(e->t, STR("], "));
+        if (copied != NONE)
+            emit_pack_name(e, copied);
+        else
+            text_fmt(e->t, "y%u", i);
+        text_put(e->t, STR(");\n"));
+    }
+}
+
 // What is done with one pack of elements.
 static void put_pack(Emit *e) {
     const Nest *n = e->n;
     bool elements = n->reduce.n > 0; // is anything done with single elements?
-    for (uint32_t i = 0; i < n->store.n; i++) {
-        bool copied = emit_copied_pack(e, &n->store.at[i]) != NONE;
-        elements |= !copied;
-        if (n->store.at[i].pack && !copied) {
-            emit_line(e);
-            text_fmt(e->t, "gan_pack<%s, %u> y%u;\n",
-                     e->d->words->storage[nest_dtype(n, n->store.at[i].arg)], team(e)->pack, i);
-        }
-    }
+    for (uint32_t i = 0; i < n->store.n; i++)
+        elements |= emit_copied_pack(e, &n->store.at[i]) == NONE;
+    emit_packs_declared(e, &n->store);
     if (elements) {
         open_pack(e);
         emit_body(e, 's');
         emit_pack_open(e, false);
         close_pack(e);
     }
-    for (uint32_t i = 0; i < n->store.n; i++) {
-        const Store *s = &n->store.at[i];
-        if (s->pack) {
-            emit_line(e);
-            text_fmt(e->t, "gan_store(&a%u[", s->arg);
-            emit_ix(e, s->at);
-            uint32_t copied = emit_copied_pack(e, s);
-            text_put(e->t, STR("], "));
-            if (copied != NONE)
-                emit_pack_name(e, copied);
-            else
-                text_fmt(e->t, "y%u", i);
-            text_put(e->t, STR(");\n"));
-        }
-    }
+    emit_packs_stored(e, &n->store);
 }
 
 // --- numbers to variables ------------------------------------------------------------------------

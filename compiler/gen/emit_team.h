@@ -43,6 +43,9 @@ static inline bool team_packs_units(const Emit *e) {
 // A loop over the elements of a pack, written out by the compiler.
 void emit_elements_open(Emit *e);
 void emit_elements_close(Emit *e);
+// Of stores of whole packs: their variables y0, y1, ..., and the stores of these.
+void emit_packs_declared(Emit *e, const StoreVec *stores);
+void emit_packs_stored(Emit *e, const StoreVec *stores);
 
 // --- emit_join.c ---------------------------------------------------------------------------------
 

@@ -111,6 +111,11 @@ static bool is_element(const Emit *e, const Value *v) {
     return v->kind == ValueLoad && v->pack && !*e->d->words->load[nest_dtype(e->n, v->arg)];
 }
 
+// And so has what is accumulated as it is.
+static bool is_accumulator(const Emit *e, const Value *v) {
+    return v->kind == ValueResult && e->n->reduce.at[v->arg].kind != ReduceSquares;
+}
+
 uint32_t emit_copied_pack(const Emit *e, const Store *s) {
     uint32_t id = emit_stored(e, s);
     const Value *v = &e->n->value.at[id];
@@ -135,6 +140,8 @@ void emit_ref(Emit *e, uint32_t id) {
     } else if (is_element(e, v)) {
         emit_pack_name(e, id);
         text_put(e->t, STR(".at[l]"));
+    } else if (is_accumulator(e, v)) {
+        e->acc(e, 's', v->arg);
     } else {
         text_fmt(e->t, v->once ? "v%u.at[l]" : "v%u", id);
     }
@@ -331,6 +338,8 @@ bool *emit_named(const Emit *e) {
     bool *named = arena_array(e->t->arena, bool, n->value.n);
     for (uint32_t i = 0; i < n->store.n; i++)
         named[emit_stored(e, &n->store.at[i])] = true;
+    for (uint32_t i = 0; i < n->derived.n; i++)
+        named[emit_stored(e, &n->derived.at[i])] = true;
     for (uint32_t i = 0; i < n->reduce.n; i++)
         named[source_of(e, n->reduce.at[i].value)] = true;
     if (n->indexed)
@@ -476,6 +485,9 @@ static void put_value(Emit *e, uint32_t id) {
         emit_ref(e, v->a);
         text_fmt(e->t, ", %.*s)", SARG(emit_num(e, RoleBound, v->rows)));
         break;
+    case ValueResult:
+        emit_squares(e, v->arg);
+        break;
     }
 }
 
@@ -510,7 +522,7 @@ void emit_level(Emit *e, uint32_t level) {
         if (v->pack && v->pack == level && e->named[i] && !loaded)
             put_pack(e, i);
         if (v->level == level && e->named[i] && e->part != StepLoads && v->kind != ValueNumber &&
-            !v->once && !is_element(e, v)) {
+            !v->once && !is_element(e, v) && !is_accumulator(e, v)) {
             emit_line(e);
             text_fmt(e->t, "const %s v%u = ", e->d->words->compute[v->dtype], i);
             put_value(e, i);

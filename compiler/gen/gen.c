@@ -17,6 +17,25 @@ bool gen_few_launches(const Dialect *d) {
     return d->merges;
 }
 
+// Does the region compute something of what it has summed?
+static bool derives(const Graph *g, const Region *r) {
+    for (uint32_t i = 0; i < r->node.n; i++) {
+        uint32_t id = r->node.at[i];
+        for (uint32_t k = 0; node_ends_loop(g, id) && k < r->node.n; k++)
+            for (uint32_t in = 0; in < graph_node(g, r->node.at[k])->nin; in++)
+                if (node_in(g, r->node.at[k], in) == id)
+                    return true;
+    }
+    return false;
+}
+
+bool gen_has(const Dialect *d, const Plan *p) {
+    for (uint32_t i = 0; !d->merges && i < p->region.n; i++)
+        if (p->region.at[i].kind == RegionLoop && derives(&p->func->g, &p->region.at[i]))
+            return false;
+    return true;
+}
+
 Str gen_prelude(const Dialect *d) {
     return d->prelude();
 }
@@ -153,8 +172,8 @@ static uint64_t text_hash(const Gen *z, const Nest *n, Arena scratch) {
 
 static bool reduces(const Graph *g, const Region *r) {
     bool any = false;
-    for (uint32_t i = 0; i < r->out.n; i++)
-        any |= node_ends_loop(g, r->out.at[i]);
+    for (uint32_t i = 0; i < r->node.n; i++)
+        any |= node_ends_loop(g, r->node.at[i]);
     return any;
 }
 

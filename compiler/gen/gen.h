@@ -12,6 +12,9 @@ const Dialect *dialect_find(Str name); // "c", "cuda"; NULL when there is none
 // Should the schedule save launches (PassOptions.few_launches)?
 bool gen_few_launches(const Dialect *d);
 
+// Has the dialect kernels of all regions? Of one that computes something of what it has summed only
+// those for cards (PassOptions.few_launches).
+bool gen_has(const Dialect *d, const Plan *plan);
 // Writes the kernels of every RegionLoop into plan->kernel and fills plan->prelude and
 // Region.kernel, units, grain, scratch, blocks, tickets and number. Kernel text is a function of
 // the region's structure only: no node numbers, no spans, no sizes that are not small. So regions

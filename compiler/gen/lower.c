@@ -35,10 +35,12 @@ typedef struct Lower {
     Type space;
     Axis axis[AXES];
     uint32_t var_axis[MAX_VARS], var_factor[MAX_VARS];
-    Coords at; // of the space
-    Ix table;  // row of Scatter's table
-    Map arg;   // node: its argument + 1
-    Map memo;  // hash of (node, coordinates, bounds): seen[] + 1
+    Coords at;   // of the space
+    Ix table;    // row of Scatter's table
+    Map arg;     // node: its argument + 1
+    Map result;  // node that ends the loop: its reduction + 1
+    Map derived; // node that is computed of such: one of them
+    Map memo;    // hash of (node, coordinates, bounds): seen[] + 1
     VEC(Seen) seen;
 } Lower;
 
@@ -88,6 +90,9 @@ static bool preserves_zero(const Nest *n, const Value *v) {
 static uint32_t push(Lower *l, Value v) {
     if (v.kind != ValueEw && v.kind != ValueSelect && v.kind != ValueRow && v.kind != ValueLoad)
         v.a = NONE;
+    const uint32_t in[3] = {v.a, v.b, v.c};
+    for (uint32_t i = 0; i < nest_operands(&v); i++)
+        level_deepen(&v.level, in[i] == NONE ? 0 : l->n->value.at[in[i]].level);
     v.preserves_zero = preserves_zero(l->n, &v);
     vec_push(l->n->arena, &l->n->value, v);
     return l->n->value.n - 1;
@@ -329,11 +334,20 @@ static uint32_t value_of_gather(Lower *l, uint32_t id, const Coords *at, uint32_
     return push(l, v);
 }
 
+static uint32_t value_of_result(Lower *l, uint32_t id) {
+    return push(l, (Value){.kind = ValueResult,
+                           .dtype = (Dtype)node_type(l->g, id)->dtype,
+                           .arg = map_find(&l->result, id) - 1,
+                           .level = LevelResult});
+}
+
 static uint32_t compute(Lower *l, uint32_t id, const Coords *at, uint32_t bounds) {
     const Node *node = graph_node(l->g, id);
     const OpInfo *info = &op_info[node->op];
     if (map_find(&l->arg, id))
         return load(l, id, at, bounds);
+    if (map_find(&l->result, id))
+        return value_of_result(l, id);
     if (info->cls == ClassLEAF)
         return value_of_leaf(l, id, at);
     if (info->cls == ClassRNG)
@@ -383,11 +397,11 @@ static uint32_t value_at(Lower *l, uint32_t id, const Coords *at, uint32_t bound
 
 // --- the space -----------------------------------------------------------------------------------
 
-// The output whose input is the iteration space: a reduction if there is one.
+// The node whose input is the iteration space: a reduction if there is one.
 static uint32_t lead_of(const Graph *g, const Region *r) {
-    for (uint32_t i = 0; i < r->out.n; i++)
-        if (node_ends_loop(g, r->out.at[i]))
-            return r->out.at[i];
+    for (uint32_t i = 0; i < r->node.n; i++)
+        if (node_ends_loop(g, r->node.at[i]))
+            return r->node.at[i];
     return r->out.at[0];
 }
 
@@ -502,6 +516,7 @@ static void add_reduce(Lower *l, Reduce r) {
     vec_push(n->arena, &n->reduce, r);
 }
 
+// `arg`: NONE where only the results are read, here.
 static void lower_reduce(Lower *l, uint32_t id, uint32_t arg) {
     static const ReduceKind kind_of[OpCount] = {
         [OpMaxOf] = ReduceMax, [OpArgMax] = ReduceArgMax, [OpSquares] = ReduceSquares};
@@ -535,6 +550,44 @@ static void lower_reduce(Lower *l, uint32_t id, uint32_t arg) {
     if (op == OpArgMax)
         r.index = coords_number(&n->ix, &l->space, axes, &l->at);
     add_reduce(l, r);
+    map_put(n->arena, &l->result, id, n->reduce.n);
+}
+
+// What is a function of the results of reductions. Members come in topological order.
+static void find_derived(Lower *l) {
+    const Region *r = l->n->region;
+    for (uint32_t i = 0; i < r->node.n; i++) {
+        uint32_t id = r->node.at[i], of = 0;
+        for (uint32_t k = 0; k < graph_node(l->g, id)->nin && !node_ends_loop(l->g, id); k++) {
+            uint32_t in = node_in(l->g, id, k);
+            if (!map_find(&l->arg, in))
+                of = node_ends_loop(l->g, in) ? in : of ? of : map_find(&l->derived, in);
+        }
+        if (of)
+            map_put(l->n->arena, &l->derived, id, of);
+    }
+}
+
+// Its elements lie like those of the results, and are the same function of them everywhere.
+static void lower_derived(Lower *l, uint32_t id, uint32_t arg) {
+    const Type *t = node_type(l->g, map_find(&l->derived, id));
+    Coords any = {{0}}, at;
+    coords_broadcast(t, &l->at, &at);
+    Store s = {arg, value_at(l, id, &any, 0), coords_address(&l->n->ix, t, &at), false};
+    vec_push(l->n->arena, &l->n->derived, s);
+}
+
+// Reductions whose results only others of the outputs read, and these.
+static void lower_all_derived(Lower *l) {
+    const Region *r = l->n->region;
+    if (!l->derived.n)
+        return;
+    for (uint32_t i = 0; i < r->node.n; i++)
+        if (node_ends_loop(l->g, r->node.at[i]) && !map_find(&l->result, r->node.at[i]))
+            lower_reduce(l, r->node.at[i], NONE);
+    for (uint32_t i = 0; i < r->out.n; i++)
+        if (map_find(&l->derived, r->out.at[i]))
+            lower_derived(l, r->out.at[i], r->in.n + i);
 }
 
 static void lower_once(Lower *l) {
@@ -542,18 +595,19 @@ static void lower_once(Lower *l) {
     const Region *r = n->region;
     indices_init(&n->ix, n->arena);
     n->vars = n->orders = 0;
-    n->value.n = n->store.n = n->reduce.n = n->bounds.n = 0;
+    n->value.n = n->store.n = n->reduce.n = n->derived.n = n->bounds.n = 0;
     vec_push(n->arena, &n->bounds, (Bounds){0});
-    l->memo = (Map){0};
+    l->memo = l->result = (Map){0};
     l->seen.n = 0;
     space_init(l);
     for (uint32_t i = 0; i < r->out.n; i++) {
         uint32_t id = r->out.at[i], arg = r->in.n + i;
         if (node_ends_loop(l->g, id))
             lower_reduce(l, id, arg);
-        else
+        else if (!map_find(&l->derived, id))
             lower_store(l, id, arg);
     }
+    lower_all_derived(l);
 }
 
 // Splits the axis that a quotient of an index divides; false when none can be split any further.
@@ -584,6 +638,7 @@ void nest_lower(Arena *arena, const Plan *p, const Region *r, Nest *out) {
     for (uint32_t i = 0; i < r->in.n + r->out.n; i++)
         vec_push(arena, &out->arg, i);
     axes_init(&l, lead);
+    find_derived(&l);
     do {
         lower_once(&l);
     } while (split(&l));

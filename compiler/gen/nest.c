@@ -51,6 +51,8 @@ static IxList used_indices(Nest *n) {
             use_ix(n, &l, n->bounds.at[i].b[k].at);
     for (uint32_t i = 0; i < n->store.n; i++)
         use_ix(n, &l, n->store.at[i].at);
+    for (uint32_t i = 0; i < n->derived.n; i++)
+        use_ix(n, &l, n->derived.at[i].at);
     for (uint32_t i = 0; i < n->reduce.n; i++) {
         use_ix(n, &l, n->reduce.at[i].at);
         use_ix(n, &l, n->reduce.at[i].index);

@@ -38,6 +38,7 @@ typedef enum ValueKind {
     ValueDraw,   // attributes dist, site, classes; at sample, element
     ValueSelect, // a where the bounds hold, else b
     ValueRow,    // a, a label, clamped to a valid row number below `rows`
+    ValueResult, // of reduction number arg, when its loop is over
 } ValueKind;
 
 typedef struct Value {
@@ -46,7 +47,7 @@ typedef struct Value {
     Op op;            // ValueEw
     uint32_t a, b, c; // values, NONE
     double number;
-    uint32_t arg;        // ValueLoad
+    uint32_t arg;        // ValueLoad, ValueResult
     Ix at;               // ValueLoad, ValueIndex; ValueDraw: the element
     int64_t sample0;     // ValueIndex: what one sample of an earlier rank adds
     Ix sample;           // ValueDraw
@@ -65,11 +66,12 @@ typedef struct Store {
     Ix at;
     bool pack; // teams: stored as whole packs
 } Store;
+typedef VEC(Store) StoreVec;
 
 typedef enum ReduceKind { ReduceSum, ReduceSquares, ReduceMax, ReduceArgMax } ReduceKind;
 typedef struct Reduce {
     ReduceKind kind;
-    uint32_t arg, value;       // arg: NONE where only the `sum` of another reads it
+    uint32_t arg, value;       // arg: NONE where it is not stored
     Ix at;                     // of kept variables
     Ix index;                  // ReduceArgMax: the number kept
     uint32_t max_arg;          // ReduceArgMax: the argument that the maximum itself goes to, NONE
@@ -103,7 +105,7 @@ enum { OpenSlots = 256 }; // of a block whose teams lie across and are open, at 
 // A scatter with indexed rows is tiled: a unit is a tile of the table's rows for one element of the
 // other kept variables. Its team walks all terms and adds those whose row is in the tile (a hit)
 // to accumulators in shared memory.
-typedef enum TeamLevel { LevelUnit = 1, LevelStep, LevelPack, LevelHit } TeamLevel;
+typedef enum TeamLevel { LevelUnit = 1, LevelStep, LevelPack, LevelHit, LevelResult } TeamLevel;
 typedef struct Team {
     uint32_t pack; // elements of variable `lane` that a thread does at once; 1: one at a time
     uint32_t lane; // the variable that runs innermost in memory, NONE
@@ -141,8 +143,9 @@ struct Nest {
     VEC(Value) value;
     VEC(Bounds) bounds; // [0] is none
     VEC(uint32_t) bounds_level;
-    VEC(Store) store;
+    StoreVec store;
     VEC(Reduce) reduce;
+    StoreVec derived; // teams: of functions of the reductions' results
     int64_t units, grain;
     bool flat;      // one loop, a unit is one of its iterations
     size_t scratch; // bytes

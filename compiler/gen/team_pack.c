@@ -12,6 +12,7 @@
 
 enum {
     WalkSteps = 16,     // of a column, for a thread to iterate over it
+    HidesInverse = 8,   // bytes that move with an element: a card does 70 instructions meanwhile
     PackRegisters = 64, // that packs may take of a thread
     PackHeld = 128,     // bytes of them
     BytesInFlight = 64, // of a thread
@@ -66,10 +67,26 @@ static uint32_t *values_vars(Nest *n) {
     return vars;
 }
 
+static size_t element(const Nest *n, uint32_t arg) { // bytes
+    return dtype_size[nest_dtype(n, arg)];
+}
+
+// Bytes that move with an element of all variables.
+static size_t bytes_of_element(const Nest *n, const uint32_t *vars, uint32_t all) {
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < n->value.n; i++)
+        bytes += n->value.at[i].kind == ValueLoad && vars[i] == all
+                     ? element(n, n->value.at[i].arg)
+                     : 0;
+    for (uint32_t i = 0; i < n->store.n; i++)
+        bytes += element(n, n->store.at[i].arg);
+    return bytes;
+}
+
 // A norm's square root and division are the same for all pixels of a channel. Each thread would
 // compute them for its one pack, in more instructions than all the rest; so a thread iterates over
 // a column, and what is expensive is computed once for it. 203 instructions of a norm's thread
-// become 51 a step.
+// become 51 a step. The inverse of a divisor that is loaded is expensive where few bytes move.
 static void iterate_columns(Nest *n) {
     uint32_t all = 0, kept = 0, lane = n->team.lane;
     int64_t steps = 1;
@@ -78,10 +95,15 @@ static void iterate_columns(Nest *n) {
     for (uint32_t i = 0; i < n->orders; i++)
         all |= 1u << n->order[i];
     const uint32_t *vars = values_vars(n);
-    for (uint32_t i = 0; i < n->value.n; i++)
-        if (n->value.at[i].kind == ValueEw && vars[i] != all &&
-            (has_call(n->value.at[i].op) || has_division(n->value.at[i].op)))
+    bool few = bytes_of_element(n, vars, all) < HidesInverse;
+    for (uint32_t i = 0; i < n->value.n; i++) {
+        const Value *v = &n->value.at[i];
+        bool slow = v->kind == ValueEw && (has_call(v->op) || has_division(v->op));
+        if (slow && vars[i] != all)
             kept |= vars[i];
+        if (v->kind == ValueEw && v->op == OpDiv && vars[v->b] != all && few)
+            kept |= vars[v->b];
+    }
     for (uint32_t i = 0; i < n->store.n; i++)
         if (vars_of(n, n->store.at[i].at) != all) // more than one step would write it
             return;
@@ -142,10 +164,6 @@ static bool load_packs(const Nest *n, const Value *v, uint32_t lane, uint32_t pa
            are_even(n, v->bounds, lane, pack) && v->row % pack == 0; // 0 where it is no row
 }
 
-static size_t element(const Nest *n, uint32_t arg) { // bytes
-    return dtype_size[nest_dtype(n, arg)];
-}
-
 // The loads, stores and accumulators that can be packs of this size.
 typedef struct Packed {
     size_t least;    // bytes of the smallest element, 0 when there are none
@@ -188,7 +206,8 @@ static bool one_at_a_time(const Nest *n) {
     bool few = team_extent(n, false) * team_extent(n, true) < FewOfAll;
     for (uint32_t i = 0; i < n->value.n; i++) {
         const Value *v = &n->value.at[i];
-        if (v->kind == ValueDraw || (few && v->kind == ValueEw && has_call(v->op)))
+        bool calls = v->kind == ValueEw && v->level != LevelResult && has_call(v->op);
+        if (v->kind == ValueDraw || (few && calls))
             return true;
     }
     bool steps = n->reduce.n || team_extent(n, true) > 1;
@@ -425,6 +444,8 @@ static uint32_t pack_level(const Nest *n, const Value *v) {
 // A pack of results is stored whole where nothing converts it: elements narrower than 4 bytes are
 // rounded when they are stored.
 static bool stores_pack(const Nest *n, const Reduce *r) {
+    if (r->arg == NONE)
+        return false;
     Dtype type = nest_dtype(n, r->arg);
     bool unconverted = type == r->dtype && !dtype_is_half(type) && r->kind != ReduceArgMax;
     return n->team.across && unconverted && r->copies <= 1 &&
@@ -445,6 +466,8 @@ static void mark_packs(Nest *n) {
         n->store.at[i].pack = packs(n, n->store.at[i].at, lane, pack);
     for (uint32_t i = 0; i < n->reduce.n; i++)
         n->reduce.at[i].pack = stores_pack(n, &n->reduce.at[i]);
+    for (uint32_t i = 0; i < n->derived.n; i++)
+        n->derived.at[i].pack = n->team.across && packs(n, n->derived.at[i].at, lane, pack);
 }
 
 // What differs by lane and not by step, in packs of its own. Compilers take only that of the first

@@ -13,6 +13,7 @@ typedef struct Tidy {
     uint32_t *to;       // [value] its new number + 1; 0: not reached
     uint32_t *arg;      // [argument] likewise
     uint32_t *bounds;   // [bounds] likewise
+    uint32_t *reduce;   // [reduction] its new number
     VEC(Value) value;   // in the new order
     VEC(uint32_t) kept; // arguments, by their old numbers
     VEC(Bounds) kept_bounds;
@@ -58,6 +59,8 @@ static uint64_t hash_of(const Tidy *t, const Value *v) {
         h = mix(h, v->op);
     if (v->kind == ValueLoad)
         h = mix(h, moves(t->n, v->at) | (v->bounds ? 4 : 0));
+    if (v->kind == ValueResult)
+        h = mix(h, mix(t->n->reduce.at[v->arg].kind, t->hash[t->n->reduce.at[v->arg].value]));
     for (uint32_t i = 0; i < nest_operands(v); i++)
         h = mix(h, in[i] == NONE ? 0 : t->hash[in[i]]);
     return h;
@@ -93,6 +96,8 @@ static uint32_t keep_value(Tidy *t, uint32_t id) {
         *in[i] = keep_value(t, *in[i]);
     if (v.kind == ValueLoad)
         v.arg = keep_arg(t, v.arg);
+    if (v.kind == ValueResult)
+        v.arg = t->reduce[v.arg];
     v.bounds = keep_bounds(t, v.bounds);
     vec_push(t->n->arena, &t->value, v);
     t->to[id] = t->value.n;
@@ -100,24 +105,31 @@ static uint32_t keep_value(Tidy *t, uint32_t id) {
 }
 
 // Stable, of few.
-static void order_outputs(Tidy *t) {
+static void order_stores(const Tidy *t, StoreVec *s) {
+    for (uint32_t i = 1; i < s->n; i++) {
+        for (uint32_t k = i; k && comes_before(t, s->at[k].value, s->at[k - 1].value); k--) {
+            Store swap = s->at[k];
+            s->at[k] = s->at[k - 1];
+            s->at[k - 1] = swap;
+        }
+    }
+}
+
+static void order_reductions(Tidy *t) {
     Nest *n = t->n;
-    for (uint32_t i = 1; i < n->store.n; i++) {
-        for (uint32_t k = i; k && comes_before(t, n->store.at[k].value, n->store.at[k - 1].value);
-             k--) {
-            Store swap = n->store.at[k];
-            n->store.at[k] = n->store.at[k - 1];
-            n->store.at[k - 1] = swap;
-        }
-    }
-    for (uint32_t i = 1; i < n->reduce.n; i++) {
-        for (uint32_t k = i; k && comes_before(t, n->reduce.at[k].value, n->reduce.at[k - 1].value);
-             k--) {
-            Reduce swap = n->reduce.at[k];
+    uint32_t *was = arena_array(n->arena, uint32_t, n->reduce.n);
+    for (uint32_t i = 0; i < n->reduce.n; i++) {
+        Reduce r = n->reduce.at[i];
+        uint32_t k = i;
+        for (; k && comes_before(t, r.value, n->reduce.at[k - 1].value); k--) {
             n->reduce.at[k] = n->reduce.at[k - 1];
-            n->reduce.at[k - 1] = swap;
+            was[k] = was[k - 1];
         }
+        n->reduce.at[k] = r;
+        was[k] = i;
     }
+    for (uint32_t i = 0; i < n->reduce.n; i++)
+        t->reduce[was[i]] = i;
 }
 
 static void keep_outputs(Tidy *t) {
@@ -128,12 +140,16 @@ static void keep_outputs(Tidy *t) {
         n->store.at[i].value = keep_value(t, n->store.at[i].value);
     for (uint32_t i = 0; i < n->reduce.n; i++)
         n->reduce.at[i].value = keep_value(t, n->reduce.at[i].value);
+    for (uint32_t i = 0; i < n->derived.n; i++)
+        n->derived.at[i].value = keep_value(t, n->derived.at[i].value);
     for (uint32_t i = 0; i < n->store.n; i++)
         n->store.at[i].arg = keep_arg(t, n->store.at[i].arg);
     for (uint32_t i = 0; i < n->reduce.n; i++) {
         n->reduce.at[i].arg = keep_arg(t, n->reduce.at[i].arg);
         n->reduce.at[i].max_arg = keep_arg(t, n->reduce.at[i].max_arg);
     }
+    for (uint32_t i = 0; i < n->derived.n; i++)
+        n->derived.at[i].arg = keep_arg(t, n->derived.at[i].arg);
 }
 
 void nest_tidy(Nest *n) {
@@ -142,13 +158,16 @@ void nest_tidy(Nest *n) {
               .hash = arena_array(a, uint64_t, n->value.n),
               .to = arena_array(a, uint32_t, n->value.n),
               .arg = arena_array(a, uint32_t, n->arg.n),
-              .bounds = arena_array(a, uint32_t, n->bounds.n)};
+              .bounds = arena_array(a, uint32_t, n->bounds.n),
+              .reduce = arena_array(a, uint32_t, n->reduce.n)};
     keep_bounds(&t, 0);
     for (uint32_t i = 0; i < n->value.n; i++) {
         order_operands(&t, &n->value.at[i]);
         t.hash[i] = hash_of(&t, &n->value.at[i]);
     }
-    order_outputs(&t);
+    order_stores(&t, &n->store);
+    order_stores(&t, &n->derived);
+    order_reductions(&t);
     keep_outputs(&t);
     n->value.at = t.value.at;
     n->value.n = t.value.n;

@@ -3,15 +3,17 @@
 // a inputs and outputs, n and r numbers, i loop variables, j parts of indices, g bounds that
 // hold, v values, p and y packs loaded and stored, s accumulators, q partial results
 
-// sum squares
+// sum squares mul add sqrt
 // a0 [B, 8, 16, 16] -> a1 [B, 8, 1, 1], a2 [B, 8, 1, 1]
 // regions 0
 extern "C" __global__ void __launch_bounds__(256)
-sum_squares_0ff4b692b6414eb0(const gan_args<7> w) {
+sum_squares_mul_add_50dd306cb8c76d60(const gan_args<9> w) {
     const uint32_t n0 = (uint32_t)w.half[6]; // units
     const int n1 = (int)w.half[8]; // stride
     const int n2 = (int)w.half[10]; // steps of a unit
     const int n3 = (int)w.half[12]; // stride
+    const float r4 = gan_f32_bits((uint32_t)w.half[14]);
+    const float r5 = gan_f32_bits((uint32_t)w.half[16]);
     const float *a0 = (const float *)w.at[0];
     float *a1 = (float *)w.at[1];
     float *a2 = (float *)w.at[2];
@@ -37,15 +39,24 @@ sum_squares_0ff4b692b6414eb0(const gan_args<7> w) {
     team.join<gan_sum>(s0, s1.sum, s1.squares, s1.n);
     if (active && team.part() == 0) {
         gan_store(&a1[j0], s0);
-        gan_store(&a2[j0], gan_squares(s1));
+        gan_pack<float, 4> y0;
+        #pragma unroll
+        for (int l = 0; l < 4; l++) {
+            const float v1 = gan_squares(s1, l);
+            const float v3 = v1 * r4;
+            const float v5 = v3 + r5;
+            const float v6 = gan_sqrtf(v5);
+            y0.at[l] = v6;
+        }
+        gan_store(&a2[j0], y0);
     }
 }
 
-// mul sub mul add sqrt div ge where sum
+// mul sub div ge where sum
 // a0 [B, 8, 16, 16], a1 [B, 8, 1, 1], a2 [B, 8, 1, 1] -> a3 [B, 1, 1, 1]
 // regions 1
 extern "C" __global__ void __launch_bounds__(256)
-mul_sub_add_sqrt_59e2c2877fbed88e(const gan_args<15> w) {
+mul_sub_div_ge_6de3642dba8aa30e(const gan_args<14> w) {
     const uint32_t n0 = (uint32_t)w.half[12]; // units
     const uint32_t n1 = (uint32_t)w.half[14]; // pieces of a unit
     const gan_divisor n2 = {w.half[16], w.half[17]}; // 1 / n1
@@ -54,7 +65,6 @@ mul_sub_add_sqrt_59e2c2877fbed88e(const gan_args<15> w) {
     const int n5 = (int)w.half[22]; // stride
     const int n6 = (int)w.half[24]; // stride
     const float r7 = gan_f32_bits((uint32_t)w.half[26]);
-    const float r8 = gan_f32_bits((uint32_t)w.half[28]);
     const float *a0 = (const float *)w.at[0];
     const float *a1 = (const float *)w.at[1];
     const float *a2 = (const float *)w.at[2];
@@ -83,12 +93,9 @@ mul_sub_add_sqrt_59e2c2877fbed88e(const gan_args<15> w) {
         for (int l = 0; l < 4; l++) {
             const float v4 = p2.at[l] * r7;
             const float v5 = p1.at[l] - v4;
-            const float v7 = p6.at[l] * r7;
-            const float v9 = v7 + r8;
-            const float v10 = gan_sqrtf(v9);
-            const float v11 = gan_divf(v5, v10);
-            const float v13 = 0.0f >= v11 ? 0.0f : v11;
-            s0 += v13;
+            const float v7 = gan_divf(v5, p6.at[l]);
+            const float v9 = 0.0f >= v7 ? 0.0f : v7;
+            s0 += v9;
         }
     }
     // split reduction: the last block reduces the partial results of all
