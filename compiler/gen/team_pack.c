@@ -12,7 +12,7 @@
 
 enum {
     WalkSteps = 16,     // of a column, for a thread to iterate over it
-    HidesInverse = 8,   // bytes that move with an element: a card does 70 instructions meanwhile
+    HidesInverse = 8,   // bytes: a card does 70 instructions while they move
     PackRegisters = 64, // that packs may take of a thread
     PackHeld = 128,     // bytes of them
     BytesInFlight = 64, // of a thread
@@ -71,22 +71,24 @@ static size_t element(const Nest *n, uint32_t arg) { // bytes
     return dtype_size[nest_dtype(n, arg)];
 }
 
-// Bytes that move with an element of all variables.
-static size_t bytes_of_element(const Nest *n, const uint32_t *vars, uint32_t all) {
-    size_t bytes = 0;
-    for (uint32_t i = 0; i < n->value.n; i++)
-        bytes += n->value.at[i].kind == ValueLoad && vars[i] == all
-                     ? element(n, n->value.at[i].arg)
-                     : 0;
+// What differs by element is divided by what does not, so often, and each element moves so many
+// bytes. The inverses of divisors that are computed for each element hide behind enough bytes.
+static bool inverses_take_longest(const Nest *n, const uint32_t *vars, uint32_t all) {
+    size_t bytes = 0, divisions = 0;
+    for (uint32_t i = 0; i < n->value.n; i++) {
+        const Value *v = &n->value.at[i];
+        bytes += v->kind == ValueLoad && vars[i] == all ? element(n, v->arg) : 0;
+        divisions += v->kind == ValueEw && v->op == OpDiv && vars[i] == all && vars[v->b] != all;
+    }
     for (uint32_t i = 0; i < n->store.n; i++)
         bytes += element(n, n->store.at[i].arg);
-    return bytes;
+    return divisions * HidesInverse > bytes;
 }
 
 // A norm's square root and division are the same for all pixels of a channel. Each thread would
 // compute them for its one pack, in more instructions than all the rest; so a thread iterates over
 // a column, and what is expensive is computed once for it. 203 instructions of a norm's thread
-// become 51 a step. The inverse of a divisor that is loaded is expensive where few bytes move.
+// become 51 a step.
 static void iterate_columns(Nest *n) {
     uint32_t all = 0, kept = 0, lane = n->team.lane;
     int64_t steps = 1;
@@ -95,13 +97,13 @@ static void iterate_columns(Nest *n) {
     for (uint32_t i = 0; i < n->orders; i++)
         all |= 1u << n->order[i];
     const uint32_t *vars = values_vars(n);
-    bool few = bytes_of_element(n, vars, all) < HidesInverse;
+    bool inverses = inverses_take_longest(n, vars, all);
     for (uint32_t i = 0; i < n->value.n; i++) {
         const Value *v = &n->value.at[i];
         bool slow = v->kind == ValueEw && (has_call(v->op) || has_division(v->op));
         if (slow && vars[i] != all)
             kept |= vars[i];
-        if (v->kind == ValueEw && v->op == OpDiv && vars[v->b] != all && few)
+        if (inverses && slow && v->op == OpDiv && vars[v->b] != all)
             kept |= vars[v->b];
     }
     for (uint32_t i = 0; i < n->store.n; i++)
