@@ -94,9 +94,9 @@ void make_scores(Maker *k) {
     Type t = {.batched = p->type.batched || q->type.batched,
               .rank = heads ? 3 : 2,
               .dim = {p->type.dim[1], q->type.dim[1], heads ? p->type.dim[0] : 0}};
-    const Known *s = bind(
-        k, t, heads ? "einsum(\"cp,cq->pqc\", %s, %s)" : "einsum(\"cp,cq->pq\", %s, %s)/2",
-        p->name, q->name);
+    const Known *s =
+        bind(k, t, heads ? "einsum(\"cp,cq->pqc\", %s, %s)" : "einsum(\"cp,cq->pq\", %s, %s)/2",
+             p->name, q->name);
     for (uint32_t i = roll(k, 4); s && i > 0; i--)
         s = score_step(k, s, roll(k, 2));
     uint32_t scores = k->n;
@@ -131,7 +131,8 @@ void make_series(Maker *k) {
     }
     line(k, "l%u = dense(%d%s)", k->made, n, chance(k, 50) ? "" : ", bias=none");
     t.dim[1] = n;
-    bind(k, t, kind == 3 ? "stack([l%u(%s[i]) for i in range(%d)])"
-                         : "stack([l%u(a) for a in [tanh(%s[i]) for i in range(%d)]])",
+    bind(k, t,
+         kind == 3 ? "stack([l%u(%s[i]) for i in range(%d)])"
+                   : "stack([l%u(a) for a in [tanh(%s[i]) for i in range(%d)]])",
          k->made, x->name, (int)t.dim[0]);
 }

@@ -149,12 +149,13 @@ static void put_update(Maker *k, const ModelInfo *p, const char *f) {
 
 // Scores of values that are all there before the first, the last of them in another loss, too. Of
 // rows: D may begin with a product.
-static void put_scores(Maker *k, const ModelInfo *p, const char *f) {
+static void put_scores(Maker *k, const ModelInfo *p) {
     static const char *const form[] = {"0.7*%s", "tanh(%s)", "0.2 - %s", "%s^2"};
     enum { Scores = 8 };
     Type t = p->image;
     const char *of[Scores], *s = "";
     t.batched = true;
+    const char *f = bind(k, t, "G(normal(%s))", dims_of(k, p->latent))->name;
     for (uint32_t i = 0; i < Scores; i++)
         of[i] = bind(k, t, PICK(k, form), i < 3 ? "x" : f)->name;
     for (uint32_t i = 0; i < Scores; i++) {
@@ -267,7 +268,7 @@ static void put_round(Maker *k, const ModelInfo *p, bool inside) {
         put_update(k, p, f);
     }
     if (p->image.rank == 1 && chance(k, 40))
-        put_scores(k, p, f);
+        put_scores(k, p);
     if (chance(k, 20))
         put_sometimes(k, p, f);
     if (chance(k, 25) && inside)
