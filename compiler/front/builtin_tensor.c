@@ -444,11 +444,20 @@ Value builtin_argsort_rows(Elab *e, const Value *in, uint32_t n) {
     return want_tensor(e, in[0], &x) && want_order(e, x, in[1], &x) ? value_tensor(x) : POISON;
 }
 
+// Are there as many numbers to sort as to sort by? So it is of what is arranged back, and its
+// indices.
+static bool same_rows(Elab *e, const Val *x) {
+    Type t = val_type(x[0]), by = val_type(x[1]);
+    Attr back = {.n = 1, .i = {1}};
+    by.batched = t.batched;
+    return type_same_shape(&t, &by) || op_fits(e, OpArrange, x, 2, &back, NULL);
+}
+
 // A shared value is every sample's.
 Value builtin_sort_rows_by(Elab *e, const Value *in, uint32_t n) {
     Val x[2];
     (void)n;
-    if (!want_tensor(e, in[0], &x[0]) || !want_tensor(e, in[1], &x[1]) ||
+    if (!want_tensor(e, in[0], &x[0]) || !want_tensor(e, in[1], &x[1]) || !same_rows(e, x) ||
         !want_order(e, x[1], in[2], &x[1]))
         return POISON;
     bool batched = val_type(x[0]).batched || val_type(x[1]).batched;

@@ -45,9 +45,12 @@ bool infer_ArgSort(Infer *q) {
     if (q->out.rank == TYPE_UNSTATED)
         q->out = *x;
     q->out.batched = x->batched;
-    q->out.inner = x->inner;
     q->out.dtype = x->dtype;
-    return (is_part(x, &q->out) && q->out.dim[x->rank - 1] > 0) || x->dim[x->rank - 1] == 0 ||
+    int64_t n = x->dim[x->rank - 1], last = q->out.dim[x->rank - 1];
+    if (last > n || (last < 1 && n > 0))
+        return infer_fail(q, "a row of %s has %lld numbers: its last %lld cannot be sorted",
+                          type_name(x).s, (long long)n, (long long)last);
+    return is_part(x, &q->out) ||
            infer_fail(q, "the order of %s is not %s", type_name(x).s, type_name(&q->out).s);
 }
 
@@ -64,11 +67,10 @@ bool infer_Arrange(Infer *q) {
     if (!back || q->out.rank == TYPE_UNSTATED)
         q->out = *index;
     q->out.batched = x->batched;
-    q->out.inner = x->inner;
     q->out.dtype = x->dtype;
     if (back ? !type_same_shape(x, index) : !is_part(x, index) || x->batched != index->batched)
-        return infer_fail(q, "%s cannot be arranged by indices %s: their shapes differ",
-                          type_name(x).s, type_name(index).s);
+        return infer_fail(q, "%s cannot be arranged by %s: their shapes differ", type_name(x).s,
+                          type_name(index).s);
     if (back && !is_part(&q->out, index))
         return infer_fail(q, "%s cannot be arranged back to %s", type_name(x).s,
                           type_name(&q->out).s);

@@ -285,8 +285,19 @@ static void operands_that_do_not_fit_are_named(void **state) {
            "a sort is along rows [n] or [l, n], not of [B, 3, 64, 64]");
     refuse(OpArgSort, VALS(leaf(12, SHARED(1, 1 << 25))), NULL, NULL,
            "a sort takes up to 16777216 numbers a row, not [1, 33554432]");
+    Type part = SHARED(2, 5);
+    refuse(OpArgSort, VALS(leaf(13, SHARED(2, 4))), NULL, &part,
+           "a row of [2, 4] has 4 numbers: its last 5 cannot be sorted");
+    part.dim[1] = 0;
+    refuse(OpArgSort, VALS(leaf(13, SHARED(2, 4))), NULL, &part,
+           "a row of [2, 4] has 4 numbers: its last 0 cannot be sorted");
+    part = SHARED(3, 4);
+    refuse(OpArgSort, VALS(leaf(13, SHARED(2, 4))), NULL, &part,
+           "the order of [2, 4] is not [3, 4]");
+    refuse(OpArrange, VALS(leaf(13, SHARED(2, 4)), leaf(13, SHARED(2, 4))),
+           &(Attr){.n = 1, .i = {1}}, &part, "[2, 4] cannot be arranged back to [3, 4]");
     refuse(OpArrange, VALS(leaf(13, SHARED(2, 4)), leaf(14, SHARED(2, 5))), &inverse, NULL,
-           "[2, 4] cannot be arranged by indices [2, 5]: their shapes differ");
+           "[2, 4] cannot be arranged by [2, 5]: their shapes differ");
     refuse(OpArrange, VALS(leaf(13, SHARED(2, 4)), leaf(13, SHARED(2, 4))),
            &(Attr){.n = 1, .i = {2}}, NULL, "arrange: `back` is 0 or 1");
     refuse(OpFft, VALS(leaf(8, half)), &inverse, NULL, "a transform is of f32 or f64, not bf16");
