@@ -154,6 +154,20 @@ static void names_have_their_definition(void **state) {
     has(ask("textDocument/definition", "m.gan", 4, 30), "\"result\": null"); // of the library
 }
 
+static void a_name_that_takes_the_rest_is_found(void **state) {
+    (void)state;
+    open_document("m.gan", "model m\ndata x : float(4)\n"
+                           "net D(x: [4]) = [x |> dense(1) |> squeeze, x, 2*x]\n"
+                           "step {\n"
+                           "  score, ...more = D(x)\n"
+                           "  update D minimize mean(score) + mean(more[0]) using adam(lr=0.1)\n"
+                           "}\n");
+    has(ask("textDocument/definition", "m.gan", 5, 40),
+        "\"start\": {\"line\": 4, \"character\": 12}");
+    has(ask("textDocument/hover", "m.gan", 5, 40), "more: ");
+    has(ask("textDocument/completion", "m.gan", 5, 39), "\"label\": \"more\"");
+}
+
 static void an_incomplete_text_has_completions(void **state) {
     (void)state;
     has(open_document("m.gan", "model m\nconfig wide = 3\nnet D(seen: [4]) -> [] {\n  h = se\n"),
@@ -387,6 +401,7 @@ int main(int argc, char **argv) {
         CASE(yaml_documents_are_supported),
         CASE(hover_shows_shapes_and_values),
         CASE(names_have_their_definition),
+        CASE(a_name_that_takes_the_rest_is_found),
         CASE(an_incomplete_text_has_completions),
         CASE(shapes_outlive_a_mistake),
         CASE(what_is_told_is_of_the_word_while_a_line_is_typed),

@@ -121,9 +121,9 @@ Ast *ast_done(Parser *p, Ast *a);            // it ends at the token taken last
 void ast_add(Parser *p, Ast *a, Ast *child); // to its list
 
 // The grammar's rules of the same names (lang/grammar.ebnf) that more than one file reads.
-Ast *read_name(Parser *p);             // one NAME
-void read_names(Parser *p, Ast *into); // NAME { "," NAME }
-void read_targets(Parser *p, Ast *into);
+Ast *read_name(Parser *p);               // one NAME
+void read_names(Parser *p, Ast *into);   // NAME { "," NAME }
+void read_targets(Parser *p, Ast *into); // of a list's values: Name, and one Rest at most
 void read_nets(Parser *p, Ast *into);
 Ast *read_expr(Parser *p);
 Ast *read_postfix(Parser *p);

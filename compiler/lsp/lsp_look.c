@@ -144,7 +144,7 @@ static void scan_list(Scan *s, const Ast *a) {
 static void bind_targets(Scan *s, const Ast *a) {
     for (uint32_t i = 0; i < a->list.n && !s->done; i++) {
         const Ast *target = a->list.at[i];
-        if (!target || target->kind != AstName)
+        if (!target || (target->kind != AstName && target->kind != AstRest))
             continue;
         bind(s, a, target->text, target->span);
         s->done = holds(s, target->span);
