@@ -23,8 +23,6 @@ enum {
     CardLaunch = 1 << 18
 };
 
-typedef VEC(uint32_t) NodeVec;
-
 // --- dots and stacks -----------------------------------------------------------------------------
 
 typedef struct Labels { // of the axes of both operands and the result
@@ -102,7 +100,7 @@ typedef struct Piece { // element `at` along `axis` of a value, without that axi
 } Piece;
 
 typedef struct Set { // dots of one weight, by values that are there before the first of them
-    NodeVec dot;
+    NodeList dot;
     Piece piece;   // of the first: then all are of that value, in order
     uint32_t side; // operand that is the weight
     bool pays;
@@ -216,7 +214,7 @@ static bool set_pays(const Graph *g, const Set *s, const PassOptions *o, bool tr
 // The values of a set in one: pieces of one value as that, in another order.
 static Val set_input(Rewriter *r, const Set *s, Arena scratch) {
     const Graph *g = r->from;
-    NodeVec part = {0};
+    NodeList part = {0};
     for (uint32_t k = 0; k < s->dot.n; k++)
         vec_push(&scratch, &part, node_in(g, s->dot.at[k], 1 - s->side));
     if (!s->piece.of)
@@ -304,8 +302,8 @@ typedef struct Sums {
     uint8_t *joined; // [node] a term that a join has taken
     uint32_t *stack; // [node] the stack that it is in, 0 none
     uint32_t *place; // [node] in that stack
-    NodeVec size;    // [stack - 1] values of it
-    NodeVec term;    // of all joins
+    NodeList size;   // [stack - 1] values of it
+    NodeList term;   // of all joins
     VEC(Join) join;
     uint32_t *of; // [root] 1 + its first join, 0 none
 } Sums;
@@ -341,8 +339,8 @@ static void mark_roles(Sums *s) {
 }
 
 // The terms of the sum that ends with `root`.
-static NodeVec terms_of(const Sums *s, Arena *a, uint32_t root) {
-    NodeVec open = {0}, term = {0};
+static NodeList terms_of(const Sums *s, Arena *a, uint32_t root) {
+    NodeList open = {0}, term = {0};
     vec_push(a, &open, root);
     while (open.n) {
         uint32_t id = open.at[--open.n];
@@ -431,7 +429,7 @@ static void note_strips(Sums *s, const Strip *x, uint32_t n, Arena scratch) {
 }
 
 static void join_strips(Sums *s, uint32_t root, Arena scratch) {
-    NodeVec term = terms_of(s, &scratch, root);
+    NodeList term = terms_of(s, &scratch, root);
     StripVec all = {0};
     Strip x;
     if (!s->stored[root]) // readers would look through a concatenation, part by part
@@ -515,7 +513,7 @@ static bool join_pays(const Sums *s, uint32_t dot, uint32_t n) {
 
 static void join_products(Sums *s, uint32_t root, Arena scratch) {
     const Graph *g = s->g;
-    NodeVec term = terms_of(s, &scratch, root);
+    NodeList term = terms_of(s, &scratch, root);
     TermVec all = {0};
     for (uint32_t i = 0; i < term.n; i++) {
         uint32_t id = term.at[i];
@@ -564,7 +562,7 @@ static uint32_t join_sum(Rewriter *r, uint32_t id) {
     Val sum = {0};
     if (!s->of[id])
         return node_copy(r, id);
-    NodeVec term = terms_of(s, &scratch, id);
+    NodeList term = terms_of(s, &scratch, id);
     for (uint32_t i = 0; i < term.n; i++) {
         Val x = rewritten(r, term.at[i]);
         if (!s->joined[term.at[i]])

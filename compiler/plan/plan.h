@@ -29,12 +29,6 @@ typedef struct Remade {
 // p->remade.
 void remat(Arena *perm, const PassOptions *o, Func *f, Plan *p);
 
-// [block] Expected executions per run, in `a`: the rounds of a repeat, 1/k in an `every k` and the
-// rest in its else, half in each branch of an `if`.
-double *func_block_runs(Arena *a, const Func *f);
-double func_gflop_again(const Func *f); // of repeated work in the text that CSE removed
-double func_gflop(const Func *f);       // of all nodes, weighted by their block's executions
-
 // --- plan_text.c, plan_read.c: the text form of plans, which follows that of their module --------
 
 typedef enum PlanLevel { PlanFused, PlanScheduled, PlanPlaced } PlanLevel; // a stage's result

@@ -113,6 +113,12 @@ static void copy_rows(Rows from, Rows to, int64_t n, int64_t lines) {
             to.at[i * to.number + l * to.line] = from.at[i * from.number + l * from.line];
 }
 
+static void clear_rows(Rows to, int64_t n, int64_t lines) {
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t l = 0; l < lines; l++)
+            to.at[i * to.number + l * to.line] = 0;
+}
+
 static Rows brought_near(const OrderCall *c, Rows from, int64_t n, int64_t lines, char *room,
                          int copy) {
     if (c->lines.step == 1)
@@ -148,25 +154,26 @@ static void arrange_line(const OrderCall *c, Rows whole, Rows part, Rows places)
 
 static void arrange_lines(const OrderCall *c, int64_t first, int64_t lines, char *room) {
     const OrderLines *l = &c->lines;
+    int64_t taken = c->back ? l->last : l->n, made = c->back ? l->n : l->last;
+    bool few = l->last <= l->n / FEW;
+    bool copied = l->step > 1 && !(c->back && few);
     Rows places =
         brought_near(c, rows_in_memory(c, c->places, l->last, first), l->last, lines, room, 0);
-    Rows in = rows_in_memory(c, c->in, c->back ? l->last : l->n, first),
-         out = rows_in_memory(c, c->out, c->back ? l->n : l->last, first), to = out;
-    bool few = l->last<l->n / FEW, copied = l->step> 1 && !(c->back && few);
+    Rows in = rows_in_memory(c, c->in, taken, first), out = rows_in_memory(c, c->out, made, first),
+         to = out;
     if (c->back || !few)
-        in = brought_near(c, in, c->back ? l->last : l->n, lines, room, 1);
+        in = brought_near(c, in, taken, lines, room, 1);
     if (copied)
         to = rows_in_room(c, room, 2);
-    for (int64_t i = 0; i < l->n && c->back && l->last < l->n; i++)
-        for (int64_t k = 0; k < lines; k++)
-            to.at[i * to.number + k * to.line] = 0;
+    if (made > l->last)
+        clear_rows(to, made, lines);
     for (int64_t k = 0; k < lines; k++) {
         Rows from = {in.at + k * in.line, in.number, 0}, into = {to.at + k * to.line, to.number, 0};
         Rows at = {places.at + k * places.line, places.number, 0};
         arrange_line(c, c->back ? into : from, c->back ? from : into, at);
     }
     if (copied)
-        copy_rows(to, out, c->back ? l->n : l->last, lines);
+        copy_rows(to, out, made, lines);
 }
 
 static void run_lines(const OrderCall *c, int64_t lo, int64_t hi, char *room) {

@@ -16,8 +16,7 @@ typedef struct RandomModel {
 
 RandomModel random_model(Arena *a, uint64_t seed);
 
-// --- shared by make_expr.c, make_layer.c, make_chain.c, make_model.c
-// -------------------------------------------
+// --- shared by make_expr.c, make_layer.c, make_chain.c, make_model.c -----------------------------
 
 enum { MAX_NAMES = 400 };
 
