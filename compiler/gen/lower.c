@@ -496,8 +496,9 @@ static void lower_scatter(Lower *l, uint32_t id, uint32_t arg) {
     vec_push(l->n->arena, &l->n->reduce, r);
 }
 
-// An ArgMax computes the maximum of the same values too, so one reduction serves both.
-static void add_reduce(Lower *l, Reduce r) {
+// An ArgMax computes the maximum of the same values too, so one reduction serves both. Returns its
+// number.
+static uint32_t add_reduce(Lower *l, Reduce r) {
     Nest *n = l->n;
     for (uint32_t i = 0; i < n->reduce.n; i++) {
         Reduce *had = &n->reduce.at[i];
@@ -506,14 +507,15 @@ static void add_reduce(Lower *l, Reduce r) {
         if (had->kind == ReduceMax && r.kind == ReduceArgMax) {
             r.max_arg = had->arg;
             *had = r;
-            return;
+            return i;
         }
         if (had->kind == ReduceArgMax && r.kind == ReduceMax) {
             had->max_arg = r.arg;
-            return;
+            return i;
         }
     }
     vec_push(n->arena, &n->reduce, r);
+    return n->reduce.n - 1;
 }
 
 // `arg`: NONE where only the results are read, here.
@@ -549,8 +551,7 @@ static void lower_reduce(Lower *l, uint32_t id, uint32_t arg) {
     r.at = coords_address(&n->ix, t, &to);
     if (op == OpArgMax)
         r.index = coords_number(&n->ix, &l->space, axes, &l->at);
-    add_reduce(l, r);
-    map_put(n->arena, &l->result, id, n->reduce.n);
+    map_put(n->arena, &l->result, id, 1 + add_reduce(l, r));
 }
 
 // What is a function of the results of reductions. Members come in topological order.

@@ -51,7 +51,7 @@ static void write_slot(Case *c, uint32_t slot, Val v) {
 }
 
 void case_finish(Case *c, Dtype real) {
-    PassOptions o = {.real = real};
+    PassOptions o = {.real = real, .few_launches = gen_few_launches(c->all->dialect)};
     c->plan = (Plan){.module = &c->m, .func = &c->m.step, .real = real};
     fuse(c->all->arena, &o, &c->plan);
     gen_kernels(c->all->arena, &c->plan, c->all->dialect);
@@ -191,6 +191,26 @@ static void accumulator_cases(Cases *all) {
         case_result(c, Sum(Mul(x, x), 1 | 2 | 4));
         case_result(c, MaxOf(far, 2 | 4));
         case_finish(c, real);
+    }
+}
+
+// What larger loops read of maxima, sums and squares alone: a card computes it where these are
+// known, of a maximum that its index has beside it as well.
+static void derived_cases(Cases *all) {
+    static const uint32_t axes[] = {4 | 8, 2 | 4 | 8, 8};
+    for (size_t i = 0; i < sizeof axes / sizeof *axes; i++) {
+        for (int index = 0; index < 2; index++) {
+            Case *c = case_begin(all, 3, 2e-5, "functions of results over axes %u%s", axes[i],
+                                 index ? ", and an index" : "");
+            Val x = case_input(c, shape(true, 3, 6, 5, 70)), one = Num(x, 1);
+            if (index)
+                case_result(c, ArgMax(x, axes[i]));
+            case_result(c, Sum(x, axes[i]));
+            Val peak = Sqrt(Add(one, Exp(MaxOf(x, axes[i])))),
+                dev = Sqrt(Add(one, Squares(x, axes[i])));
+            case_result(c, Mul(x, Mul(peak, dev)));
+            case_finish(c, DtF32);
+        }
     }
 }
 
@@ -697,6 +717,7 @@ void kernel_cases(Cases *out) {
     rounding_cases(out);
     reduction_cases(out);
     accumulator_cases(out);
+    derived_cases(out);
     nan_cases(out);
     pair_cases(out);
     shape_cases(out);
