@@ -35,13 +35,15 @@ static bool is_alike(const Graph *g, uint32_t a, uint32_t b) {
            g->node.at[a].block == g->node.at[b].block;
 }
 
-// Is it the same function everywhere, not one of an element's place as well?
+// Is it the same function everywhere, not one of an element's place as well? Constants side by
+// side, or with a border of zeros, depend on the place.
 static bool is_uniform(const Graph *g, uint32_t id) {
     for (uint32_t k = 0; k < g->node.at[id].nin; k++) {
         uint32_t in = node_in(g, id, k);
-        while (node_is_view(g, in) && g->node.at[in].nin == 1)
+        while (node_is_view(g, in) && g->node.at[in].op != OpConcat && g->node.at[in].op != OpPad)
             in = node_in(g, in, 0);
-        if (node_class(g, in) == ClassLEAF && g->node.at[in].op != OpConst)
+        bool leaf = node_class(g, in) == ClassLEAF && g->node.at[in].op != OpConst;
+        if (leaf || node_is_view(g, in))
             return false;
     }
     return true;

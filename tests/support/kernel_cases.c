@@ -214,6 +214,22 @@ static void derived_cases(Cases *all) {
     }
 }
 
+// What is computed of sums and an element's place, which no loop over the sums knows.
+static void placed_cases(Cases *all) {
+    for (int padded = 0; padded < 2; padded++) {
+        Case *c = case_begin(all, 3, 2e-5, "functions of sums and %s",
+                             padded ? "a constant within a border" : "a constant for each channel");
+        Val x = case_input(c, shape(true, 3, 6, 5, 70)), one = Num(x, 1);
+        Type channels = shape(false, 3, 4, 1, 1), rest = shape(false, 3, 2, 1, 1);
+        Val part[] = {Expand(one, channels), Expand(Num(x, 3), rest)};
+        Val place = padded ? Pad(part[0], (int64_t[]){1, 0, 0}, NULL, (int64_t[]){6, 1, 1})
+                           : Concat(part, 2, 0);
+        Val dev = Sqrt(Add(Mul(Sum(Mul(x, x), 4 | 8), place), one));
+        case_result(c, Mul(x, dev));
+        case_finish(c, DtF32);
+    }
+}
+
 // Sums, squares, maxima and indices of maxima over every set of axes of shapes that make each kind
 // of loop.
 static void reduction_cases(Cases *all) {
@@ -718,6 +734,7 @@ void kernel_cases(Cases *out) {
     reduction_cases(out);
     accumulator_cases(out);
     derived_cases(out);
+    placed_cases(out);
     nan_cases(out);
     pair_cases(out);
     shape_cases(out);
