@@ -281,7 +281,13 @@ static void operands_that_do_not_fit_are_named(void **state) {
     refuse(OpFft, VALS(leaf(10, SHARED(2, 4))), &inverse, NULL,
            "a transform is of samples [parts, ..., n] or of a shared value [lines, parts, n], not "
            "[2, 4]");
-    refuse(OpArgSort, VALS(picture), NULL, NULL,
+    refuse(OpFft, VALS(leaf(8, half)), &inverse, NULL, "a transform is of f32 or f64, not bf16");
+}
+
+static void orders_that_do_not_fit_are_named(void **state) {
+    (void)state;
+    const Attr forward = {.n = 1}, back = {.n = 1, .i = {1}};
+    refuse(OpArgSort, VALS(leaf(0, SAMPLE(3, 64, 64))), NULL, NULL,
            "a sort is along rows [n] or [l, n], not of [B, 3, 64, 64]");
     refuse(OpArgSort, VALS(leaf(12, SHARED(1, 1 << 25))), NULL, NULL,
            "a sort takes up to 16777216 numbers a row, not [1, 33554432]");
@@ -294,13 +300,12 @@ static void operands_that_do_not_fit_are_named(void **state) {
     part = SHARED(3, 4);
     refuse(OpArgSort, VALS(leaf(13, SHARED(2, 4))), NULL, &part,
            "the order of [2, 4] is not [3, 4]");
-    refuse(OpArrange, VALS(leaf(13, SHARED(2, 4)), leaf(13, SHARED(2, 4))),
-           &(Attr){.n = 1, .i = {1}}, &part, "[2, 4] cannot be arranged back to [3, 4]");
-    refuse(OpArrange, VALS(leaf(13, SHARED(2, 4)), leaf(14, SHARED(2, 5))), &inverse, NULL,
+    refuse(OpArrange, VALS(leaf(13, SHARED(2, 4)), leaf(13, SHARED(2, 4))), &back, &part,
+           "[2, 4] cannot be arranged back to [3, 4]");
+    refuse(OpArrange, VALS(leaf(13, SHARED(2, 4)), leaf(14, SHARED(2, 5))), &forward, NULL,
            "[2, 4] cannot be arranged by [2, 5]: their shapes differ");
     refuse(OpArrange, VALS(leaf(13, SHARED(2, 4)), leaf(13, SHARED(2, 4))),
            &(Attr){.n = 1, .i = {2}}, NULL, "arrange: `back` is 0 or 1");
-    refuse(OpFft, VALS(leaf(8, half)), &inverse, NULL, "a transform is of f32 or f64, not bf16");
 }
 
 static void ops_are_found_by_their_text(void **state) {
@@ -407,6 +412,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(a_shared_node_keeps_all_source_spans, graph_open),
         cmocka_unit_test_setup(reachability_follows_operands, graph_open),
         cmocka_unit_test_setup(operands_that_do_not_fit_are_named, graph_open),
+        cmocka_unit_test_setup(orders_that_do_not_fit_are_named, graph_open),
         cmocka_unit_test_setup(ops_are_found_by_their_text, graph_open),
         cmocka_unit_test_setup(gradients_of_structural_ops_have_their_operands_types, graph_open),
         cmocka_unit_test_setup(a_product_sums_what_only_one_operand_has, graph_open),
