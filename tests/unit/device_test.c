@@ -619,6 +619,41 @@ static void random_products_are_right(void **state) {
     random_programs_are_right(program_heads, 20);
 }
 
+// Rows of samples, whose numbers lie apart: fewer, as many and more than are brought near at once.
+// Of their order all indices or the last few, and their numbers there and back.
+static void program_order(Arena *a, uint64_t seed, Module *out) {
+    static const int64_t lines[] = {2, 16, 37}, last[] = {1, 8, 50, 150};
+    Func *f = &out->step;
+    Type rows = type_make(true, 2, (int64_t[]){lines[seed / 4], 150});
+    *out = (Module){.name = STR("order"), .batch = 3};
+    graph_init(&f->g, a, out->batch);
+    Builder at = {.g = &f->g};
+    f->name = STR("step");
+    f->blocks = 1;
+    vec_push(a, &out->slot,
+             ((Slot){.kind = SlotState, .net = NONE, .name = STR("x"), .type = rows}));
+    Val x = Read(&at, 0, 0, rows), order = ArgSortLast(x, last[seed % 4]),
+        there = Arrange(Mul(x, x), order, false),
+        all[] = {order, there, ArrangeBack(there, order, rows)};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        vec_push(a, &f->report, ((Named){STR("report"), all[i].id, 0}));
+    vec_push(a, &f->tape, ((Ctl){CtlBlock, 0, 0}));
+}
+
+static void orders_are_right(void **state) {
+    (void)state;
+    Device *d = open_device(&device_cpu, 2);
+    for (uint64_t seed = 0; seed < 12; seed++) {
+        Arena a;
+        assert_int_equal(arena_init(&a, 0), GAN_OK);
+        Bench b = {.a = &a, .api = &device_cpu, .d = d};
+        program_order(&a, seed, &b.m);
+        check_step(&b, seed, DtF32, 1e-6);
+        arena_release(&a);
+    }
+    device_cpu.close(d);
+}
+
 // Loading a plan, and running it, with the n-th allocation refused, for every n: a status each
 // time.
 static void memory_refused_to(const DeviceApi *api, Str compiler) {
@@ -773,6 +808,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(convolutions_are_right),
         cmocka_unit_test(random_convolutions_are_right),
         cmocka_unit_test(random_products_are_right),
+        cmocka_unit_test(orders_are_right),
         cmocka_unit_test(loading_survives_refused_memory),
         cmocka_unit_test(programs_agree_with_the_oracle),
         cmocka_unit_test(many_products_are_right),
