@@ -184,7 +184,7 @@ static void list_fold(List *l) {
 static void dot_product(const Graph *g, uint32_t id, Product *p) {
     Einsum e = einsum_of_dot(g, id);
     MatrixLabel label[MATRIX_LABELS];
-    int n = einsum_labels(g, &e, label);
+    int n = einsum_labels(g, &e, label); // none comes twice: infer_Dot
     for (int i = 0; i < n; i++) {
         const MatrixLabel *l = &label[i];
         const int64_t *s = l->stride;

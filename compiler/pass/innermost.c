@@ -15,8 +15,6 @@
 
 enum { Sweeps = 8 }; // over all groups; each choice lowers the cost
 
-typedef VEC(uint32_t) Nodes;
-
 typedef struct Layouts {
     const Graph *g;
     Arena *a;
@@ -24,7 +22,7 @@ typedef struct Layouts {
     uint8_t *inner;  // [group] 1 + the axis that lies innermost
     uint8_t *fixed;  // [group] by the rule
     uint8_t *wants;  // [group] a product or a table reads or makes it
-    Nodes *site;     // [group] nodes whose cost depends on it
+    NodeList *site;  // [group] nodes whose cost depends on it
     uint32_t *asked; // [node] the last question that counted its cost
     uint32_t questions;
 } Layouts;
@@ -215,7 +213,7 @@ static double cost(const Layouts *l, uint32_t id) {
 
 static void add_site(Layouts *l, uint32_t id, uint32_t of) {
     uint32_t group = l->group[of];
-    Nodes *site = &l->site[group];
+    NodeList *site = &l->site[group];
     if (group && (site->n == 0 || site->at[site->n - 1] != id))
         vec_push(l->a, site, id);
 }
@@ -292,7 +290,7 @@ static double cost_around(Layouts *l, const Changes *c) {
     double sum = 0;
     l->questions++;
     for (uint32_t i = 0; i < c->n; i++) {
-        const Nodes *site = &l->site[c->at[i].group];
+        const NodeList *site = &l->site[c->at[i].group];
         for (uint32_t k = 0; k < site->n; k++) {
             uint32_t id = site->at[k];
             sum += l->asked[id] == l->questions ? 0 : cost(l, id);
@@ -357,7 +355,7 @@ void pass_innermost(Arena *perm, const Module *m, Func *f, const PassOptions *o)
     l.inner = arena_array(&scratch, uint8_t, n);
     l.fixed = arena_array(&scratch, uint8_t, n);
     l.wants = arena_array(&scratch, uint8_t, n);
-    l.site = arena_array(&scratch, Nodes, n);
+    l.site = arena_array(&scratch, NodeList, n);
     l.asked = arena_array(&scratch, uint32_t, n);
     memset(l.inner, 1, n);
     find_groups(&l);

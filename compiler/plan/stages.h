@@ -56,9 +56,11 @@ double card_seconds(const Plan *p, const Region *r); // the same on all of a car
 
 // --- plan.c: what stages ask of a plan -----------------------------------------------------------
 
+enum { PLAN_ALIGN = 64 }; // bytes that memory deals in
+
 // The node in whose memory a value lies, 0 when it is not stored.
 uint32_t plan_owner(const Plan *p, uint32_t node);
-size_t plan_bytes(const Plan *p, uint32_t node); // of a value, rounded up to what memory deals in
+size_t plan_bytes(const Plan *p, uint32_t node); // of a value, a multiple of PLAN_ALIGN
 // Lies in the slot memory: a Write, or a Read that was not copied.
 bool plan_in_slot(const Plan *p, uint32_t owner);
 
@@ -98,7 +100,5 @@ bool schedule_restore(Arena *perm, const PassOptions *o, Plan *p, Refusal *wrong
 // place[].offset of stored values in work memory is given: no two that live at once may overlap
 // (memory.c). Fills what memory_plan() fills.
 bool memory_restore(Arena *perm, const PassOptions *o, Plan *p, Refusal *wrong);
-
-enum { PLAN_ALIGN = 64 };
 
 #endif
