@@ -22,15 +22,20 @@ void coords_broadcast(const Type *operand, const Coords *at, Coords *out) {
 }
 
 // Adds 0 <= *at < extent to the bounds, and to what is known of *at; false when no element passes.
+// Known is what earlier bounds say, and what the plain index does, whose terms may cancel out.
 static bool bound(Indices *t, Bounds *b, Ix *at, int64_t extent) {
-    int64_t least, most;
+    int64_t least, most, lo, hi;
+    Ix plain = ix_plain(t, *at);
     ix_range(t, *at, &least, &most);
-    if (most < 0 || least >= extent)
+    ix_range(t, plain, &lo, &hi);
+    least = lo > least ? lo : least;
+    most = hi < most ? hi : most;
+    if (most < 0 || least >= extent || least > most)
         return false;
     if (least < 0 || most >= extent) {
         if (b->n == MAX_BOUNDS)
             bug("more than %u bounds on one access", b->n);
-        b->b[b->n++] = (Bound){ix_plain(t, *at), 0, extent};
+        b->b[b->n++] = (Bound){plain, 0, extent};
     }
     *at = ix_within(t, *at, extent);
     return true;

@@ -491,6 +491,31 @@ static void row_case(Cases *all) {
     case_finish(c, DtF32);
 }
 
+// The sums of each row's halves behind its first half.
+static Val halves(Val y, uint32_t rows, uint32_t n, uint32_t by) {
+    const int64_t at[2] = {0, by}, none[2] = {0, 0};
+    Val ahead = Slice(y, none, (int64_t[]){rows, by}, NULL);
+    Val sums = Add(Slice(y, none, (int64_t[]){rows, n - by}, NULL),
+                   Slice(y, at, (int64_t[]){rows, n - by}, NULL));
+    return Concat((Val[]){ahead, sums}, 2, 1);
+}
+
+// A running sum in blocks of four, the last not full, and its sums back in such blocks: what is
+// known of an element's place within one bound makes others sure.
+static void blocks_case(Cases *all) {
+    Case *c = case_begin(all, 2, 1e-5, "a running sum in blocks");
+    Val x = case_input(c, shape(true, 1, 65)), last = case_input(c, shape(true, 2, 16, 1));
+    Val end = Expand(Num(x, 0), shape(true, 1, 3)), first = Expand(Num(x, 0), shape(true, 2, 1, 1));
+    Val rows = Reshape(Concat((Val[]){x, end}, 2, 0), 2, (int64_t[]){17, 4});
+    Val before = Expand(Concat((Val[]){first, last}, 2, 0), shape(true, 2, 17, 4));
+    Val y = Add(before, halves(halves(rows, 17, 4, 1), 17, 4, 2));
+    Val flat = Reshape(y, 1, (int64_t[]){68});
+    Val used = Exp(Slice(flat, (int64_t[]){0}, (int64_t[]){65}, NULL));
+    Val back = Pad(used, (int64_t[]){0}, NULL, (int64_t[]){68});
+    case_result(c, Sum(Reshape(back, 2, (int64_t[]){17, 4}), 4));
+    case_finish(c, DtF32);
+}
+
 // Parts of a concatenation along an outer axis, each in a version of its own of the inner loop, and
 // a third of the rows in the one that tests; two axes at once.
 static void part_cases(Cases *all) {
@@ -744,6 +769,7 @@ void kernel_cases(Cases *out) {
     column_cases(out);
     point_case(out);
     row_case(out);
+    blocks_case(out);
     part_cases(out);
     zeros_cases(out);
     pack_cases(out);
