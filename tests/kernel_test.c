@@ -100,52 +100,36 @@ static void a_table_read_by_minima_is_not_stored(void **state) {
     }
 }
 
+// Kernels of the cases of this name have no `unwanted` text, and some have `wanted`.
+static void assert_texts(const char *name, const char *wanted, const char *unwanted) {
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < cases.at.n; i++) {
+        const Plan *p = &cases.at.at[i]->plan;
+        for (uint32_t k = 0; strstr(cases.at.at[i]->name, name) && k < p->kernel.n; k++) {
+            const char *text = str_z(&arena, p->kernel.at[k].source);
+            found += strstr(text, wanted) != NULL;
+            assert_null(strstr(text, unwanted));
+        }
+    }
+    assert_true(found > 0);
+}
+
 // A guarded load is zero outside its bounds, so zero is not selected around it once more.
 static void zeros_of_a_pad_are_those_of_its_loads(void **state) {
     (void)state;
-    uint32_t guarded = 0;
-    for (uint32_t i = 0; i < cases.at.n; i++) {
-        const Plan *p = &cases.at.at[i]->plan;
-        for (uint32_t k = 0; strstr(cases.at.at[i]->name, "between borders") && k < p->kernel.n;
-             k++) {
-            const char *text = str_z(&arena, p->kernel.at[k].source);
-            guarded += strstr(text, " : 0;") != NULL;
-            assert_null(strstr(text, " : 0.0"));
-        }
-    }
-    assert_true(guarded > 0);
+    assert_texts("between borders", " : 0;", " : 0.0");
 }
 
 // A bound that one index passes is a test for equality, not one from either side.
 static void one_index_is_tested_once(void **state) {
     (void)state;
-    uint32_t found = 0;
-    for (uint32_t i = 0; i < cases.at.n; i++) {
-        const Plan *p = &cases.at.at[i]->plan;
-        for (uint32_t k = 0; strstr(cases.at.at[i]->name, "between zeros") && k < p->kernel.n;
-             k++) {
-            const char *text = str_z(&arena, p->kernel.at[k].source);
-            found += strstr(text, " == 1;") != NULL;
-            assert_null(strstr(text, " >= "));
-        }
-    }
-    assert_true(found > 0);
+    assert_texts("between zeros", " == 1;", " >= ");
 }
 
 // What bounds say of a row is known below them: no remainder finds it.
 static void a_row_within_bounds_is_not_divided(void **state) {
     (void)state;
-    uint32_t found = 0;
-    for (uint32_t i = 0; i < cases.at.n; i++) {
-        const Plan *p = &cases.at.at[i]->plan;
-        for (uint32_t k = 0; strstr(cases.at.at[i]->name, "below a border") && k < p->kernel.n;
-             k++) {
-            const char *text = str_z(&arena, p->kernel.at[k].source);
-            found += strstr(text, ">= 1") != NULL;
-            assert_null(strstr(text, "%4"));
-        }
-    }
-    assert_true(found > 0);
+    assert_texts("below a border", ">= 1", "%4");
 }
 
 int main(int argc, char **argv) {

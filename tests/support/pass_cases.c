@@ -60,6 +60,25 @@ void pass_assert_slopes(const char *name, const char *text) {
     arena_release(&a);
 }
 
+void pass_each(const PassCase *c, size_t n, PassCheck *check) {
+    for (size_t i = 0; i < n; i++) {
+        Arena a;
+        assert_int_equal(arena_init(&a, 0), GAN_OK);
+        check(&a, &c[i]);
+        arena_release(&a);
+    }
+}
+
+void pass_each_slope(const PassCase *c, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        pass_assert_slopes(c[i].name, c[i].text);
+}
+
+Module *pass_text(Arena *a, const char *text, Dtype real, const char *until) {
+    const PassOptions pass = {.real = real, .verify_each = true};
+    return pass_model(a, str_format(a, "model m\n%s", text).ptr, NULL, 3, &pass, until);
+}
+
 uint32_t pass_count(Arena *a, const Module *m, Op op) {
     const uint8_t *live = func_live(a, &m->step);
     uint32_t n = 0;

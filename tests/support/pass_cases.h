@@ -15,6 +15,17 @@ void pass_assert_equal(Arena *a, const char *name, const Module *before, const M
 // Every gradient of a text without its first line, batch 3, is the slope of its loss.
 void pass_assert_slopes(const char *name, const char *text);
 
+// A text without its first line, of batch 3, and two numbers that the test gives a meaning.
+typedef struct PassCase {
+    const char *name, *text;
+    uint32_t count[2];
+} PassCase;
+typedef void PassCheck(Arena *a, const PassCase *c);
+void pass_each(const PassCase *c, size_t n, PassCheck *check); // in an arena of its own
+void pass_each_slope(const PassCase *c, size_t n);             // pass_assert_slopes
+// Its module, as pass_model() gives it.
+Module *pass_text(Arena *a, const char *text, Dtype real, const char *until);
+
 uint32_t pass_count(Arena *a, const Module *m, Op op); // live nodes of the step
 
 bool pass_is_conv(const Graph *g, uint32_t id); // or one of its gradients
