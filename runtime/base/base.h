@@ -210,8 +210,8 @@ Str file_resolved(Arena *a, Str path); // from the root, without links; empty: i
 
 // --- file_out.c: writing -------------------------------------------------------------------------
 
-// Writes a temporary file (path + ".tmp-PID-N"), fsyncs file and folder, renames. Nothing is left
-// behind on failure. Links are followed; a device or pipe is written to as it is.
+// Writes path + ".tmp-gan-N", syncs file and folder, renames. Nothing is left on failure, after a
+// kill until the next such write. Links are followed; a device or pipe is written to as it is.
 GanStatus file_write_atomic(Str path, const void *data, size_t n);
 typedef struct FileOut FileOut; // the same, in pieces; buffered
 GanStatus file_out_open(Str path, FileOut **out);

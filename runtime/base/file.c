@@ -71,6 +71,12 @@ int io_open(Str path, int flags) {
     return io_path(path, &p) ? open(p.z, flags | O_CLOEXEC, 0666) : -1;
 }
 
+bool io_is_at(int fd, const char *path) {
+    struct stat open, there;
+    return fstat(fd, &open) == 0 && lstat(path, &there) == 0 && open.st_ino == there.st_ino &&
+           open.st_dev == there.st_dev;
+}
+
 GanStatus io_fail(const char *what, Str path) {
     int error = errno;
     return fail(GAN_ERR_IO, "cannot %s %.*s: %s", what, SARG(path), strerror(error));

@@ -1,6 +1,7 @@
 // file_out.c - writing files. A file is replaced whole or not at all: the new content is written to
 // a temporary file in the same folder, synced, and renamed. Every failure removes the temporary and
-// reports the path and the system's reason.
+// reports the path and the system's reason; that of a process that was killed goes when another
+// writes the same file.
 #define _GNU_SOURCE
 #include "io.h"
 #include "temporary.h"
@@ -9,6 +10,7 @@
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -20,6 +22,7 @@ enum { OutBuffer = 1 << 16, WriteMost = 1 << 19 };
 
 struct FileOut {
     int fd;
+    int lock; // the same; holds the temporary while it has that name; -1: there is none
     IoPath path, temporary; // the file's; where it is written first, empty: in its place
     IoPath old;             // what was in its place, until others are in theirs; empty: nothing
     int at;                 // its place in `listed`, or -1
@@ -49,6 +52,13 @@ static void unlist_temporary(FileOut *f) {
     f->at = -1;
 }
 
+static void release(FileOut *f) {
+    unlist_temporary(f);
+    if (f->lock >= 0)
+        close(f->lock);
+    mem_free(f);
+}
+
 // Where the old file is still in its place, only its second name goes.
 static void restore(const FileOut *f) {
     if (f->old.z[0]) {
@@ -61,7 +71,8 @@ void file_drop_temporaries(void) {
     for (int i = 0; i < TemporariesListed; i++) {
         const FileOut *f = atomic_exchange(&listed[i], NULL);
         if (f) {
-            unlink(f->temporary.z);
+            if (io_is_at(f->lock, f->temporary.z)) // else it is in its place, the name another's
+                unlink(f->temporary.z);
             restore(f);
         }
     }
@@ -103,24 +114,43 @@ static int stem_length(const char *path) {
     return (int)((size_t)(name - path) + str_cut(str_c(name), StemMost).len);
 }
 
-// A name nobody writes at: not another thread, nor a process of the same number that died here or
-// that lives in another container.
+static bool name_temporary(const IoPath *path, unsigned nth, IoPath *out) {
+    int n = snprintf(out->z, sizeof out->z, "%.*s.tmp-gan-%u", stem_length(path->z), path->z, nth);
+    if (n >= 0 && (size_t)n < sizeof out->z)
+        return true;
+    errno = ENAMETOOLONG;
+    return false;
+}
+
+static bool remove_left(const char *temporary) {
+    int fd = open(temporary, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    bool removed = fd >= 0 && temporary_is_left(fd, temporary) && unlink(temporary) == 0;
+    if (fd >= 0)
+        close(fd);
+    return removed;
+}
+
+// The first of its names that nobody writes at. What is left at it, or at those that follow, goes.
 static int open_temporary(FileOut *f) {
-    static _Atomic unsigned nth;
-    int fd = -1;
-    do {
-        int n =
-            snprintf(f->temporary.z, sizeof f->temporary.z, "%.*s.tmp-%ld-%u",
-                     stem_length(f->path.z), f->path.z, (long)getpid(), atomic_fetch_add(&nth, 1));
-        if (n < 0 || (size_t)n >= sizeof f->temporary.z) {
-            errno = ENAMETOOLONG;
+    const char *name = f->temporary.z;
+    unsigned nth = 0;
+    list_temporary(f); // before it is there
+    while (f->lock < 0) {
+        if (!name_temporary(&f->path, nth, &f->temporary))
             return -1;
-        }
-        list_temporary(f); // before it is there
-        fd = open(f->temporary.z, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd < 0)
-            unlist_temporary(f);
-    } while (fd < 0 && errno == EEXIST);
+        f->lock = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (f->lock < 0 && errno != EEXIST)
+            return -1;
+        if (f->lock < 0 && !remove_left(name))
+            nth++;
+    }
+    flock(f->lock, LOCK_EX | LOCK_NB);
+    IoPath next;
+    while (name_temporary(&f->path, ++nth, &next) && remove_left(next.z))
+        ;
+    int fd = fcntl(f->lock, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0)
+        unlink(name);
     return fd;
 }
 
@@ -163,11 +193,11 @@ GanStatus file_out_open(Str path, FileOut **out) {
     FileOut *f = mem_alloc(sizeof *f);
     if (!f)
         return io_fail_memory("write", path);
-    f->at = -1;
+    f->at = f->lock = -1;
     f->fd = io_path(path, &f->path) && !io_refused() ? open_out(f) : -1;
     if (f->fd < 0) {
         GanStatus st = io_fail("create", path);
-        mem_free(f);
+        release(f);
         return st;
     }
     *out = f;
@@ -221,10 +251,12 @@ static const char *finish(FileOut *f) {
 
 // Gives what is in its place a second name; where the file system has none, that is its only one.
 static bool keep_old(FileOut *f) {
+    static _Atomic unsigned nth;
     struct stat s;
     if (lstat(f->path.z, &s) != 0 || !S_ISREG(s.st_mode))
         return true;
-    int n = snprintf(f->old.z, sizeof f->old.z, "%s-old", f->temporary.z);
+    int n = snprintf(f->old.z, sizeof f->old.z, "%.*s.tmp-%ld-%u-old", stem_length(f->path.z),
+                     f->path.z, (long)getpid(), atomic_fetch_add(&nth, 1));
     if (n < 0 || (size_t)n >= sizeof f->old.z) {
         f->old.z[0] = 0;
         errno = ENAMETOOLONG;
@@ -265,8 +297,7 @@ GanStatus file_out_commit_all(FileOut *const *f, size_t n) {
             restore(f[i]);
         else if (f[i]->old.z[0])
             unlink(f[i]->old.z);
-        unlist_temporary(f[i]);
-        mem_free(f[i]);
+        release(f[i]);
     }
     return st;
 }
@@ -281,8 +312,7 @@ void file_out_abandon(FileOut *f) {
     close(f->fd);
     if (f->temporary.z[0])
         unlink(f->temporary.z);
-    unlist_temporary(f);
-    mem_free(f);
+    release(f);
 }
 
 GanStatus file_write_atomic(Str path, const void *data, size_t n) {

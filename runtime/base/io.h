@@ -16,6 +16,7 @@ typedef struct IoPath { // as the system wants it
 } IoPath;
 bool io_path(Str path, IoPath *out);            // false: errno says why it cannot be one
 int io_open(Str path, int flags);               // -1: errno
+bool io_is_at(int fd, const char *path);        // is what is open what has this name?
 bool io_write(int fd, const char *p, size_t n); // all of it; false: errno
 
 // With the system's words for errno: "cannot open x.pack: No such file or directory".

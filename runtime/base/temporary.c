@@ -1,4 +1,5 @@
-// temporary.c - folders that a process has to itself, for files alone.
+// temporary.c - folders that a process has to itself, for files alone; and what processes that were
+// killed left.
 //
 // A folder is removed by its owner, also where a signal or a bug ends it. Of an owner that was
 // killed, whoever makes the next folder beside it does so: a living one holds a lock on its own.
@@ -73,9 +74,7 @@ void temporary_drop(void) {
     }
 }
 
-// Whether its process is gone. In its first minute a folder may not be locked yet; where the file
-// system has no locks, a day decides.
-static bool is_left(int fd) {
+bool temporary_is_left(int fd, const char *path) {
     enum { Minute = 60, Day = 24 * 60 * 60 };
     struct stat s;
     if (fstat(fd, &s) != 0 || s.st_uid != geteuid())
@@ -83,7 +82,8 @@ static bool is_left(int fd) {
     long age = labs((long)(time(NULL) - s.st_mtime)); // a clock may have been set back
     if (age <= Minute)
         return false;
-    return flock(fd, LOCK_EX | LOCK_NB) == 0 || (errno != EWOULDBLOCK && age > Day);
+    bool free = flock(fd, LOCK_EX | LOCK_NB) == 0 || (errno != EWOULDBLOCK && age > Day);
+    return free && io_is_at(fd, path);
 }
 
 void temporary_sweep(Arena scratch, Str in, Str prefix) {
@@ -95,7 +95,7 @@ void temporary_sweep(Arena scratch, Str in, Str prefix) {
             continue;
         const char *path = str_z(&scratch, path_join(&scratch, in, names.at[i]));
         int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd >= 0 && is_left(fd))
+        if (fd >= 0 && temporary_is_left(fd, path))
             remove_folder(path);
         if (fd >= 0)
             close(fd);

@@ -16,6 +16,10 @@ typedef struct TemporaryDir {
 GanStatus temporary_make(Arena *a, Str in, Str prefix, TemporaryDir *out);
 void temporary_remove(TemporaryDir *t); // accepts an empty one
 void temporary_sweep(Arena scratch, Str in, Str prefix);
+// Whether the process that made a file or a folder, open here, is gone: one that lives holds a lock
+// on it. In its first minute it may not be locked yet; where the file system has no locks, a day
+// decides. If so it is this process's alone to remove, until `fd` is closed.
+bool temporary_is_left(int fd, const char *path);
 void temporary_drop(void); // all of this process, in signal handlers too: file_drop_temporaries
 
 #endif

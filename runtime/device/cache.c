@@ -15,7 +15,7 @@
 
 #define CLAIM ".claim" // behind the name of the file that is to be made
 
-// HASH.so.PID-N.c, HASH.so.PID-N.o, HASH.so.claim, HASH.KIND.tmp-PID-N: names that nothing else
+// HASH.so.PID-N.c, HASH.so.PID-N.o, HASH.so.claim, HASH.KIND.tmp-...: names that nothing else
 // has.
 static bool is_being_made(Str name) {
     enum { HEX = 32 };

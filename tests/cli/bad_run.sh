@@ -111,7 +111,7 @@ XDG_CACHE_HOME=$(dirname -- "$ganrun")/tests/cache
 
 # Two runs in one folder: the second fails and names the process that holds the lock; the first continues.
 "$ganrun" train tiny.gan $data --steps 1000000 --save-every 2 --out two >first.out 2>first.err &
-first=$! busy=$!
+first=$! busy=two
 # Any checkpoint will do: old ones are deleted during the loop.
 until ls two/ckpt/*.json >ls.out 2>&1; do kill -0 $first 2>/dev/null || fail "the first run ended"; sleep 0.05; done
 refused 1 "two is a run already"                ganrun train tiny.gan $data --steps 3 --out two

@@ -39,6 +39,6 @@ refused() {
     n=$(grep -c -e '^ganrun[ a-z]*: ' -e '^ganc: ' -e ' error\[E' err) || :
     [ "$n" = 1 ] || fail "$program $*: $n errors, not one"
     [ ! -s out ] || fail "$program $*: something on standard output"
-    left=$(find . -name '*.tmp-*' ! -name "*.tmp-${busy:-}-*")      # busy: a process that is still writing
+    left=$(find . -name '*.tmp-*' ! -path "./${busy:-}/*")      # busy: a run that is still writing
     [ -z "$left" ] || fail "$program $*: left $left"
 }

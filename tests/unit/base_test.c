@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "fixture.h"
@@ -518,6 +519,49 @@ static void two_writers_of_one_file_both_succeed(void **state) {
     assert_int_equal(names.n, 1);
 }
 
+static void age(const char *path) {
+    const struct timespec then = {time(NULL) - 3600, 0}, both[2] = {then, then};
+    assert_int_equal(utimensat(AT_FDCWD, path, both, AT_SYMLINK_NOFOLLOW), 0);
+}
+
+// Of processes that were killed as they wrote: the next to write the same file removes it. What a
+// living one writes stays, and what is no file.
+static void a_killed_writer_is_cleaned_up_after(void **state) {
+    Fixture *p = *state;
+    Str path = under(p, "f"), link = under(p, "f.tmp-gan-1");
+    StrVec names;
+    FileOut *f[3], *living;
+    pid_t pid = fork();
+    if (pid == 0) {
+        for (int i = 0; i < 3; i++)
+            if (file_out_open(path, &f[i]) != GAN_OK || file_out_put(f[i], "half", 4) != GAN_OK)
+                _exit(1);
+        raise(SIGKILL);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    assert_ok(file_write_atomic(path, "new", 3)); // they are not old yet
+    assert_ok(dir_list(&p->arena, str_c(p->root), &names));
+    assert_int_equal(names.n, 4);
+    for (int i = 0; i < 3; i++)
+        age(under(p, str_format(&p->arena, "f.tmp-gan-%d", i).ptr).ptr);
+    assert_ok(file_out_open(path, &living)); // in the place of the first; the others go
+    assert_ok(dir_list(&p->arena, str_c(p->root), &names));
+    assert_int_equal(names.n, 2);
+    age(under(p, "f.tmp-gan-0").ptr);
+    assert_int_equal(symlink("f", link.ptr), 0);
+    age(link.ptr);
+    assert_ok(file_write_atomic(path, "newer", 5));
+    assert_ok(dir_list(&p->arena, str_c(p->root), &names));
+    assert_int_equal(names.n, 3);
+    assert_ok(file_out_put(living, "last", 4));
+    assert_ok(file_out_commit(living));
+    Str out;
+    assert_ok(file_read(&p->arena, path, &out));
+    assert_str(out, "last");
+}
+
 // The disk fills at the n-th write-side call, for every n: the old file or the new one, never
 // between, and no temporary.
 static void a_failing_disk_leaves_the_old_file_or_the_new(void **state) {
@@ -838,6 +882,7 @@ int main(int argc, char **argv) {
         CASE(a_file_may_have_the_longest_name),
         CASE(a_file_written_in_pieces_appears_whole_or_not_at_all),
         CASE(two_writers_of_one_file_both_succeed),
+        CASE(a_killed_writer_is_cleaned_up_after),
         CASE(a_failing_disk_leaves_the_old_file_or_the_new),
         CASE(a_failing_disk_leaves_files_that_fit),
         CASE(refused_memory_is_a_status_for_every_reader_and_writer),
