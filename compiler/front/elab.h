@@ -63,6 +63,7 @@ typedef struct Branching { // run-time outcomes of the statement being evaluated
 } Branching;
 
 enum { MAX_NESTED = 24, MAX_CALLS = 200, MAX_LISTS = 200, MAX_WORK = 4000000 };
+enum { MAX_DEPTH = 1300 }; // of trees in all open calls; 2 kB of stack each, 6 with sanitizers
 
 typedef struct Building { // one function
     Func *fn;             // NULL: top-level expressions (schedules), in Elab.loose
@@ -132,6 +133,7 @@ struct Elab {
     bool in_once;
     const Turn *turn; // inside `each sample`; NULL elsewhere
     uint32_t calls;   // depth
+    uint32_t depth;   // tree nodes being evaluated, in all of these calls
     uint64_t work;    // tree nodes evaluated
     bool stop;        // a limit was exceeded: everything is poison from here
     Span at, user;    // the operation being evaluated; the same, innermost in a user's file
@@ -178,6 +180,8 @@ void bind_names(Elab *e, Env *env, uint32_t n, Ast *const *target, Value v);
 void bind_lost(Elab *e, Env *env, const Ast *a); // what it would have bound is poison from here on
 void note_worth(Elab *e, Span at, Value v);      // records a value for an editor (facts.c)
 bool elab_alive(Elab *e);                        // false past a limit, after one diagnostic
+bool elab_enter(Elab *e); // the same, for a tree node; followed by elab_leave
+void elab_leave(Elab *e);
 
 typedef struct Spot { // where messages and new nodes point
     Span at, user;

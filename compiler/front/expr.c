@@ -48,6 +48,23 @@ bool elab_alive(Elab *e) {
     return work_done(e, 1);
 }
 
+// A recursion of few calls, each within a long expression, goes as deep as one of many.
+bool elab_enter(Elab *e) {
+    if (!elab_alive(e))
+        return false;
+    if (e->depth == MAX_DEPTH) {
+        diag(e->f, DiagE0316, here(e), e->calls);
+        e->stop = true;
+        return false;
+    }
+    e->depth++;
+    return true;
+}
+
+void elab_leave(Elab *e) {
+    e->depth--;
+}
+
 // --- operators -----------------------------------------------------------------------------------
 
 static Value op2(Elab *e, Op op, Value a, Value b) {
@@ -305,6 +322,8 @@ typedef VEC(Value) Values;
 static bool comprehend(Elab *e, Env *env, const Ast *a, Values *out) {
     List seq;
     const Binding *outer = env->local;
+    if (!elab_enter(e))
+        return false;
     bool fine = want_sequence(e, env, a->b, &seq);
     for (uint32_t i = 0; fine && i < seq.n && elab_alive(e); i++) {
         bind_names(e, env, a->list.n, a->list.at, seq.at[i]);
@@ -314,6 +333,7 @@ static bool comprehend(Elab *e, Env *env, const Ast *a, Values *out) {
             vec_push(e->perm, out, eval(e, env, a->a));
         env->local = outer;
     }
+    elab_leave(e);
     return fine;
 }
 
@@ -556,12 +576,13 @@ static bool list_fits(Elab *e, List l) {
 }
 
 Value eval(Elab *e, Env *env, const Ast *a) {
-    if (!elab_alive(e))
+    if (!elab_enter(e))
         return POISON;
     Spot outer = spot_enter(e, a);
     Value v = eval_kind(e, env, a);
     if (v.kind == KindList && !list_fits(e, v.list))
         v = POISON;
     spot_leave(e, outer);
+    elab_leave(e);
     return v;
 }

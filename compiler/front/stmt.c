@@ -338,11 +338,12 @@ static void statement(Elab *e, Env *env, const Ast *a) {
 }
 
 void eval_statement(Elab *e, Env *env, const Ast *a) {
-    if (!elab_alive(e))
+    if (!elab_enter(e))
         return;
     Spot outer = spot_enter(e, a);
     statement(e, env, a);
     spot_leave(e, outer);
+    elab_leave(e);
 }
 
 bool is_condition(const Ast *a) {
