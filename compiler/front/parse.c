@@ -266,6 +266,7 @@ static Ast *doc(Parser *p) {
 
 static Ast *use(Parser *p) {
     Ast *a = ast_start(p, AstUse);
+    p->lex.quiet = p->ahead.kind == TokName; // `use std.layers`: what is said of it is below
     parser_next(p);
     Ast *what = doc(p);
     if (what)
