@@ -231,7 +231,10 @@ GanStatus pack_build(Arena *perm, Str path, const PackOptions *o, Str out_path, 
     TRY(source_holds(path, kind, o->dataset));
     if (kind == SourcePack) {
         if (out_path.len)
-            return fail(GAN_ERR_INPUT, "%.*s: this is a pack already", SARG(path));
+            return fail(GAN_ERR_INPUT,
+                        "%.*s: this is a pack already, which training reads as it is; for another "
+                        "size, pack again what it was made of; --data x=A --data x=B joins packs",
+                        SARG(path));
         return pack_open(perm, path, pack);
     }
     Build b = {.o = o,

@@ -207,11 +207,12 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
     for (uint32_t k = 0; k < feed->packs; k++) {
         const PackField *have = choose_field(&feed->pack[k], &sf->want);
         if (!have) {
-            return fail(
-                GAN_ERR_INPUT, "%.*s: %.*s has no %s", SARG(sf->want.name), SARG(feed->path[k]),
-                sf->want.kind == DataLabel ? "labels; pack it again with --labels (folders: the "
-                                             "folder of an image is its class)"
-                                           : "samples");
+            return fail(GAN_ERR_INPUT, "%.*s: %.*s has no %s", SARG(sf->want.name),
+                        SARG(feed->path[k]),
+                        sf->want.kind == DataLabel
+                            ? "labels; pack its source again with --labels (folders: the "
+                              "folder of an image is its class)"
+                            : "samples");
         }
         lo = k == 0 || have->lo < lo ? have->lo : lo;
         hi = k == 0 || have->hi > hi ? have->hi : hi;

@@ -85,11 +85,12 @@ static GanStatus plan_stages(const DataField *want, double lo, double hi, XformP
     bool spatial = want->rank == 3;
     if (!spatial || same_shape(want, 3, made))
         return GAN_OK;
-    return fail(GAN_ERR_INPUT,
-                "%.*s: the model expects [%s], the data has [%s]; pack it again with --size "
-                "and --channels, write resize(...) in the model, or set the config that the "
-                "model's size follows from (-s)",
-                SARG(want->name), shape_text(3, want->dim).at, shape_text(3, made).at);
+    return fail(
+        GAN_ERR_INPUT,
+        "%.*s: the model expects [%s], the data has [%s]; pack its source again with --size "
+        "and --channels, write resize(...) in the model, or set the config that the "
+        "model's size follows from (-s)",
+        SARG(want->name), shape_text(3, want->dim).at, shape_text(3, made).at);
 }
 
 GanStatus xform_plan(const DataField *want, const PackField *have, double lo, double hi,

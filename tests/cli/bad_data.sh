@@ -70,6 +70,7 @@ exists out.pack
 # Packs: not a pack, truncated, and damaged in each part.
 : >none.pack;                                           bad 'none.pack: empty file' none.pack
 head -c 9000 "$ganrun" >other.pack;                     bad 'other.pack: not a folder' other.pack
+refused 1 's.pack: this is a pack already.* what it was made of' ganrun data pack s.pack -o t.pack --size 8
 head -c 900 s.pack >cut.pack;                           damaged 'cut.pack: truncated pack: 900 bytes' cut.pack
 head -c 12000 s.pack >cut.pack;                         damaged 'cut.pack: truncated pack: 12000 bytes' cut.pack
 { cat s.pack; echo more; } >longer.pack;                damaged 'longer.pack: truncated pack' longer.pack

@@ -132,7 +132,7 @@ cp mixed/1.png mixed/2.png sorted/a
 cp mixed/3.png mixed/4.png sorted/b
 "$ganrun" data pack mixed -o plain.pack --size 8 >/dev/null 2>&1
 expect 1 train l.gan --data x=plain.pack --batch 2 --steps 1 --out none
-says 'y: .*plain.pack has no labels; pack it again with --labels'
+says 'y: .*plain.pack has no labels; pack its source again with --labels'
 expect 0 train l.gan --data x=mixed --batch 2 --steps 1 --out mixed.run
 says 'y: all samples are of one class'
 expect 0 train l.gan --data x=sorted --batch 2 --steps 1 --out sorted.run
