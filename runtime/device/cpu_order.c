@@ -24,7 +24,7 @@ struct OrderCall {
     bool sorts, back;
     float *in, *places, *out;
     int64_t together; // lines
-    char *room;       // owned; [threads, each]: keys of a line, then three copies of lines
+    char *room;       // owned; [threads, each]: keys of a line, then copies of lines
     size_t each;      // bytes of a thread
     size_t keys, copy;
     int threads;
@@ -62,7 +62,7 @@ static GanStatus make_room(OrderCall *c) {
     c->together = c->together ? c->together : 1;
     c->keys = c->sorts ? round_up(order_room(l->n), 64) : 0;
     c->copy = apart ? round_up((size_t)(c->together * (l->n + TOGETHER)) * sizeof(float), 64) : 0;
-    c->each = c->keys + 3 * c->copy;
+    c->each = c->keys + (c->sorts ? 2 : 3) * c->copy; // of what comes and goes, and of places
     c->room = c->each ? mem_alloc_aligned(c->each * (size_t)c->threads, 64) : NULL;
     return c->room || !c->each
                ? GAN_OK
