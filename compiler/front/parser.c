@@ -195,60 +195,50 @@ static bool is_data_type(const Parser *p, Token t) {
     return str_eq(word, STR("image")) || str_eq(word, STR("float")) || str_eq(word, STR("label"));
 }
 
-void parser_not_ended(Parser *p, const Ast *a) {
-    if (p->tok.kind == TokElse) {
-        parser_refuse(p, DiagE0123);
-        return;
-    }
+static void diag_not_ended(Parser *p, Span where) {
     Str found = token_text(&p->lex, p->tok);
     Str what =
         p->tok.kind == TokStr ? STR("a string") : str_format(p->f->perm, "`%.*s`", SARG(found));
+    diag(p->f, DiagE0119, where, SARG(what));
+}
+
+// The word of the language that a name is nearly; empty: of none, or it is one.
+static Str word_near(Str name) {
     static const Str words[] = {
 #define WORD(Kind, text, breaks) {text, sizeof(text) - 1},
 #define ITEM(Kind, text) {text, sizeof(text) - 1},
 #include "tokens.def"
     };
-    Str near = {0}, habit = {0};
-    habit = found_habit(found);
-    if (a->kind == AstConfig && at(p, TokComma))
-        habit = STR("each config has a statement of its own: config NAME = DEFAULT");
-    if (habit.len) {
-        diag(p->f, DiagE0119, parser_span(p, p->tok), SARG(what));
-        diag_help(p->f, "%.*s", SARG(habit));
-        parser_panic(p);
-        return;
-    }
-    if (p->ahead.kind == TokBad) { // with torch.no_grad(): its diagnostic was given
-        parser_panic(p);
-        return;
-    }
-    if (a->kind == AstBind && a->c && a->c->kind == AstName && word_habit(a->c->text).len)
-        a = a->c; // f = lambda x: ...
-    if (a->kind == AstName) {
-        habit = word_habit(a->text);
-        near = str_nearest(a->text, words, sizeof words / sizeof *words);
-    } else if (p->tok.kind == TokName) // `} elif`
-        habit = word_habit(found);
+    Str near = str_nearest(name, words, sizeof words / sizeof *words);
+    return str_eq(near, name) ? (Str){0} : near;
+}
+
+// A word of another language: `with x`, `f = lambda x: ...`, `} elif`. False: there is none.
+static bool refuse_word(Parser *p, const Ast *a) {
+    const Ast *value = a->kind == AstBind && a->c ? a->c : a;
+    if (value->kind == AstName && word_habit(value->text).len)
+        a = value;
+    bool named = a->kind == AstName;
+    Str word = named ? a->text : token_text(&p->lex, p->tok), habit = word_habit(word);
+    if (!habit.len || (!named && p->tok.kind != TokName))
+        return false;
+    diag(p->f, DiagE0301, named ? a->span : parser_span(p, p->tok), SARG(word));
+    diag_help(p->f, "%.*s", SARG(habit));
+    return true;
+}
+
+// What the statement was to be, by what it begins with and what follows it.
+static void help_not_ended(Parser *p, const Ast *a) {
+    Str found = token_text(&p->lex, p->tok);
     Str head = a->kind == AstCall ? a->a->text : a->kind == AstName ? a->text : (Str){0};
-    if (str_eq(near, head)) // a word of the language, with something else behind it
-        near = (Str){0};
-    Span there = parser_span(p, p->tok);
-    if (habit.len)
-        diag(p->f, DiagE0301, a->kind == AstName ? a->span : there,
-             SARG(a->kind == AstName ? a->text : found));
-    else
-        diag(p->f, DiagE0119, near.len ? a->span : there, SARG(what));
-    if (habit.len)
-        diag_help(p->f, "%.*s", SARG(habit));
-    else if (near.len)
-        diag_help(p->f, "did you mean `%.*s`?", SARG(near));
-    else if (str_eq(head, STR("step")))
+    bool colon = a->kind == AstName && p->tok.kind == TokColon;
+    if (str_eq(head, STR("step")))
         diag_help(p->f, "write: %s", ast_form(AstStep));
     else if (str_eq(head, STR("stage")))
         diag_help(p->f, "write: %s", ast_form(AstStage));
-    else if (a->kind == AstName && p->tok.kind == TokColon && is_data_type(p, p->ahead))
+    else if (colon && is_data_type(p, p->ahead))
         diag_help(p->f, "write: data %.*s : TYPE", SARG(a->text));
-    else if (a->kind == AstName && p->tok.kind == TokColon)
+    else if (colon)
         diag_help(p->f, "a name is bound without a type: %.*s = VALUE", SARG(a->text));
     else if (a->kind == AstFile)
         diag_help(p->f, "a name is one word of letters, digits and _");
@@ -256,6 +246,29 @@ void parser_not_ended(Parser *p, const Ast *a) {
         diag_help(p->f, "a value goes through functions by `|>`: x |> %.*s", SARG(found));
     else if (ast_form(a->kind) && p->before.kind != TokRBrace)
         diag_help(p->f, "write: %s", ast_form(a->kind));
+}
+
+void parser_not_ended(Parser *p, const Ast *a) {
+    Span there = parser_span(p, p->tok);
+    Str habit = found_habit(token_text(&p->lex, p->tok)), near = {0};
+    if (a->kind == AstConfig && at(p, TokComma))
+        habit = STR("each config has a statement of its own: config NAME = DEFAULT");
+    if (a->kind == AstName)
+        near = word_near(a->text);
+    if (p->tok.kind == TokElse) {
+        parser_refuse(p, DiagE0123);
+    } else if (habit.len) {
+        diag_not_ended(p, there);
+        diag_help(p->f, "%.*s", SARG(habit));
+    } else if (p->ahead.kind == TokBad || refuse_word(p, a)) {
+        // its diagnostic is given: with torch.no_grad()
+    } else if (near.len) {
+        diag_not_ended(p, a->span);
+        diag_help(p->f, "did you mean `%.*s`?", SARG(near));
+    } else {
+        diag_not_ended(p, there);
+        help_not_ended(p, a);
+    }
     parser_panic(p);
 }
 
