@@ -158,6 +158,8 @@ GAN_FN float gan_erff(float x) {
 // 1 ulp, worked in double because an error in the logarithm is multiplied by b.
 GAN_FN float gan_powf(float a, float b) {
     double x = fabs((double)a), e = (double)b;
+    e = e > 1e300 ? 1e300 : e; // infinite: times the logarithm of 1 it is 0
+    e = e < -1e300 ? -1e300 : e;
     uint64_t u = gan_bits_f64(x) + (0x3FF0000000000000u - 0x3FE6A09E667F3BCDu);
     double k = gan_f64_bits(0x4330000000000000u | u >> 52) - 4503599627371519.0; // 2^52 + 1023
     k = x <= 3.5e38 ? k : x;                                                     // infinite
@@ -184,10 +186,12 @@ GAN_FN float gan_powf(float a, float b) {
     float w = (float)(v * gan_f64_bits((gan_bits_f64(t) - 0x4338000000000000u + 1023u) << 52));
     float inf = gan_f32_bits(0x7F800000u), nan = gan_f32_bits(0x7FC00000u);
     float at_zero = b > 0.0f ? 0.0f : b < 0.0f ? inf : b, half = 0.5f * b;
-    float negative = floorf(b) != b ? nan : floorf(half) != half ? -w : w;
+    float broken = x <= 3.5e38 ? nan : w;
+    float negative = floorf(b) != b ? broken : floorf(half) != half ? -w : w;
     w = a < 0.0f ? negative : w;
     w = a == 0.0f ? at_zero : w;
     w = a == a ? w : a;
+    w = a == 1.0f ? 1.0f : w;
     return b == 0.0f ? 1.0f : w;
 }
 

@@ -62,14 +62,14 @@ static void walk_functions(Arena *a) {
 
 static void walk_pow(Arena *arena) {
     (void)arena;
-    const float special[] = {0, -0.0f, 1, -1, 2, -2, 3, 0.5f, -0.5f, 1e-30f, 1e30f, INFINITY, NAN};
+    const float special[] = {0,    -0.0f, 1,      -1,    2,        -2,        3,
+                             0.5f, -0.5f, 1e-30f, 1e30f, INFINITY, -INFINITY, NAN};
     const unsigned n = sizeof special / sizeof *special;
     for (unsigned i = 0; i < n; i++) {
         for (unsigned j = 0; j < n; j++) {
             float a = special[i], b = special[j];
-            bool edge =
-                isinf(b) || (a == 0 && signbit(a)) || (isinf(a) && a < 0) || (isnan(b) && a == 1);
-            expect(edge || ulps(gan_powf(a, b), pow(a, b)) <= 1, "pow", a, b);
+            bool negative_zero = a == 0 && signbit(a); // its odd powers have no sign
+            expect(negative_zero || ulps(gan_powf(a, b), pow(a, b)) <= 1, "pow", a, b);
         }
     }
     for (unsigned i = 0; i < 200000; i++) {
