@@ -122,6 +122,13 @@ static const Row layers[] = {
     {"x |> glu", 0.318113558355292},
     {"logsumexp(3*x, channel)", -0.169099491998327},
     {"logsumexp(3*x, space)", -0.134404432314215},
+    // of what is infinite, as without it
+    {"[x[0] + exp(-logsumexp(where(q > 0.5, 1/relu(-q), q), channel))\n"
+     "       for q in [reshape(k[:32], 2, 4, 4)]][0]",
+     -0.899055207662167},
+    {"[x[0] + where(max(q, channel) > 0.5, 0, exp(-logsumexp(q, channel)))\n"
+     "       for q in [reshape(k[:32], 2, 4, 4)]][0]",
+     -0.899055207662167},
     {"x |> zero_pad(2)", 0.610457995612148},
     {"x |> zero_pad(0)", 0.174749872701247},
     {"x |> zero_pad([[1, 1], [2, 2]])", 0.202791888778695},
@@ -138,6 +145,9 @@ static const Row layers[] = {
     {"x |> attention(pool=2)", 0.294047976867283},
     {"erfinv(tanh(x))", 0.130840193522372},
     {"atan2(x, x^2 - 0.3)", -2.87683853652187},
+    {"atan2(k[:32]/relu(-k[:32]^2), k[32:64]/relu(-k[:32]^2)) + flatten(x)",
+     22.7616913100304}, // infinite
+    {"atan2(sign(k[:32]), sign(k[32:64])) + flatten(x)", 22.7616913100304},
     {"atan(3*x)", -0.13649443364221},
     {"acos(tanh(x)) + asin(x/2)", 0.358657015693292},
     {"atan2(x - 0.5, -1)", -0.188505207266281},
