@@ -250,6 +250,7 @@ static GanStatus preview_pack(const Pack *p, const DataArgs *a) {
         return fail(GAN_ERR_MEMORY, "no memory for %" PRIu64 " images", n);
     Image grid = {0};
     GanStatus st = read_samples(p, f, n, x);
+    columns = image_columns(n, chw, columns);
     if (st == GAN_OK)
         st = image_grid(x, (size_t)n, chw, (uint32_t)columns, f->lo, f->hi, &grid);
     if (st == GAN_OK)

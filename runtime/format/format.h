@@ -21,7 +21,8 @@ typedef struct Image {
     void *pixels;  // owned, heap
 } Image;
 
-// zeroed; size limits apply
+bool image_fits(int64_t w, int64_t h); // the limits on an image's size
+// zeroed; the limits apply
 GanStatus image_new(uint32_t w, uint32_t h, uint32_t channels, uint32_t bits, Image *out);
 void image_release(Image *m); // accepts an empty image
 // PNG, JPEG or WebP, detected by content, rotated upright by its EXIF orientation. The message is a
@@ -35,6 +36,9 @@ GanStatus image_webp_decode(const uint8_t *data, size_t n, Image *out);
 uint32_t exif_orientation(const uint8_t *tiff, size_t n);
 GanStatus image_orient(Image *m, uint32_t orientation);
 GanStatus image_write_png(Str path, const Image *m); // atomic
+// How many columns a grid of n images of h x w pixels has, [c, h, w]: `wanted`, or fewer or more
+// where a grid would be wider or higher than an image can be.
+size_t image_columns(size_t n, const uint32_t chw[3], size_t wanted);
 // Rows of `columns` images, 2 pixels apart. x is f32 [n, c, h, w], c 1 or 3; lo..hi becomes 0..255.
 GanStatus image_grid(const float *x, size_t n, const uint32_t chw[3], uint32_t columns, double lo,
                      double hi, Image *out);

@@ -9,14 +9,17 @@
 
 enum { SideMost = 1 << 16, PixelsMost = 1 << 27 };
 
+bool image_fits(int64_t w, int64_t h) {
+    return w <= SideMost && h <= SideMost && w * h <= PixelsMost;
+}
+
 GanStatus image_new(uint32_t w, uint32_t h, uint32_t channels, uint32_t bits, Image *out) {
     *out = (Image){0};
     if (w == 0 || h == 0)
         return fail(GAN_ERR_INPUT, "image of %ux%u pixels", w, h);
-    if (w > SideMost || h > SideMost || (uint64_t)w * h > PixelsMost) {
+    if (!image_fits(w, h))
         return fail(GAN_ERR_INPUT, "image of %ux%u pixels: the limit is %d million", w, h,
                     PixelsMost / 1000000);
-    }
     size_t bytes = (size_t)w * h * channels * (bits / 8);
     void *pixels = mem_alloc(bytes);
     if (!pixels)
@@ -89,9 +92,17 @@ static uint8_t to_byte(double x, double lo, double scale) {
     return (uint8_t)(v < 0 || isnan(v) ? 0 : v > 255 ? 255 : v);
 }
 
+enum { Gap = 2 }; // pixels between the images of a grid
+
+size_t image_columns(size_t n, const uint32_t chw[3], size_t wanted) {
+    size_t across = (SideMost + Gap) / (chw[2] + Gap), down = (SideMost + Gap) / (chw[1] + Gap);
+    size_t least = down ? (n + down - 1) / down : 1;
+    size_t columns = wanted > least ? wanted : least;
+    return across && columns > across ? across : columns;
+}
+
 GanStatus image_grid(const float *x, size_t n, const uint32_t chw[3], uint32_t columns, double lo,
                      double hi, Image *out) {
-    enum { Gap = 2 };
     uint32_t c = chw[0], h = chw[1], w = chw[2];
     *out = (Image){0};
     if (c != 1 && c != 3)

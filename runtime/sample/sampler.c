@@ -125,7 +125,9 @@ static Show show_of(const Type *t) {
     if (!t->batched)
         return ShowNothing;
     if ((t->rank == 3 || t->rank == 4) && (first == 1 || first == 3))
-        return t->rank == 3 ? ShowImage : ShowVolume;
+        return !image_fits(t->dim[t->rank - 1], t->dim[t->rank - 2]) ? ShowNothing
+               : t->rank == 3                                        ? ShowImage
+                                                                     : ShowVolume;
     if (t->rank == 2 && first >= 1 && first <= 3)
         return first > 1 ? ShowCloud : t->dim[1] > 1 ? ShowCurve : ShowNothing;
     return t->rank == 1 && (first == 2 || first == 3) ? ShowPoint : ShowNothing;
@@ -238,6 +240,7 @@ static GanStatus write_grid(const float *x, size_t n, const uint32_t chw[3], uin
         for (columns = 1; columns * columns < n && columns < 8;)
             columns++;
     Image image = {0};
+    columns = (uint32_t)image_columns(n, chw, columns);
     TRY(image_grid(x, n, chw, columns, lo, hi, &image));
     GanStatus st = image_write_png(path, &image);
     image_release(&image);

@@ -53,6 +53,15 @@ grep -q '"saved": true, .*"health": "collapsing"' alike/log.jsonl || fail "not i
 expect 0 train alike --steps 501
 [ "$(grep -c 'collapsing\. ' err)" = 0 ] || fail 'it is reported again'
 
+# Saves of images so wide that no eight of them stand side by side, and of ones that are no image at all.
+wide() {
+    { echo 'model wide'; echo "net G(z: [2]) -> [1, 1, $1] = z |> dense(1) |> reshape(1, 1, 1) |> expand(1, 1, $1)"
+      echo 'step { update G minimize mean(G(normal(2))^2) using sgd(0.1) }'; echo 'sample fakes = G(normal(2))'; } >wide.gan
+    expect 0 train wide.gan --batch 2 --steps 1 --threads 1 --out wide
+}
+wide 10000; exists wide/samples/00000001.png; rm -r wide
+wide 70000; absent wide/samples/00000001.png; says 'no .sample. of the model can be displayed'; rm -r wide
+
 # With its streams closed, as some schedulers start a job, no file takes their place.
 code=0
 "$ganrun" train alike --steps 502 <&- >&- 2>&- || code=$?

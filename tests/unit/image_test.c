@@ -471,6 +471,28 @@ static void sixteen_bits_survive_a_fit(void **state) {
     image_release(&m);
 }
 
+// Of images that are wide or high, other grids than were asked for are what an image can hold.
+static void a_grid_has_as_many_columns_as_fit(void **state) {
+    (void)state;
+    const struct {
+        size_t n;
+        uint32_t chw[3];
+        size_t wanted, columns;
+    } cases[] = {
+        {64, {1, 28, 28}, 8, 8},     {64, {1, 4, 10000}, 8, 6}, {24, {3, 64, 2048}, 32, 31},
+        {39, {1, 20000, 4}, 7, 13},  {1, {1, 65536, 1}, 1, 1},  {1, {1, 1, 65536}, 1, 1},
+        {10000, {3, 64, 64}, 8, 11}, {3, {1, 4, 65535}, 3, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const uint32_t *chw = cases[i].chw;
+        size_t columns = image_columns(cases[i].n, chw, cases[i].wanted),
+               rows = (cases[i].n + columns - 1) / columns;
+        assert_int_equal(columns, cases[i].columns);
+        assert_true(image_fits((int64_t)(columns * (chw[2] + 2) - 2), 1));
+        assert_true(image_fits(1, (int64_t)(rows * (chw[1] + 2) - 2)));
+    }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         T(png_pixels_are_exact_in_every_layout),
@@ -490,6 +512,7 @@ int main(int argc, char **argv) {
         T(alpha_is_blended_over_the_background),
         T(shrinking_averages_and_same_size_is_exact),
         T(sixteen_bits_survive_a_fit),
+        T(a_grid_has_as_many_columns_as_fit),
     };
     if (CASES_LISTED(tests))
         return 0;
