@@ -47,9 +47,10 @@ Str onnx_input_doc(Arena *a, const Module *m, uint32_t slot) {
 static void put_outputs(Onnx *o, Text *out) {
     for (uint32_t i = 0; i < o->f->result.n; i++) {
         const Named *r = &o->f->result.at[i];
+        Str name = onnx_name(o, r->name);
         o->at = r->node;
-        onnx_rename(o, o->value[r->node], r->name);
-        proto_bytes(out, 12, onnx_value_info(o, r->name, node_type(&o->f->g, r->node), (Str){0}));
+        onnx_rename(o, o->value[r->node], name);
+        proto_bytes(out, 12, onnx_value_info(o, name, node_type(&o->f->g, r->node), (Str){0}));
     }
 }
 

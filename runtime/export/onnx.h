@@ -31,9 +31,10 @@ typedef struct Onnx {
     Text constant;   // GraphProto.initializer: shapes and numbers
     Text input;      // GraphProto.input
     VEC(OnnxWeight) weight;
+    StrVec given;   // names of inputs, weights and results so far
     Str sample;     // an input with samples, empty: none
     Str batch;      // how many these are, [1], empty: nobody has asked
-    uint32_t names; // given so far
+    uint32_t names; // numbers that are names of other values, so far
     uint32_t at;    // node at hand
     Str error;      // why there is no graph
 } Onnx;
@@ -56,6 +57,8 @@ Str onnx_node(Onnx *o, const char *op, const Str *in, uint32_t n, Text *attribut
 // The same result under a name of its own.
 void onnx_rename(Onnx *o, Str value, Str name);
 Str onnx_cast(Onnx *o, Str value, OnnxElement to);
+// A name that nothing else in the file has: `name`, or NAME_2, NAME_3, ...
+Str onnx_name(Onnx *o, Str name);
 
 Str onnx_number(Onnx *o, double x);                      // a constant []
 Str onnx_shape(Onnx *o, const int64_t *dim, uint32_t n); // a constant [n] of int64

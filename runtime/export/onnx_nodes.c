@@ -69,6 +69,21 @@ static Str new_name(Onnx *o) {
     return str_format(o->a, "%u", o->names++);
 }
 
+static bool is_given(const Onnx *o, Str name) {
+    for (uint32_t i = 0; i < o->given.n; i++)
+        if (str_eq(o->given.at[i], name))
+            return true;
+    return false;
+}
+
+Str onnx_name(Onnx *o, Str name) {
+    Str own = name;
+    for (uint32_t k = 2; is_given(o, own); k++)
+        own = str_format(o->a, "%.*s_%u", SARG(name), k);
+    vec_push(o->a, &o->given, own);
+    return own;
+}
+
 Str onnx_node(Onnx *o, const char *op, const Str *in, uint32_t n, Text *attributes) {
     Str out = new_name(o);
     put_node(o, op, in, n, out, attributes);

@@ -118,28 +118,23 @@ static Str put_iota(Onnx *o, const char *op) {
     return onnx_floats(o, t, x);
 }
 
-static Str add_input(Onnx *o, Str name, Str doc) {
+static Str add_input(Onnx *o, Str wanted, Str doc) {
     const Type *t = type_at(o);
+    Str name = onnx_name(o, wanted);
     proto_bytes(&o->input, 11, onnx_value_info(o, name, t, doc));
     if (t->batched && !o->sample.len)
         o->sample = name;
     return name;
 }
 
-// "normal", then "normal_2", ...
 static Str put_rand(Onnx *o, const char *op) {
     static const char *const names[] = {"uniform", "normal", "truncated", "classes"};
     static const char *const docs[] = {"uniform draws from 0 to 1", "normal draws",
                                        "normal draws between -2 and 2",
                                        "draws of classes: 0, 1, ..."};
     int64_t dist = ints_at(o)[0];
-    uint32_t before = 0;
     (void)op;
-    for (uint32_t i = 1; i < o->at; i++)
-        before += o->value[i].len && graph_node(graph_of(o), i)->op == OpRand &&
-                  node_attr(graph_of(o), i)->i[0] == dist;
-    Str name = before ? str_format(o->a, "%s_%u", names[dist], before + 1) : str_c(names[dist]);
-    return add_input(o, name, str_c(docs[dist]));
+    return add_input(o, str_c(names[dist]), str_c(docs[dist]));
 }
 
 static Str put_read(Onnx *o, const char *op) {
@@ -154,7 +149,7 @@ static Str put_read(Onnx *o, const char *op) {
         return add_input(o, onnx_input_name(o->m, slot), onnx_input_doc(o->a, o->m, slot));
     if (s->kind != SlotParam && s->kind != SlotState)
         return onnx_refused(o, "a number of the run's progress");
-    Str name = weight_name(o->a, o->m, s, false);
+    Str name = onnx_name(o, weight_name(o->a, o->m, s, false));
     vec_push(o->a, &o->weight, ((OnnxWeight){name, slot}));
     return name;
 }

@@ -16,6 +16,10 @@ grep -aq 'opt\.' a.onnx && fail 'optimizer state is exported'
 expect 0 export run --entry layers -o b.onnx
 same a.onnx b.onnx
 
+# Names in a file are different: a result that is called as an input is, or as draws are, gets another.
+expect 0 export run --entry z -o z.onnx
+grep -aq z_2 z.onnx || fail 'a result and an input have one name'
+
 # An operation that cannot be exported is named with its line, and no file is written.
 cat >order.gan <<'X'
 model order
