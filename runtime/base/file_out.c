@@ -179,11 +179,12 @@ static bool follow_links(IoPath *path) {
 }
 
 // A link stays: its target is what is replaced. A device or a pipe is written to, because a rename
-// would take its place (as root, that of /dev/null).
+// would take its place (as root, that of /dev/null). A folder is refused before what is to be
+// written is made.
 static int open_out(FileOut *f) {
     struct stat s;
     f->temporary.z[0] = f->old.z[0] = 0;
-    if (stat(f->path.z, &s) == 0 && !S_ISREG(s.st_mode) && !S_ISDIR(s.st_mode))
+    if (stat(f->path.z, &s) == 0 && !S_ISREG(s.st_mode))
         return open(f->path.z, O_WRONLY | O_CLOEXEC);
     return follow_links(&f->path) ? open_temporary(f) : -1;
 }

@@ -74,7 +74,7 @@ expect 0 train run --steps 7;       says 'resumed from step 6'
 
 # If only the files after a checkpoint cannot be written, the message says that the checkpoint is saved.
 copy; rm run/index.html; mkdir run/index.html
-refused 3 'saving after step 8 failed; its checkpoint is whole: cannot put in place run/index.html' \
+refused 3 'saving after step 8 failed; its checkpoint is whole: cannot create run/index.html' \
     ganrun train run --steps 8 --keep 1
 exists run/ckpt/00000008.json
 rm -r run/index.html; expect 0 train run --steps 9; says 'resumed from step 8'

@@ -432,6 +432,9 @@ static void a_file_error_names_path_and_reason(void **state) {
     assert_non_null(strstr(gan_error(), "No such file"));
     assert_status(file_write_atomic(absent, "x", 1), GAN_ERR_IO, "write");
     assert_non_null(strstr(gan_error(), absent.ptr));
+    FileOut *f;
+    assert_status(file_out_open(folder, &f), GAN_ERR_IO, "write a folder");
+    assert_non_null(strstr(gan_error(), "directory"));
     assert_status(file_read(&p->arena, folder, &out), GAN_ERR_IO, "read a folder");
     assert_non_null(strstr(gan_error(), "directory"));
     assert_status(file_map(folder, &map), GAN_ERR_IO, "map a folder");
