@@ -237,6 +237,8 @@ GanStatus pack_build(Arena *perm, Str path, const PackOptions *o, Str out_path, 
                         SARG(path));
         return pack_open(perm, path, pack);
     }
+    if (out_path.len && file_same(path, out_path))
+        return fail(GAN_ERR_USAGE, "-o %.*s: this is what is to be packed", SARG(out_path));
     Build b = {.o = o,
                .path = path,
                .perm = perm,

@@ -61,6 +61,8 @@ head -c 60 few/6.png | spoil 6.png;                     bad 'spoilt: 1 of 6 samp
 echo 'no picture' | spoil notes.png;                    bad 'spoilt: 1 of 7' spoilt; says '^notes.png: not a PNG, .* but text'
 refused 1 'spoilt: 1 of 7' ganrun data pack spoilt -o out.pack --size 8
 absent out.pack
+refused 2 'o few: this is what is to be packed' ganrun data pack few -o few
+refused 3 'cannot create spoilt: Is a directory' ganrun data pack few -o spoilt
 expect 0 train tiny.gan --data x=spoilt --batch 4 --steps 1 --out run --skip-bad
 says '^notes.png: not a PNG'
 rm -r run
@@ -140,6 +142,7 @@ mkdir binary python
 refused 1 'binary: .* named one by one: --data x=FILE for each' ganrun data pack binary -o c.pack
 refused 1 'python: CIFAR.s Python version, of pickles' ganrun data inspect python
 printf '\200\002}.' >p.pickle;                          bad 'p.pickle: a pickle, which is a program for Python' p.pickle
+printf 'a,b\n1,2\n3,4\n' >t.csv;                       refused 2 'o t.csv: this is what is to be packed' ganrun data pack t.csv -o t.csv
 printf 'a,b\n1,2\n3,x\n' >t.csv;                       bad 't.csv: line 3: `x` in column b is not a number' t.csv
 sed 's/x/4/' t.csv >numbers.csv
 expect 0 data inspect numbers.csv
