@@ -210,5 +210,9 @@ GanStatus args_parse(Arena *perm, const ArgTable *t, int argc, char **argv, uint
     if ((int)file->n < c->least || (int)file->n > c->most)
         return fail(GAN_ERR_USAGE, "`%s %s` takes %s; %u given, as in: %s %s", t->program, c->word,
                     c->most ? c->files : "no files", file->n, t->program, c->example);
+    for (uint32_t i = 0; i < file->n; i++)
+        if (!file->at[i].len) // as of "$RUN" where that is not set
+            return fail(GAN_ERR_USAGE, "`%s %s` takes %s, and a name that is given is empty",
+                        t->program, c->word, c->files);
     return GAN_OK;
 }

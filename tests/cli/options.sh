@@ -75,6 +75,7 @@ refuse 2 'did you mean `sample`' help sampel
 refuse 2 '`ganrun report` has no --batch, `ganrun train` has' report run --batch 4
 refuse 2 'that is the compiler.s: ganc compile FILE' compile tiny.gan
 refuse 2 'takes RUN; 3 given, as in: ganrun sample run1' sample a b c
+refuse 2 '`ganrun sample` takes RUN, and a name that is given is empty' sample ''
 refuse 2 'a number and K, M, G or T' $train --memory 12g
 refused 2 'unknown command `train`: that is the runtime.s: ganrun train FILE' ganc train tiny.gan
 refused 2 '`ganc hash` takes FILE; 2 given, as in: ganc hash' ganc hash tiny.gan tiny.gan
