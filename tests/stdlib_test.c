@@ -134,6 +134,9 @@ static const Row layers[] = {
     {"x |> zero_pad([[1, 1], [2, 2]])", 0.202791888778695},
     {"x |> zero_pad([[1, 0], 2])", 1.3630856520953145},
     {"x |> reflect_pad([[1, 0], [0, 2]])", 2.9426482331097406},
+    {"x |> edge_pad([[2, 0], [1, 3]])", 2.06715734564145},
+    {"x |> take(clamp(arange(6) - 2, 0, 3), at=1) |> take(clamp(arange(8) - 1, 0, 3), at=2)",
+     2.06715734564145}, // the same
     {"x |> max_pool(3, stride=2, pad=[1, [0, 1]])", -0.19946829809978625},
     {"x |> conv(3, k=[3, 1], pad=[[1, 1], 0])", 1.4759174100988663},
     {"x |> conv_transpose(3, k=3, stride=2, pad=[[1, 0], [1, 0]])", -0.31389998647886075},
@@ -149,6 +152,7 @@ static const Row layers[] = {
      22.7616913100304}, // infinite
     {"atan2(sign(k[:32]), sign(k[32:64])) + flatten(x)", 22.7616913100304},
     {"atan(3*x)", -0.13649443364221},
+    {"tan(x)", 0.431690054553537},
     {"acos(tanh(x)) + asin(x/2)", 0.358657015693292},
     {"atan2(x - 0.5, -1)", -0.188505207266281},
     {"erfinv(1 - 0.001*sigmoid(x))", 0.570238917792648},
@@ -179,6 +183,16 @@ static const Row layers[] = {
     {"x |> upsample(2) |> reshape(8, 16, 1) |> upfirdn([2, -3], down=2, pad=[[1, 0], [0, 1]])",
      -0.380918058853376},
     {"x |> upfirdn([1/4, 3/4, 3/4, 1/4], up=2, pad=[2, 1])", 0.7994988674704915}, // as fir_up
+    {"x |> upsample(2) |> reshape(16, 8) |> upfirdn([2, -3], up=2, pad=[1, 0])", 1.06511740424994},
+    {"x |> upsample(2) |> reshape(16, 8) |> permute(1, 0) |> upfirdn_first([2, -3], 2, 1, 1, 0) |> "
+     "permute(1, 0)",
+     1.06511740424994}, // the same
+    {"x |> upsample(2) |> reshape(16, 8) |> upfirdn([2, -3], up=3, down=2, pad=[0, -1])",
+     -2.77506146008573},
+    {"x |> upsample(2) |> reshape(16, 8) |> permute(1, 0) |> upfirdn_first([2, -3], 3, 2, 0, -1) "
+     "|> "
+     "permute(1, 0)",
+     -2.77506146008573}, // the same
     {"x |> upfirdn(lowpass(5, 2, 3, 16), pad=2)", 0.12152946526003239},
     {"x |> upfirdn(lowpass(7, 2, 6, 16), pad=3)", 0.11150240441807648},
     {"avg_pool(x, 2)", 0.3361835976507494},
@@ -208,6 +222,16 @@ static const Row layers[] = {
     {"softmax(x, axis(-1))", 0.09964278991057739},
     {"unsqueeze(reshape(x, -1, 8), -1)*expand(1, 4, 8, 3)", -0.5074868123665548},
     {"sort(x)", 0.0026368630735533055},
+    {"take_along(x, argsort(x))", 0.0026368630735533055},
+    {"take_along(x |> permute(0, 2, 1), argsort(x) |> permute(0, 2, 1), at=1) |> permute(0, 2, 1)",
+     0.0026368630735533055},
+    {"take_along(x, reshape(arange(3), 1, 1, 3))", -0.421118458503391},
+    {"x[:, :, :3]", -0.421118458503391}, // the same
+    {"stft(flatten(x), 8, 3, window=6, taper=flat)", 0.410591713993802},
+    {"stft(flatten(x), 8, 3, taper=hamming)", -0.207571452977705},
+    {"istft(stft(flatten(x), 8, 3, window=6), 8, 3, window=6)", 0.118206345319034},
+    {"flatten(x)[4:28]", 0.118206345319034}, // the same
+    {"istft(reshape(x, 2, 4, 4), 6, 2, cut=2)", -0.313476496126677},
     {"sort(flatten(x))", -0.3252571751160524},
     {"sort(floor(2*x) + x)", 0.016393523680453437},
     {"gather(flatten(x), argsort(flatten(x))) * argsort(flatten(x))", -10.153809925130169},
@@ -461,6 +485,14 @@ static const Row optimizers[] = {
     {"sgd(lr=sqrt_rate(0.05, of=1))", -0.60587626909701142},
     {"sgd(lr=warmup(linear_rate(0.2, of=8), 3))", -0.58520739893992868},
     {"sgd(lr=half_life(2))", -0.20347849553639558},
+    // lists of states, as sgd with momentum 0.9
+    {"heavy(0.1)\nfn heavy(lr)(w, g) { state h : [shape(w), []] = 0; h := [0.9*h[0] + g, h[1] + "
+     "1]\n"
+     "w - lr*h[0]*(h[1] > 0.5) }",
+     -0.69388585113010115},
+    {"heavy\nfn heavy(w, g) { state h : [shape(w), shape(w)] = 0; h[0] := 0.9*h[1] + g\n"
+     "h := reversed(h); w - 0.1*h[1] }",
+     -0.69388585113010115},
 };
 
 static void optimizers_take_the_expected_steps(void **state) {

@@ -373,7 +373,11 @@ Value builtin_permute(Elab *e, const Value *in, uint32_t n) {
         at.i[at.n++] = axis;
     }
     at.i[0] = l.n;
-    return op_fits(e, OpPermute, &x, 1, &at, NULL) ? value_tensor(Permute(x, order)) : POISON;
+    if (op_fits(e, OpPermute, &x, 1, &at, NULL))
+        return value_tensor(Permute(x, order));
+    diag_help(e->f, "axes of a sample count from 0, the batch is not one of them: of [c, h, w], "
+                    "permute(1, 2, 0) is [h, w, c]");
+    return POISON;
 }
 
 Value builtin_flip(Elab *e, const Value *in, uint32_t n) {

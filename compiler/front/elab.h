@@ -300,7 +300,8 @@ uint32_t slot_find(const Elab *e, Str name); // NONE
 uint32_t slot_add(Elab *e, Slot s);
 // Adds a slot, or finds it by its name; NONE: refused.
 uint32_t slot_make(Elab *e, Env *env, const Ast *decl, Slot s);
-uint32_t declare_slot(Elab *e, Env *env, const Ast *decl); // `param`, `state`
+// `param`, `state`: the place, or with a list of shapes the list of places.
+Value declare_places(Elab *e, Env *env, const Ast *decl);
 
 // --- update.c, grads.c ---------------------------------------------------------------------------
 

@@ -250,6 +250,8 @@ static Value eval_name(Elab *e, Env *env, const Ast *a) {
     Value v;
     if (scope_find(env, a->text, &v) || predefined_find(e, a->text, &v)) {
         v = each_pick(e, value_now(e, v));
+        if (v.kind == KindList)
+            v.id = 0;
         note_worth(e, a->span, v);
         return v;
     }
@@ -437,6 +439,16 @@ static bool eval_along(Elab *e, Env *env, const AxisIndex *index, int64_t *from,
     return fits;
 }
 
+// A mask is no index: the rows that its zeros and ones number are hardly what is meant.
+static bool want_rows(Elab *e, Val index) {
+    if (!val_type(index).rank || !known_truth(index))
+        return true;
+    diag(e->f, DiagE0305, here(e), "an index", "a condition of each element");
+    diag_help(e->f, "write where(c, x, 0): how many elements a condition chooses is not known");
+    note_origin(e, index);
+    return false;
+}
+
 // x[i, a:b, ...] over sample axes: an index drops its axis, a range keeps it.
 static Value index_tensor(Elab *e, Env *env, const Ast *a, Val x) {
     Type t = val_type(x), kept = {0};
@@ -456,7 +468,7 @@ static Value index_tensor(Elab *e, Env *env, const Ast *a, Val x) {
         Value at = keep ? (Value){0} : eval(e, env, index);
         Val row;
         if (!keep && value_is_tensor(at) && a->list.n == 1)
-            return want_tensor(e, at, &row) ? element_get(e, x, row) : POISON;
+            return want_tensor(e, at, &row) && want_rows(e, row) ? element_get(e, x, row) : POISON;
         if (index && !eval_along(e, env, &(AxisIndex){index, at, x, t.dim[i]}, &from[i], &to))
             return POISON;
         count[i] = to - from[i];

@@ -156,13 +156,9 @@ static uint32_t model_init(Elab *e, Env *env, const Ast *a, Slot s) {
     return slot == NONE ? 0 : e->m->slot.at[slot].init;
 }
 
-uint32_t declare_slot(Elab *e, Env *env, const Ast *a) {
+// `at`: which one of a list of them.
+static uint32_t declare_slot(Elab *e, Env *env, const Ast *a, Type type, uint32_t at) {
     bool weight = a->kind == AstParam;
-    Type type = {.dtype = DtF32};
-    if (a->a &&
-        !want_extents(e, eval(e, env, a->a),
-                      weight ? "the shape of a weight" : "the shape of a state", false, &type))
-        return NONE;
     if (weight && (e->owner->net == NONE || e->tuning)) {
         diag(e->f, DiagE0501, here(e), SARG(a->text));
         in_library(e);
@@ -170,7 +166,7 @@ uint32_t declare_slot(Elab *e, Env *env, const Ast *a) {
     }
     bool plain =
         e->tuning && !e->owner->object; // an optimizer of one list: evaluated anew for each weight
-    uint32_t again = plain ? 0
+    uint32_t again = plain ? at
                            : child_number(e, e->owner, str_format(e->perm, ".%.*s", SARG(a->text)),
                                           text_place(e, a->span));
     Str name = again ? str_format(e->perm, "%.*s.%u", SARG(a->text), again) : a->text;
@@ -181,6 +177,26 @@ uint32_t declare_slot(Elab *e, Env *env, const Ast *a) {
     if (s.net != NONE)
         s.init = model_init(e, env, a, s);
     return slot_make(e, env, a, s);
+}
+
+static Value declare_shape(Elab *e, Env *env, const Ast *a, Value shape, uint32_t at) {
+    Type type;
+    const char *who = a->kind == AstParam ? "the shape of a weight" : "the shape of a state";
+    uint32_t slot =
+        want_extents(e, shape, who, false, &type) ? declare_slot(e, env, a, type, at) : NONE;
+    return slot == NONE ? POISON : (Value){.kind = KindSlot, .id = slot};
+}
+
+Value declare_places(Elab *e, Env *env, const Ast *a) {
+    Value shape = a->a ? eval(e, env, a->a) : value_list(NULL, 0);
+    if (shape.kind != KindList || !shape.list.n || shape.list.at[0].kind != KindList)
+        return declare_shape(e, env, a, shape, 0);
+    Value *place = arena_array(e->perm, Value, shape.list.n);
+    for (uint32_t i = 0; i < shape.list.n; i++)
+        place[i] = declare_shape(e, env, a, shape.list.at[i], i);
+    Value all = value_list(place, shape.list.n);
+    all.id = 1;
+    return all;
 }
 
 // --- layers --------------------------------------------------------------------------------------

@@ -109,7 +109,15 @@ static bool axes_of(Elab *e, Value v, uint32_t *out) {
     if (v.kind != KindPoison) {
         diag(e->f, DiagE0305, here(e), "`axes` (batch, channel, space, sample, all, axis(i))",
              value_what(v));
-        if (value_is_plain(v) && v.num >= -MAX_RANK && v.num < MAX_RANK)
+        if (value_is_plain(v) && v.num > 0 && v.num < MAX_RANK)
+            diag_help(e->f,
+                      "axes count from 0 and leave out the batch: axis %g of other libraries "
+                      "is axis(%g)",
+                      v.num, v.num - 1);
+        else if (value_is_plain(v) && v.num == 0)
+            diag_help(e->f, "axes count from 0 and leave out the batch: write `batch`, or axis(0), "
+                            "which is `channel`");
+        else if (value_is_plain(v) && v.num >= -MAX_RANK && v.num < 0)
             diag_help(e->f, "write axis(%g), or a name", v.num);
         else if (value_is_plain(v))
             diag_help(e->f, "extents are known, axes have names: x |> layer_norm(channel)");

@@ -118,11 +118,13 @@ void bind_names(Elab *e, Env *env, uint32_t n, Ast *const *target, Value v) {
 // A name that `=` may not bind here; after a diagnostic.
 static bool bound_for_good(Elab *e, Env *env, const Ast *name) {
     Value v;
+    bool found = scope_find(env, name->text, &v);
+    bool state = found && (v.kind == KindSlot ? e->m->slot.at[v.id].kind == SlotState
+                                              : v.kind == KindList && v.id);
     if (scope_rebinds_outer(env, name->text)) {
         diag(e->f, DiagE0512, name->span, SARG(name->text));
         scope_lose(env, name->text);
-    } else if (scope_find(env, name->text, &v) && v.kind == KindSlot &&
-               e->m->slot.at[v.id].kind == SlotState)
+    } else if (state)
         diag(e->f, DiagE0529, name->span, SARG(name->text));
     else
         return false;
@@ -151,6 +153,30 @@ static void eval_bind(Elab *e, Env *env, const Ast *a) {
     bind_names(e, env, a->list.n, a->list.at, v);
 }
 
+static bool is_places(Value v) {
+    return v.kind == KindList && v.list.n && v.list.at[0].kind == KindSlot;
+}
+
+// Each place of a list gets its own value. All are read before the first is replaced.
+static void list_assign(Elab *e, List place, Value v) {
+    if (v.kind == KindPoison)
+        return;
+    if (v.kind != KindList || v.list.n != place.n) {
+        Str count = str_format(e->perm, "a list of %u", v.list.n);
+        diag(e->f, DiagE0305, here(e),
+             str_z(e->perm, str_format(e->perm, "`:=` to a list of %u", place.n)),
+             v.kind == KindList ? str_z(e->perm, count) : value_what(v));
+        diag_help(e->f, "give it as many values, [0*w for w in list], or assign to one, list[0]");
+        return;
+    }
+    Value *now = arena_array(e->perm, Value, place.n);
+    for (uint32_t i = 0; i < place.n; i++)
+        now[i] = value_now(e, v.list.at[i]);
+    for (uint32_t i = 0; i < place.n; i++)
+        if (place.at[i].kind == KindSlot)
+            slot_assign(e, place.at[i].id, now[i]);
+}
+
 static void eval_assign(Elab *e, Env *env, const Ast *a) {
     Value place, index;
     bool element = a->a->kind == AstIndex;
@@ -172,6 +198,12 @@ static void eval_assign(Elab *e, Env *env, const Ast *a) {
         diag(e->f, DiagE0301, name->span, SARG(name->text));
         help_name(e, name->text, near);
         bind_name(e, env, name->text, POISON);
+    } else if (is_places(place) && element) {
+        int64_t at;
+        if (want_position(e, index, place.list.n, &at) && place.list.at[at].kind == KindSlot)
+            slot_assign(e, place.list.at[at].id, v);
+    } else if (is_places(place)) {
+        list_assign(e, place.list, v);
     } else if (place.kind == KindSlot && element) {
         element_assign(e, place.id, index, v);
     } else if (place.kind == KindSlot) {
@@ -190,8 +222,7 @@ static void eval_assign(Elab *e, Env *env, const Ast *a) {
 }
 
 static void eval_declaration(Elab *e, Env *env, const Ast *a) {
-    uint32_t slot = declare_slot(e, env, a);
-    Value v = slot == NONE ? POISON : (Value){.kind = KindSlot, .id = slot};
+    Value v = declare_places(e, env, a);
     env->local = scope_bind(e, env->local, a->text, v);
     note_worth(e, a->word, v);
 }

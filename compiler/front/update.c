@@ -348,15 +348,36 @@ uint32_t optimizer_slot(Elab *e, Env *env, const Ast *decl, Slot s) {
 
 // --- the statement -------------------------------------------------------------------------------
 
+// Of a sum in which one term is not one number, that term: the loss itself is where it was written.
+static Val larger_term(Val loss) {
+    for (;;) {
+        const Graph *g = loss.b->g;
+        Op op = (Op)graph_node(g, loss.id)->op;
+        if (op != OpAdd && op != OpSub)
+            return loss;
+        bool one[2];
+        for (uint32_t k = 0; k < 2; k++) {
+            const Type *t = node_type(g, node_in(g, loss.id, k));
+            one[k] = !t->batched && type_sample(t) == 1;
+        }
+        if (one[0] == one[1])
+            return loss;
+        loss.id = node_in(g, loss.id, one[0] ? 1 : 0);
+    }
+}
+
 static bool loss_value(Elab *e, Env *env, const Ast *a, Val *out) {
     Spot outer = spot_enter(e, a);
     bool fine = want_tensor(e, eval(e, env, a), out);
     if (fine) {
         const Type *t = node_type(out->b->g, out->id);
         fine = !t->batched && type_sample(t) == 1;
-        if (!fine)
+        if (!fine) {
+            Val term = larger_term(*out);
             diag(e->f, DiagE0523, a->span, SARG(type_text(e->perm, t)));
-        else if (t->rank)
+            if (term.id != out->id)
+                note_origin(e, term);
+        } else if (t->rank)
             *out = Reshape(*out, 0, NULL);
     }
     spot_leave(e, outer);

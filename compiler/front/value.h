@@ -62,8 +62,8 @@ struct Value {
     bool given;             // Net: with the weights of `list`, as of with_params(net, list)
     uint32_t copy_of;       // of copy(net): the net + 1
     const Outside *outside; // of pretrained(f, file): where the weights are; NULL
-    uint32_t id;   // Builtin, Net, Slot, Scalar: index; Field: index in Elab.field; Str: of
-                   // name(w), 1; Num: `batch_size` itself, 1; else 0
+    uint32_t id; // Builtin, Net, Slot, Scalar: index; Field: index in Elab.field; Str: of
+                 // name(w), 1; Num: `batch_size` itself, 1; List: of states, as declared, 1; else 0
     uint32_t slot; // Tensor: the slot it was read from, for name(w); NONE
     union {
         double num; // Num; Bool: 0 or 1
