@@ -149,8 +149,10 @@ static void refuse_idle(Elab *e, const Ast *a) {
 // A block the model has once.
 static void only_block(Elab *e, const Ast *a, const Ast **first) {
     if (*first) {
-        diag(e->f, DiagE0302, a->word, SARG(span_text(e->f, a->word)));
-        diag_note(e->f, (*first)->word, "`%.*s` is defined here", SARG(span_text(e->f, a->word)));
+        Str word = span_text(e->f, a->word);
+        diag(e->f, DiagE0302, a->word, SARG(word));
+        diag_note(e->f, (*first)->word, "`%.*s` is defined here", SARG(word));
+        diag_help(e->f, "a model has one `%.*s`: write its statements in one block", SARG(word));
     }
     *first = a;
 }
