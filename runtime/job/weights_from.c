@@ -293,6 +293,9 @@ GanStatus weights_from(Arena *perm, Str from, bool optimizers, Exec *e, const Co
     uint32_t step;
     if (file_is_dir(from)) {
         TRY(checkpoint_newest(perm, from, &step));
+        GanStatus st = step == NONE ? run_want(*perm, from) : GAN_OK;
+        if (st != GAN_OK)
+            return fail_in(st, "--from");
         if (step == NONE)
             return fail(GAN_ERR_INPUT, "--from %.*s: there is no whole checkpoint in it",
                         SARG(from));

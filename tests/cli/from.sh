@@ -141,6 +141,9 @@ refused_run 1 train tiny.gan --data x=s.pack --out none --from nowhere
 says 'there is no such run or file'
 mkdir hollow
 refused_run 1 train tiny.gan --data x=s.pack --out none --from hollow
+says 'from: .*hollow is not the folder of a run'
+cp a/options.json hollow
+refused_run 1 train tiny.gan --data x=s.pack --out none --from hollow
 says 'no whole checkpoint'
 refused_run 1 train tiny.gan --data x=s.pack --out none --from tiny.gan
 says 'not a safetensors file'
