@@ -308,6 +308,10 @@ static const struct {
      "step { update D minimize a*shape(w[0])[1]*shape(x)[0]*mean(D(x)) + mean(s) using opt; " G_STEP
      "}\n"
      "n = shape(x)[0]; require(n == b, \"the shape of data before the step\")"},
+    {"pads are of any number of axes",
+     NETS "p = pads([1, 2], range(40))\nstep { update D minimize len(p)*p[39][1]*mean(D(x)) using "
+          "opt; " G_STEP "}",
+     NETS "step { update D minimize 80*mean(D(x)) using opt; " G_STEP "}"},
     {"a shape is bound by the call",
      HEAD "fn f(x: [n, ...size]) = n*x + len(size)\nnet D(x: [4]) -> [] = x |> f |> dense(1) |> "
           "squeeze\n"

@@ -69,10 +69,13 @@ static bool want_pads(Elab *e, Value v, const char *who, uint32_t n, int64_t *be
 
 // [before, after] of each axis.
 Value builtin_pads(Elab *e, const Value *in, uint32_t n) {
-    List size;
-    int64_t before[MAX_RANK], after[MAX_RANK];
+    List size; // of any length: it need not be a tensor's
     (void)n;
-    if (!want_list(e, in[1], "pads", &size) || !want_pads(e, in[0], "pad", size.n, before, after))
+    if (!want_list(e, in[1], "pads", &size))
+        return POISON;
+    int64_t *before = arena_array(e->perm, int64_t, size.n),
+            *after = arena_array(e->perm, int64_t, size.n);
+    if (!want_pads(e, in[0], "pad", size.n, before, after))
         return POISON;
     Value *out = arena_array(e->perm, Value, size.n);
     for (uint32_t i = 0; i < size.n; i++) {
@@ -92,7 +95,7 @@ Value builtin_reflect_pad(Elab *e, const Value *in, uint32_t n) {
     if (!want_tensor(e, in[0], &x) ||
         !want_pads(e, in[1], "reflect_pad", spatial(x), before, after))
         return POISON;
-    Type t = val_type(x);
+    Type t = val_type(x), whole = t;
     for (uint32_t axis = 1; axis < t.rank; axis++) {
         int64_t from = before[axis - 1], to = after[axis - 1], last = t.dim[axis] - 1;
         if (from < 0 || to < 0 || from > last || to > last) {
@@ -100,6 +103,9 @@ Value builtin_reflect_pad(Elab *e, const Value *in, uint32_t n) {
                  SARG(type_text(e->perm, &t)));
             return POISON;
         }
+        whole.dim[axis] += from + to;
+        if (!size_fits(e, &whole))
+            return POISON;
         Val part[3];
         uint32_t parts = 0;
         if (from)

@@ -248,6 +248,16 @@ Value builtin_unsqueeze(Elab *e, const Value *in, uint32_t n) {
 
 // --- joining -------------------------------------------------------------------------------------
 
+// One for each sample, where *x is not: what all share is every sample's. False: that is too large.
+static bool for_samples(Elab *e, Val *x) {
+    Type t = val_type(*x);
+    t.batched = true;
+    if (!size_fits(e, &t))
+        return false;
+    *x = Expand(*x, t);
+    return true;
+}
+
 typedef struct PartList {
     Val *at;
     uint32_t n;
@@ -271,11 +281,9 @@ static bool want_parts(Elab *e, List l, const char *who, PartList *out) {
             return false;
         batched = batched || val_type(out->at[i]).batched;
     }
-    for (uint32_t i = 0; i < l.n && batched; i++) {
-        Type t = val_type(out->at[i]);
-        t.batched = true;
-        out->at[i] = Expand(out->at[i], t);
-    }
+    for (uint32_t i = 0; i < l.n && batched; i++)
+        if (!for_samples(e, &out->at[i]))
+            return false;
     return true;
 }
 
@@ -422,10 +430,8 @@ Value builtin_scatter(Elab *e, const Value *in, uint32_t n) {
     table.batched = batched && (row.batched || index.batched);
     for (uint32_t i = index.rank; i < row.rank && table.rank < MAX_RANK; i++)
         table.dim[table.rank++] = row.dim[i];
-    if (index.batched && !row.batched) {
-        row.batched = true;
-        x[0] = Expand(x[0], row);
-    }
+    if (index.batched && !row.batched && !for_samples(e, &x[0]))
+        return POISON;
     return size_fits(e, &table) && op_fits(e, OpScatter, x, 2, NULL, &table)
                ? value_tensor(Scatter(x[0], x[1], table))
                : POISON;
@@ -457,7 +463,6 @@ static bool same_rows(Elab *e, const Val *x) {
     return type_same_shape(&t, &by) || op_fits(e, OpArrange, x, 2, &back, NULL);
 }
 
-// A shared value is every sample's.
 Value builtin_sort_rows_by(Elab *e, const Value *in, uint32_t n) {
     Val x[2];
     (void)n;
@@ -465,11 +470,9 @@ Value builtin_sort_rows_by(Elab *e, const Value *in, uint32_t n) {
         !want_order(e, x[1], in[2], &x[1]))
         return POISON;
     bool batched = val_type(x[0]).batched || val_type(x[1]).batched;
-    for (uint32_t k = 0; k < 2; k++) {
-        Type t = val_type(x[k]);
-        t.batched = batched;
-        x[k] = Expand(x[k], t);
-    }
+    for (uint32_t k = 0; k < 2; k++)
+        if (batched && !for_samples(e, &x[k]))
+            return POISON;
     Attr at = {.n = 1};
     return op_fits(e, OpArrange, x, 2, &at, NULL) ? value_tensor(Arrange(x[0], x[1], false))
                                                   : POISON;

@@ -50,6 +50,8 @@ static void keep_value(Elab *e, Turn *t, uint32_t i, Value v) {
     }
     for (table.rank = 1; table.rank <= row.rank; table.rank++)
         table.dim[table.rank] = row.dim[table.rank - 1];
+    if (!size_fits(e, &table))
+        return;
     uint32_t slot = carry_slot(e, t->outside, 1 + i, table);
     if (slot == NONE)
         return;
