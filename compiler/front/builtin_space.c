@@ -20,6 +20,18 @@ static uint32_t spatial(Val x) {
     return rank ? rank - 1 : 0;
 }
 
+static bool want_spatial(Elab *e, Value v, const char *who, Val *out) {
+    if (!want_tensor(e, v, out))
+        return false;
+    if (spatial(*out))
+        return true;
+    Type t = val_type(*out);
+    diag(e->f, DiagE0415, here(e), who, "", SARG(type_text(e->perm, &t)));
+    in_library(e);
+    note_origin(e, *out);
+    return false;
+}
+
 static bool not_each(Elab *e, Value v, const char *who, const char *what, uint32_t n) {
     if (v.kind == KindPoison)
         return false;
@@ -92,7 +104,7 @@ Value builtin_reflect_pad(Elab *e, const Value *in, uint32_t n) {
     Val x;
     int64_t before[MAX_RANK], after[MAX_RANK];
     (void)n;
-    if (!want_tensor(e, in[0], &x) ||
+    if (!want_spatial(e, in[0], "reflect_pad", &x) ||
         !want_pads(e, in[1], "reflect_pad", spatial(x), before, after))
         return POISON;
     Type t = val_type(x), whole = t;
@@ -135,7 +147,8 @@ Value builtin_upsample(Elab *e, const Value *in, uint32_t n) {
     Val x;
     int64_t each[MAX_RANK];
     (void)n;
-    if (!want_tensor(e, in[0], &x) || !want_each(e, in[1], "upsample", spatial(x), 1, each))
+    if (!want_spatial(e, in[0], "upsample", &x) ||
+        !want_each(e, in[1], "upsample", spatial(x), 1, each))
         return POISON;
     for (uint32_t i = 0, axes = spatial(x); i < axes; i++) {
         if (each[i] < 1 || each[i] > 1024) {
@@ -156,7 +169,8 @@ Value builtin_avg_blocks(Elab *e, const Value *in, uint32_t n) {
     int64_t each[MAX_RANK];
     double count = 1;
     (void)n;
-    if (!want_tensor(e, in[0], &x) || !want_each(e, in[1], "avg_pool", spatial(x), 1, each))
+    if (!want_spatial(e, in[0], "avg_pool", &x) ||
+        !want_each(e, in[1], "avg_pool", spatial(x), 1, each))
         return POISON;
     Type t = val_type(x);
     for (uint32_t axis = 1; axis < t.rank; axis++) {
@@ -227,7 +241,7 @@ static void warn_of_pair(Elab *e, Value pad, const ConvGeom *c, const Type *w) {
 static bool want_geometry(Elab *e, const Value *in, Type x, Type w, bool adjoint, ConvGeom *out) {
     *out = (ConvGeom){.n = x.rank ? x.rank - 1u : 0, .groups = 1};
     if (out->n < 1 || out->n > 3) {
-        diag(e->f, DiagE0415, here(e), SARG(type_text(e->perm, &x)));
+        diag(e->f, DiagE0415, here(e), "a convolution", "1 to 3 ", SARG(type_text(e->perm, &x)));
         in_library(e);
         return false;
     }

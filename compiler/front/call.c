@@ -347,6 +347,8 @@ bool match_shape(Elab *e, Env *env, const Ast *shape, Val v, Str who, Str name) 
         diag_help(e->f, "a shape stands in brackets: [%.*s]", SARG(expected));
     if (is_list && pattern_extents(e, &before, shape, &asked))
         help_shape(e, &asked, &t, expected);
+    else if (is_list && t.rank + 1u < shape->list.n) // `...rest` may be none
+        diag_help(e->f, "unsqueeze(x, 0) has one more axis in front, reshape(x, ...) others");
     if (batch && t.batched)
         diag_help(e->f, "a shape is one sample's: leave the batch out");
     note_origin(e, v);

@@ -125,7 +125,7 @@ static bool bound_for_good(Elab *e, Env *env, const Ast *name) {
         diag(e->f, DiagE0512, name->span, SARG(name->text));
         scope_lose(env, name->text);
     } else if (state)
-        diag(e->f, DiagE0529, name->span, SARG(name->text));
+        diag(e->f, DiagE0529, name->span, SARG(name->text), "state");
     else
         return false;
     return true;
@@ -235,6 +235,23 @@ static void note_round(Elab *e, const Ast *a, Value item) {
               SARG(a->list.at[0]->text), SARG(value_text(e, item)));
 }
 
+// `for a, p in zip(params(A), params(B)) { a = mix(a, p, 0.1) }`: the last thing a round does is to
+// lose the place it was given. In a layer, whose weight has a name of its own, that is no mistake.
+static bool loses_weight(const Elab *e, const Ast *a, Value item) {
+    const Ast *last = a->c->list.n ? a->c->list.at[a->c->list.n - 1] : NULL;
+    for (uint32_t i = 0; last && last->kind == AstBind && last->list.n == 1 && i < a->list.n; i++) {
+        Value v = a->list.n == 1                             ? item
+                  : item.kind == KindList && i < item.list.n ? item.list.at[i]
+                                                             : POISON;
+        if (v.kind != KindSlot || e->m->slot.at[v.id].kind != SlotParam ||
+            !str_eq(last->list.at[0]->text, a->list.at[i]->text))
+            continue;
+        diag(e->f, DiagE0529, last->list.at[0]->span, SARG(last->list.at[0]->text), "weight");
+        return true;
+    }
+    return false;
+}
+
 static void eval_for(Elab *e, Env *env, const Ast *a) {
     List seq;
     const Binding *outer = env->local;
@@ -242,6 +259,8 @@ static void eval_for(Elab *e, Env *env, const Ast *a) {
         bind_lost(e, env, a);
         return;
     }
+    if (seq.n && loses_weight(e, a, seq.at[0]))
+        return;
     for (uint32_t i = 0; i < seq.n && elab_alive(e); i++) {
         uint32_t errors = diag_errors(e->f);
         Spot loop = spot_enter(e, a->a);
