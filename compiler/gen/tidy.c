@@ -36,10 +36,14 @@ static bool commutes(const Value *v) {
     return v->kind == ValueEw && op_is(v->op, TraitCommutes);
 }
 
-// What is computed comes first, then loads, then numbers; among these the lower hash.
+// What is computed comes first, then loads, then numbers;
+static int rank_of(const Value *v) {
+    return v->kind == ValueNumber ? 2 : v->kind == ValueLoad;
+}
+
+// among these the lower hash.
 static bool comes_before(const Tidy *t, uint32_t a, uint32_t b) {
-    static const int rank[] = {[ValueLoad] = 1, [ValueNumber] = 2, [ValueRow] = 0};
-    int x = rank[t->n->value.at[a].kind], y = rank[t->n->value.at[b].kind];
+    int x = rank_of(&t->n->value.at[a]), y = rank_of(&t->n->value.at[b]);
     return x != y ? x < y : t->hash[a] < t->hash[b];
 }
 
