@@ -119,9 +119,10 @@ static GanStatus feed(Verify *v, uint32_t kind, const Json *entry, uint32_t slot
                     v->step, kind_name[kind], SARG(type_text(a, &s->type)));
     if (!shape_is(&s->type, v->share.total, json_get(entry, "shape")))
         return fail(GAN_ERR_INPUT,
-                    "step %u: the case feeds %s %.*s, the model asks for %.*s (%.*s)", v->step,
-                    kind_name[kind], SARG(shape_text(a, json_get(entry, "shape"))),
-                    SARG(type_text(a, &s->type)), SARG(s->name));
+                    "step %u: the case feeds %s %.*s, the model asks for %.*s (%.*s) with a batch "
+                    "of %lld",
+                    v->step, kind_name[kind], SARG(shape_text(a, json_get(entry, "shape"))),
+                    SARG(type_text(a, &s->type)), SARG(s->name), (long long)v->share.total);
     size_t n;
     double *x = verify_slot_values(v, slot, &n);
     TRY(fill(v, entry, x, n));

@@ -113,6 +113,9 @@ prints 'outside tolerance: step 0 update 0 gradient N.near: error 0.0048, allowe
 sed 's/"fed": \[\[/&{"key": "y", "kind": "normal", "shape": [2, 1], "mean": 1, "std": 0}, /' kink.json >more.json
 expect 1 verify kink.gan more.json
 says 'step 0: the case feeds another normal \[2, 1\], the model reads no more'
+sed 's/"batch": 2/"batch": 4/' kink.json >wide.json
+expect 1 verify kink.gan wide.json
+says 'step 0: the case feeds normal \[2, 1\], the model asks for \[B, 1\] (.*) with a batch of 4'
 sed 's/^  z = normal(1)/  z = x/; s/^net N/data x : float(1)\n&/' kink.gan >read.gan
 sed 's/"key": "z", "kind": "normal"/"key": "z", "kind": "data", "stream": "x"/' kink.json >read.json
 sed 's/"fed": \[\[\(.*\)\]\]/"fed": [[\1, \1]]/' read.json >twice.json
