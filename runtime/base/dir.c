@@ -112,16 +112,19 @@ static void add(Arena *a, WalkVec *out, Str path, GanStatus st) {
     vec_push(a, out, ((WalkFile){path, st == GAN_OK ? (Str){0} : str_copy(a, str_c(gan_error()))}));
 }
 
-// What a name leads to. False: nothing, or a link to a folder that is not to be entered; what
+// What a name leads to. False: a link to a folder that is not to be entered, or nothing; what
 // vanishes while we walk is passed over.
 static bool look_at(const char *full, bool links, struct stat *info, GanStatus *st) {
     bool known = !io_read_refused() && lstat(full, info) == 0,
          link = known && S_ISLNK(info->st_mode);
     if (link)
         known = stat(full, info) == 0;
-    if (!known && (errno == ENOENT || errno == ELOOP))
+    bool nothing = !known && (errno == ENOENT || errno == ELOOP);
+    if (nothing && !link)
         return false;
-    *st = known ? GAN_OK : io_fail("look at", str_c(full));
+    *st = known     ? GAN_OK
+          : nothing ? fail(GAN_ERR_IO, "a link that leads nowhere")
+                    : io_fail("look at", str_c(full));
     return !known || !link || links || !S_ISDIR(info->st_mode);
 }
 

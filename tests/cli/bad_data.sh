@@ -57,6 +57,7 @@ ln -s "$odd" even; expect 0 train tiny.gan --data x=even --batch 4 --steps 1 --o
 spoil() { rm -rf spoilt; cp -r few spoilt; cat >"spoilt/$1"; }
 head -c 60 few/6.png | spoil 6.png;                     bad 'spoilt: 1 of 6 samples cannot be used' spoilt
                                                         says '^6.png: broken PNG'
+rm -rf spoilt; cp -r few spoilt; ln -sf nowhere spoilt/6.png; bad 'spoilt: 1 of 6' spoilt; says '^6.png: a link that leads nowhere'
 : | spoil 6.png;                                        bad 'spoilt: 1 of 6' spoilt; says '^6.png: empty file'
 echo 'no picture' | spoil notes.png;                    bad 'spoilt: 1 of 7' spoilt; says '^notes.png: not a PNG, .* but text'
 refused 1 'spoilt: 1 of 7' ganrun data pack spoilt -o out.pack --size 8

@@ -720,13 +720,14 @@ static void folders_are_made_listed_and_walked_in_order(void **state) {
     assert_str(v.at[2], "b");
     assert_str(v.at[3], "b-1");
     assert_int_equal(symlink("../..", under(p, "run/b/c/up").ptr), 0);
-    static const char *const want[] = {"Z", "a/link", "a/loop/c/2.png", "b-1", "b/c/2.png"};
+    static const char *const want[] = {"Z",   "a/dangling", "a/link", "a/loop/c/2.png",
+                                       "b-1", "b/c/2.png"};
     for (uint32_t links = 0; links < 2; links++) { // a/loop is one to a folder, b/c/up a circle
         assert_ok(dir_walk(a, under(p, "run"), links, &w));
-        assert_int_equal(w.n, 4 + links);
+        assert_int_equal(w.n, 5 + links);
         for (uint32_t i = 0; i < w.n; i++) {
-            assert_str(w.at[i].path, want[i < 2 || links ? i : i + 1]);
-            assert_str(w.at[i].why, "");
+            assert_str(w.at[i].path, want[i < 3 || links ? i : i + 1]);
+            assert_str(w.at[i].why, i == 1 ? "a link that leads nowhere" : "");
         }
     }
     assert_status(dir_walk(a, under(p, "none"), true, &w), GAN_ERR_IO, "walk");
