@@ -350,6 +350,8 @@ static bool one_axis(Elab *e, Value v, const Type *t, uint32_t *out) {
             return true;
         }
     diag(e->f, DiagE0412, here(e), SARG(type_text(e->perm, t)));
+    if (mask & 1)
+        diag_help(e->f, "two batches do not become one: a net is applied to each, D(a) and D(b)");
     return false;
 }
 

@@ -268,6 +268,17 @@ static bool is_off_by_one(const Type *a, const Type *b) {
     return off;
 }
 
+// Images in front of each other in one more axis, or with their channels in a row.
+static bool is_joined(const Type *one, Val v) {
+    Type t = val_type(v);
+    uint32_t more = t.rank - one->rank;
+    bool joined = one->rank > 1 && t.rank >= one->rank && more < 2 &&
+                  graph_node(v.b->g, v.id)->op == OpConcat && t.dim[0] > 1;
+    for (uint32_t i = more ? 0 : 1; joined && i < one->rank; i++)
+        joined = t.dim[i + more] == one->dim[i];
+    return joined && (more || (one->dim[0] && t.dim[0] % one->dim[0] == 0));
+}
+
 // The usual cause of a mismatch between the pattern w and a value of shape t, if it is one of
 // these.
 static void help_shape(Elab *e, const Type *w, const Type *t, Str expected) {
@@ -345,7 +356,12 @@ bool match_shape(Elab *e, Env *env, const Ast *shape, Val v, Str who, Str name) 
     Type asked;
     if (!is_list && value_is_plain(wanted))
         diag_help(e->f, "a shape stands in brackets: [%.*s]", SARG(expected));
-    if (is_list && pattern_extents(e, &before, shape, &asked))
+    bool known = is_list && pattern_extents(e, &before, shape, &asked);
+    if (known && is_joined(&asked, v))
+        diag_help(e->f,
+                  "two batches do not become one: `%.*s` is applied to each of what was joined",
+                  SARG(who));
+    else if (known)
         help_shape(e, &asked, &t, expected);
     else if (is_list && t.rank + 1u < shape->list.n) // `...rest` may be none
         diag_help(e->f, "unsqueeze(x, 0) has one more axis in front, reshape(x, ...) others");
