@@ -155,7 +155,8 @@ static GanStatus check_grads(Verify *v, const Json *grads, const Update *u, doub
             continue;
         bool zero = d.norm < zero_share * largest;
         t->zero |= zero;
-        double error = d.error / (zero ? largest : d.norm),
+        double scale = zero ? largest : d.norm; // none where nothing of the update has a gradient
+        double error = scale == 0 ? d.error : d.error / scale,
                limit = zero ? v->tol.zero : v->tol.grad;
         *worst = worse_error(*worst, error);
         check_step(v, error, limit, name);

@@ -56,6 +56,20 @@ kink 1.01 1    # at a kink, but wrong
 expect 1 verify kink.gan kink.json
 prints 'outside tolerance: step 0 update 0 gradient N.near'
 
+# Where no weight of an update has a gradient, as behind a ReLU that is off, gradients are compared as they are.
+kink_model true
+sed 's/leaky_relu(.*) |>/relu(-concat(near*z, far*z)) |>/' kink.gan >off.gan
+flat() {
+    kink 0 "$1"
+    sed 's/"loss": [0-9.]*/"loss": 0/; s/0\.900000001/1.000000001/g; s/1\.9\([],,]\)/2\1/g' kink.json >off.json
+}
+flat 0
+expect 0 verify off.gan off.json --device ref --precision f64
+prints '^verify: 5 checks, worst relative error 0 '
+flat 0.001
+expect 1 verify off.gan off.json --device ref --precision f64
+prints 'outside tolerance: step 0 update 0 gradient N.far'
+
 # A close comparison that decides an `if` is not flipped: the other branch is another program.
 kink_model 'mean(z) > 0.999995'
 kink 1 1
