@@ -159,8 +159,8 @@ static GanStatus look_at_images(Survey *s, Str path) {
 static GanStatus look_at_array(Survey *s, Str path, ArrayFile *f) {
     s->array = &f->all;
     s->fields = array_fields(s->arena, path, s->kind, f, seems_channels_last(&f->all), s->field);
-    s->count = f->all.rank ? (uint64_t)f->all.dim[0] : 1;
-    for (size_t row = 0; f->all.rank && row < s->count; row++) {
+    s->count = f->all.rank ? (uint64_t)f->all.dim[0] : 0;
+    for (size_t row = 0; row < s->count; row++) {
         Array a;
         TRY(array_row(f, row, &a));
         for (size_t i = 0; i < a.count; i++) {

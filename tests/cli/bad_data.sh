@@ -100,6 +100,9 @@ npy() {
 npy none.npy '0, 3, 8, 8';                              bad 'none.npy: an array without samples' none.npy
 expect 1 data inspect none.npy
 says 'none.npy: an array without samples'
+npy number.npy '' '\0\0\0\0';                           bad 'number.npy: an array without samples' number.npy
+expect 1 data inspect number.npy
+says 'number.npy: an array without samples'
 # Channels last, without --channels-last.
 { printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': (4, 9, 9, 3), }"
   head -c 972 s.pack; } >last.npy
