@@ -32,10 +32,13 @@ static _Noreturn void stop(JpegJob *job, GanStatus st) {
     longjmp(job->back, 1);
 }
 
+// Short memory is no broken picture, which --skip-bad would leave out.
 static _Noreturn void on_error(j_common_ptr common) {
     JpegJob *job = (JpegJob *)common->err;
+    int code = common->err->msg_code;
+    bool memory = code == JERR_OUT_OF_MEMORY || code == JERR_NO_BACKING_STORE;
     common->err->format_message(common, job->why);
-    stop(job, GAN_ERR_INPUT);
+    stop(job, memory ? GAN_ERR_MEMORY : GAN_ERR_INPUT);
 }
 
 static void on_message(j_common_ptr common, int level) {
@@ -125,7 +128,10 @@ GanStatus image_jpeg_decode(const uint8_t *data, size_t n, Image *out) {
     bool ok = decode_rows(&job);
     jpeg_destroy_decompress(&job.jpeg);
     GanStatus st =
-        ok ? image_orient(&job.image, job.orientation) : fail(job.st, "broken JPEG: %s", job.why);
+        ok ? image_orient(&job.image, job.orientation)
+           : fail(job.st,
+                  job.st == GAN_ERR_MEMORY ? "no memory to read a JPEG: %s" : "broken JPEG: %s",
+                  job.why);
     if (st != GAN_OK)
         image_release(&job.image);
     *out = job.image;

@@ -347,6 +347,24 @@ static void refused_memory_is_no_broken_png(void **state) {
     image_release(&m);
 }
 
+// Of a progressive file all coefficients are in memory, which libjpeg limits by its environment.
+static void refused_memory_is_no_broken_jpeg(void **state) {
+    Fixture *p = *state;
+    Str file;
+    Image m = {0};
+    assert_ok(file_read(&p->arena, STR(SEEDS "image/progressive.jpg"), &file));
+    uint8_t *bytes = (uint8_t *)str_copy(&p->arena, file).ptr, *frame = bytes;
+    while (memcmp(frame, "\xff\xc2", 2) != 0) // its header: 2 bytes each, length, depth, height
+        frame++;
+    frame[5] = 16; // 4096 rows: more than the limit, in kB
+    assert_int_equal(setenv("JPEGMEM", "1", 1), 0);
+    GanStatus st = image_decode(bytes, file.len, &m);
+    assert_int_equal(unsetenv("JPEGMEM"), 0);
+    if (strstr(gan_error(), "no libjpeg"))
+        skip();
+    assert_int_equal(st, GAN_ERR_MEMORY);
+}
+
 static void damaged_images_give_one_reason(void **state) {
     static const struct {
         const char *file, *reason;
@@ -507,6 +525,7 @@ int main(int argc, char **argv) {
         T(damaged_webp_gives_one_reason),
         T(damaged_images_give_one_reason),
         T(refused_memory_is_no_broken_png),
+        T(refused_memory_is_no_broken_jpeg),
         T(every_truncation_and_flip_of_a_png_is_survived),
         T(a_fit_keeps_constant_images_and_pads_with_the_background),
         T(alpha_is_blended_over_the_background),
