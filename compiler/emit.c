@@ -75,6 +75,8 @@ static int emit_from_text(Cli *c) {
     bool planned = plan_level(c->from_stage, &level);
     bool fine = planned ? compiled_read(c->perm, text, dialect_of(c), &done, &error)
                         : module_read(c->perm, text, &m, &error);
+    if (!fine && !str_starts(text, STR("module ")))
+        error = STR("not what `ganc emit MODEL --stage S` prints, which begins with `module`");
     if (!fine) {
         fprintf(stderr, "ganc: %.*s: %.*s\n", SARG(c->file.at[0]), SARG(error));
         return 1;

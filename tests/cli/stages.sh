@@ -41,7 +41,7 @@ grep -q '^plans plan bf16' half.plan || fail 'a plan does not state its precisio
 
 # Texts of the wrong stage, truncated and edited plans.
 refused 1 'there is no file gone.plan' ganc emit --from-stage plan gone.plan --stage c
-refused 1 'line .*: ' ganc emit --from-stage fused tiny.gan --stage plan
+refused 1 'tiny.gan: not what .ganc emit MODEL --stage S. prints' ganc emit --from-stage fused tiny.gan --stage plan
 refused 2 '--from-stage needs graph|grad|fused|schedule|plan, not `tokens`' ganc emit --from-stage tokens whole.plan --stage plan
 emit tiny.gan --batch 4 --stage graph -o a.graph
 refused 1 'ends before its plans' ganc emit --from-stage plan a.graph --stage plan
