@@ -65,7 +65,20 @@ GanStatus run_lock(Arena *perm, Str dir, FileLock **out) {
     return GAN_OK;
 }
 
+// A folder may have other files, but none that a run writes after options.json, which is not there.
+static GanStatus none_in_the_way(Arena scratch, Str dir) {
+    static const Str names[] = {{"log.jsonl", 9}, {"index.html", 10}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (file_exists(path_join(&scratch, dir, names[i])))
+            return fail(GAN_ERR_INPUT,
+                        "%.*s has a file %.*s, which the run would write over: another --out, or "
+                        "move it away",
+                        SARG(dir), SARG(names[i]));
+    return GAN_OK;
+}
+
 GanStatus run_create(Arena *perm, Str dir, const Job *job, Str resolved) {
+    TRY(none_in_the_way(*perm, dir));
     TRY(dir_make(path_join(perm, dir, STR("samples"))));
     TRY(file_write_atomic(path_join(perm, dir, STR("resolved.gan")), resolved.ptr, resolved.len));
     return run_rewrite(perm, dir, job);

@@ -109,6 +109,13 @@ rm -r cache; echo 'no folder' >cache; train_again
 rm cache
 XDG_CACHE_HOME=$(dirname -- "$ganrun")/tests/cache
 
+# Into a folder of others, but over none of their files.
+mkdir shared; echo keep >shared/index.html
+refused 1 'shared has a file index.html, which the run would write over' ganrun train tiny.gan $data --steps 3 --out shared
+[ "$(cat shared/index.html)" = keep ] || fail 'index.html was written over'
+mv shared/index.html shared/page.html; expect 0 train tiny.gan $data --steps 3 --out shared
+exists shared/page.html shared/index.html
+
 # Two runs in one folder: the second fails and names the process that holds the lock; the first continues.
 "$ganrun" train tiny.gan $data --steps 1000000 --save-every 2 --out two >first.out 2>first.err &
 first=$! busy=two
