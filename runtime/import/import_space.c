@@ -205,7 +205,7 @@ static Str cut(Import *m, Str x, const Shape *s, int64_t *before, int64_t *after
     return any ? text_str(&t) : x;
 }
 
-// Elements around spatial axes, fewer than there are: zero_pad, reflect_pad.
+// Elements around spatial axes, fewer than there are: zero_pad, edge_pad, reflect_pad.
 static bool is_border(const Shape *s, const int64_t *before, const int64_t *after) {
     bool fine = s->rank > 2 && s->batch == 0 && s->dim[0] == 1 && !before[1] && !after[1],
          any = false;
@@ -272,9 +272,12 @@ bool op_pad(Import *m, const Row *row) {
     if (!constant && !edge && !str_eq(mode, STR("reflect")))
         return import_refuse(m, "its mode is %.*s: constant, reflect and edge are known",
                              SARG(mode));
-    if (is_border(&s, before, after) && !edge && (!constant || value == 0))
+    if (is_border(&s, before, after) && (!constant || value == 0))
         return import_give(m, 0, to, BindPipe,
-                           import_piped(m, 0, "%s(%.*s)", constant ? "zero_pad" : "reflect_pad",
+                           import_piped(m, 0, "%s(%.*s)",
+                                        constant ? "zero_pad"
+                                        : edge   ? "edge_pad"
+                                                 : "reflect_pad",
                                         SARG(pads_text(m, s.rank - 2, before + 2, after + 2))));
     Str x = cut(m, name_of(m, 0), &s, before, after);
     if (!pads_any(&mid, before, after))
