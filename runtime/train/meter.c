@@ -35,13 +35,24 @@ uint32_t tape_rounds(const Func *f, uint32_t block) {
     return 1;
 }
 
-// DCGAN updates D twice: the second is D.2.
-static Str unique_name(Arena *a, const Meter *m, Str name) {
+// Is `key` what a round of a series is logged under (meter_key)?
+static bool is_round(Str key, Str name, uint32_t rounds) {
+    int64_t round;
+    return rounds > 1 && str_starts(key, name) &&
+           str_to_int(str_sub(key, name.len, key.len), &round) && round >= 0 && round < rounds;
+}
+
+// DCGAN updates D twice: the second is D.2. So is the loss of a net D1 beside that of D in a
+// `repeat`, whose rounds are D0 and D1: D1.2.
+static Str unique_name(Arena *a, const Meter *m, Str name, uint32_t rounds) {
     Str tried = name;
     for (uint32_t k = 2;; k++) {
         bool taken = false;
-        for (uint32_t i = 0; i < m->series.n; i++)
-            taken |= str_eq(m->series.at[i].name, tried);
+        for (uint32_t i = 0; i < m->series.n; i++) {
+            const Series *s = &m->series.at[i];
+            taken |= str_eq(s->name, tried) || is_round(tried, s->name, s->rounds) ||
+                     is_round(s->name, tried, rounds);
+        }
         if (!taken)
             return tried;
         tried = str_format(a, "%.*s.%u", SARG(name), k);
@@ -77,7 +88,7 @@ static void add_series(Arena *a, Meter *m, Str name, bool report, uint32_t index
     while (at < m->series.n && !joins(m, at, &s, block))
         at++;
     if (at == m->series.n) {
-        s.name = unique_name(a, m, name);
+        s.name = unique_name(a, m, name, rounds);
         s.of_weight = report && names_weight(m->module, name);
         s.first = m->values;
         m->values += rounds;

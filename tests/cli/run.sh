@@ -53,6 +53,21 @@ grep -q '"saved": true, .*"health": "collapsing"' alike/log.jsonl || fail "not i
 expect 0 train alike --steps 501
 [ "$(grep -c 'collapsing\. ' err)" = 0 ] || fail 'it is reported again'
 
+# A loss and a report whose names are those of rounds of others.
+cat >rounds.gan <<'END'
+model rounds
+data x : image(3, 8, 8) scale(-1, 1)
+net D(x: [3, 8, 8]) -> [] = x |> flatten |> dense(1) |> squeeze
+net D1 = D
+step {
+  repeat 2 { update D minimize mean(D(x)^2) using sgd(0.1); report seen = mean(D(x)) }
+  update D1 minimize mean(D1(x)^2) using sgd(0.1)
+  report seen0 = mean(x)
+}
+END
+expect 0 train rounds.gan --data x=s.pack --batch 4 --steps 1 --threads 1 --out rounds
+grep -q '"D0": .*"D1": .*"D1\.2": .*"seen0": .*"seen1": .*"seen0\.2": ' rounds/log.jsonl || fail "names of rounds: $(cat rounds/log.jsonl)"
+
 # Saves of images so wide that no eight of them stand side by side, and of ones that are no image at all.
 wide() {
     { echo 'model wide'; echo "net G(z: [2]) -> [1, 1, $1] = z |> dense(1) |> reshape(1, 1, 1) |> expand(1, 1, $1)"
