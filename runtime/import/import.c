@@ -235,8 +235,9 @@ static GanStatus convert(const ImportJob *j) {
     return GAN_OK;
 }
 
-// Neither result takes the place of a file that it is made from.
-static GanStatus spare_source(const ImportJob *j) {
+// Neither result takes the place of a file that it is made from, nor of one that no earlier import
+// made, which leaves both.
+static GanStatus spare_others(const ImportJob *j) {
     const Str out[] = {j->text, j->weights};
     const StrVec *outside = &j->file.outside;
     for (uint32_t k = 0; k < 2; k++) {
@@ -247,6 +248,12 @@ static GanStatus spare_source(const ImportJob *j) {
             return fail(GAN_ERR_USAGE, "%.*s is read here: name another result with -o",
                         SARG(out[k]));
     }
+    bool text = file_exists(j->text);
+    if (text != file_exists(j->weights))
+        return fail(GAN_ERR_INPUT,
+                    "%.*s is there already, without %.*s, so no import made it: name another "
+                    "result with -o, or move it away",
+                    SARG(out[!text]), SARG(out[text]));
     return GAN_OK;
 }
 
@@ -262,7 +269,7 @@ static GanStatus run(void *user) {
     if (st == GAN_ERR_INPUT)
         fail_in(st, "%.*s", SARG(j->from));
     if (st == GAN_OK)
-        st = spare_source(j);
+        st = spare_others(j);
     return st == GAN_OK ? convert(j) : st;
 }
 

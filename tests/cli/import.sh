@@ -101,4 +101,7 @@ refused 1 'not an ONNX file' ganrun import s.pack -o bad.gan; none
 truncate -s 2G large.onnx
 refused 1 '^ganrun: large.onnx: not an ONNX file, which has less than 2 GiB' ganrun import large.onnx -o bad.gan; none
 refused 1 'there is no file nowhere.onnx' ganrun import nowhere.onnx -o bad.gan; none
+: >bad.safetensors
+refused 1 'bad.safetensors is there already, without bad.gan' ganrun import layers.onnx -o bad.gan
+rm bad.safetensors
 refused 2 '-o bad.txt: ' ganrun import layers.onnx -o bad.txt; none
