@@ -62,13 +62,15 @@ static void bind_inputs(Elab *e, Env *env, const Ast *a) {
         vec_push(
             e->perm, &e->m->site,
             ((Site){classes ? DistCategorical : DistNormal, t, e->to->index, 0, p->word, classes}));
-        uint32_t slot = slot_add(e, (Slot){.kind = SlotFed,
-                                           .name = name,
-                                           .net = NONE,
-                                           .type = t,
-                                           .site = e->m->site.n - 1,
-                                           .span = p->word});
-        bind_name(e, env, p->text, value_class(slot_read(e, slot), classes));
+        // Not to be found by its name, which a weight of a net called like the sample may have.
+        vec_push(e->perm, &e->m->slot,
+                 ((Slot){.kind = SlotFed,
+                         .name = name,
+                         .net = NONE,
+                         .type = t,
+                         .site = e->m->site.n - 1,
+                         .span = p->word}));
+        bind_name(e, env, p->text, value_class(slot_read(e, e->m->slot.n - 1), classes));
     }
 }
 

@@ -168,3 +168,14 @@ expect 2 sample named --label 3
 says 'write --input y=3'
 expect 2 sample named -o n.npy --input k=square
 says 'needs numbers'
+
+# A sample that is called like a net, and its input like a weight of it.
+cat >alike.gan <<'END'
+model alike
+net H(z: [2]) -> [2] { param w : [2] = 1; w*z }
+net G(z: [2]) -> [2] { param w : [2] = 1; w*z }
+step { update G minimize mean(G(normal(2))^2) using sgd(0.1) }
+sample H(w: [2]) = H(w)
+END
+expect 0 train alike.gan --batch 2 --steps 1 --out alike --threads 1
+expect 0 sample alike -o alike.npy --count 3 --threads 1
