@@ -308,6 +308,12 @@ static const struct {
      "step { update D minimize a*shape(w[0])[1]*shape(x)[0]*mean(D(x)) + mean(s) using opt; " G_STEP
      "}\n"
      "n = shape(x)[0]; require(n == b, \"the shape of data before the step\")"},
+    {"a list of weights is bound anew, as one of them is",
+     HEAD "net D(x: [4]) -> [] { param w : [[4], [4]] = gauss(1); w = [p*2 for p in w]\n"
+          "mean(w[0]*x + w[1], sample) }\nstep { update D minimize mean(D(x)) using opt }",
+     HEAD "net D(x: [4]) -> [] { param w : [[4], [4]] = gauss(1); a = "
+          "w[0]*2; b = w[1]*2\nmean(a*x + b, sample) }\nstep { update D minimize mean(D(x)) using "
+          "opt }"},
     {"pads are of any number of axes",
      NETS "p = pads([1, 2], range(40))\nstep { update D minimize len(p)*p[39][1]*mean(D(x)) using "
           "opt; " G_STEP "}",

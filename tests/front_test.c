@@ -567,6 +567,24 @@ static void repeated(const char *name, const char *head, const char *part, size_
     assert_true(errors_of(&c).len < 100000);
 }
 
+static void a_word_has_one_hint(void **state) {
+    (void)state;
+    static const char *const habits[] = {
+#define HABIT(words, help) words,
+#include "habits.def"
+    };
+    StrVec seen = {0};
+    for (size_t i = 0; i < sizeof habits / sizeof *habits; i++)
+        for (Str words = str_c(habits[i]); words.len;) {
+            Str word = str_sub(words, 0, str_find(words, ' '));
+            words = str_sub(words, word.len + 1, words.len);
+            for (uint32_t k = 0; k < seen.n; k++)
+                if (str_eq(seen.at[k], word))
+                    fail_msg("habits.def has `%s` twice", show(word));
+            vec_push(&arena, &seen, word);
+        }
+}
+
 static void hostile_texts_are_one_error(void **state) {
     (void)state;
     enum { N = 1 << 20 };
@@ -704,6 +722,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(the_caret_is_under_the_token, set_up),
         cmocka_unit_test_setup(json_has_rustc_names, set_up),
         cmocka_unit_test_setup(every_code_is_explained, set_up),
+        cmocka_unit_test_setup(a_word_has_one_hint, set_up),
         cmocka_unit_test_setup(hostile_texts_are_one_error, set_up),
         cmocka_unit_test_setup(long_lines_take_linear_time, set_up),
         cmocka_unit_test_setup(any_prefix_of_a_model_parses_or_fails_cleanly, set_up),

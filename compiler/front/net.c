@@ -195,7 +195,7 @@ Value declare_places(Elab *e, Env *env, const Ast *a) {
     for (uint32_t i = 0; i < shape.list.n; i++)
         place[i] = declare_shape(e, env, a, shape.list.at[i], i);
     Value all = value_list(place, shape.list.n);
-    all.id = 1;
+    all.id = a->kind == AstState;
     return all;
 }
 

@@ -153,8 +153,12 @@ static void eval_bind(Elab *e, Env *env, const Ast *a) {
     bind_names(e, env, a->list.n, a->list.at, v);
 }
 
+// What could not be declared is among them, and assigned nothing.
 static bool is_places(Value v) {
-    return v.kind == KindList && v.list.n && v.list.at[0].kind == KindSlot;
+    bool places = v.kind == KindList && v.list.n;
+    for (uint32_t i = 0; places && i < v.list.n; i++)
+        places = v.list.at[i].kind == KindSlot || v.list.at[i].kind == KindPoison;
+    return places;
 }
 
 // Each place of a list gets its own value. All are read before the first is replaced.
