@@ -130,6 +130,13 @@ static bool remove_left(const char *temporary) {
     return removed;
 }
 
+// Whether it is ours. In a file system whose clock is another, one that is new looks old: whoever
+// comes before it is locked takes it for one that was left.
+static bool hold_temporary(const FileOut *f) {
+    bool taken = flock(f->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    return !taken && access(f->temporary.z, F_OK) == 0;
+}
+
 // The first of its names that nobody writes at. What is left at it, or at those that follow, goes.
 static int open_temporary(FileOut *f) {
     const char *name = f->temporary.z;
@@ -143,8 +150,11 @@ static int open_temporary(FileOut *f) {
             return -1;
         if (f->lock < 0 && !remove_left(name))
             nth++;
+        if (f->lock >= 0 && !hold_temporary(f)) {
+            close(f->lock);
+            f->lock = -1;
+        }
     }
-    flock(f->lock, LOCK_EX | LOCK_NB);
     IoPath next;
     while (name_temporary(&f->path, ++nth, &next) && remove_left(next.z))
         ;
