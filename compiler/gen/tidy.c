@@ -36,12 +36,12 @@ static bool commutes(const Value *v) {
     return v->kind == ValueEw && op_is(v->op, TraitCommutes);
 }
 
-// What is computed comes first, then loads, then numbers;
+// What is computed comes first, then loads, then numbers.
 static int rank_of(const Value *v) {
     return v->kind == ValueNumber ? 2 : v->kind == ValueLoad;
 }
 
-// among these the lower hash.
+// Of one rank the lower hash does.
 static bool comes_before(const Tidy *t, uint32_t a, uint32_t b) {
     int x = rank_of(&t->n->value.at[a]), y = rank_of(&t->n->value.at[b]);
     return x != y ? x < y : t->hash[a] < t->hash[b];

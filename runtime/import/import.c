@@ -251,8 +251,8 @@ static GanStatus spare_others(const ImportJob *j) {
     bool text = file_exists(j->text);
     if (text != file_exists(j->weights))
         return fail(GAN_ERR_INPUT,
-                    "%.*s is there already, without %.*s, so no import made it: name another "
-                    "result with -o, or move it away",
+                    "%.*s is there already, without %.*s, which an import leaves beside it: name "
+                    "another result with -o, or move it away",
                     SARG(out[!text]), SARG(out[text]));
     return GAN_OK;
 }
