@@ -138,6 +138,11 @@ static void hover_shows_shapes_and_values(void **state) {
     has(ask("textDocument/hover", "m.gan", 4, 30), "dense(");
     has(ask("textDocument/hover", "m.gan", 9, 0), "\"result\": null");
     has(ask("textDocument/hover", "m.gan", 99, 99), "\"result\": null");
+    open_document("m.gan", "model m\ny = zero_pad(reshape(range(4), 2, 2), 1) |> upfirdn([1])\n");
+    has(ask("textDocument/hover", "m.gan", 1, 7), "```\\nZeros around every axis"); // one line
+    const char *said = ask("textDocument/hover", "m.gan", 1, 48);                   // several
+    has(said, "```\\nStyleGAN's upfirdn2d");
+    has(said, "channels fill vectors, convolved.\\n");
 }
 
 static void names_have_their_definition(void **state) {

@@ -339,12 +339,18 @@ static Str head_of(Look *k, const Ast *a) {
     return text_str(&t);
 }
 
-// The comment right above a function of the library.
+// The lines of comment right above a function of the library.
 static Str comment_above(const Look *k, const Ast *a) {
     const Source *s = &k->f.source.at[a->span.file - 1];
-    uint32_t line = source_line_col(s, a->span.lo).line;
-    Str above = line > 1 ? source_line(s, line - 1) : (Str){0};
-    return str_starts(above, STR("# ")) ? str_sub(above, 2, above.len) : (Str){0};
+    uint32_t end = source_line_col(s, a->span.lo).line, line = end;
+    while (line > 1 && str_starts(source_line(s, line - 1), STR("# ")))
+        line--;
+    Text t = {.arena = k->f.perm};
+    for (; line < end; line++) {
+        Str text = source_line(s, line);
+        text_fmt(&t, "%.*s\n", SARG(str_sub(text, 2, text.len)));
+    }
+    return text_str(&t);
 }
 
 static bool is_function(const Ast *a) {
@@ -408,7 +414,7 @@ Str look_hover(Look *k, Span word) {
     } else if (known) {
         hover_known(k, &t, known, worth);
     } else if (library) {
-        text_fmt(&t, "```\n%.*s\n```\n%.*s\n", SARG(head_of(k, library)),
+        text_fmt(&t, "```\n%.*s\n```\n%.*s", SARG(head_of(k, library)),
                  SARG(comment_above(k, library)));
     } else if (find_word(name, &info) && info.kind == WordFunction) {
         text_fmt(&t, "```\n%.*s", SARG(name));
