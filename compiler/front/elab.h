@@ -138,6 +138,7 @@ struct Elab {
     bool stop;        // a limit was exceeded: everything is poison from here
     Span at, user;    // the operation being evaluated; the same, innermost in a user's file
     Map slots;        // hash of the name to slot + 1
+    Map slot_keys;    // slot + 1 to what tells its owner apart (net.c)
     Map children;     // net.c: hash of a child's call, place and turn to its number + 1
     Map names;        // tree node to index + 1 in pinned_names (grads.c)
     VEC(Names) pinned_names;

@@ -47,6 +47,8 @@ static Str object_component(Elab *e, Object *o) {
         return o->component;
     uint32_t n = child_number(e, o->maker, o->label, o->place);
     bool alone = o->named && n == 0;
+    uint64_t of[] = {hash64(o->label.ptr, o->label.len, 0), n, o->named};
+    o->key = hash64(of, sizeof of, 0);
     o->component = alone ? o->label : str_format(e->perm, "%.*s.%u", SARG(o->label), n);
     return o->component;
 }
@@ -58,8 +60,12 @@ static Str joined(Elab *e, Str path, Str name) {
 Str owner_path(Elab *e, Owner *o) {
     if (!o->has_path) {
         o->path = owner_path(e, o->outer);
-        if (!o->object->whole)
+        o->key = o->outer->key;
+        if (!o->object->whole) {
             o->path = joined(e, o->path, object_component(e, o->object));
+            uint64_t of[] = {o->key, o->object->key};
+            o->key = hash64(of, sizeof of, 0);
+        }
         o->has_path = true;
     }
     return o->path;
@@ -121,6 +127,16 @@ static uint32_t initial_value(Elab *e, Env *env, const Ast *a, SlotKind kind, Ty
     return id;
 }
 
+static uint32_t slot_key(const Owner *o) { // never 0
+    return (uint32_t)o->key | 1;
+}
+
+// `named` joins words as paths are joined. Does another layer than the slot's own want it?
+static bool slot_is_of_another(const Elab *e, uint32_t slot) {
+    uint32_t key = map_find(&e->slot_keys, slot + 1);
+    return !e->tuning && key && key != slot_key(e->owner);
+}
+
 uint32_t slot_make(Elab *e, Env *env, const Ast *a, Slot s) {
     uint32_t found = slot_find(e, s.name);
     if (found == NONE) {
@@ -130,9 +146,16 @@ uint32_t slot_make(Elab *e, Env *env, const Ast *a, Slot s) {
         found = slot_add(e, s);
         if (s.init)
             vec_push(e->perm, &e->m->init.effect, Write(found, (Val){e->init.at, s.init}).id);
+        if (!e->tuning)
+            map_put(e->perm, &e->slot_keys, found + 1, slot_key(e->owner));
         return found;
     }
     const Slot *made = &e->m->slot.at[found];
+    if (slot_is_of_another(e, found)) {
+        diag(e->f, DiagE0421, here(e), SARG(s.name));
+        diag_note(e->f, made->span, "the other is made here");
+        return NONE;
+    }
     if (made->kind == s.kind && type_same_shape(&made->type, &s.type))
         return found;
     diag(e->f, DiagE0404, here(e), SARG(s.name), SARG(type_text(e->perm, &made->type)),

@@ -155,6 +155,7 @@ struct Owner {
     Object *object; // NULL: a net, or the model
     Str path;       // "G.conv.3"; made when first asked for
     bool has_path;
+    uint64_t key;          // hash of the path's words within its net, each by itself
     uint32_t net;          // NONE outside nets
     const Counter *counts; // children numbered so far
     uint64_t place;        // hash of the calls of functions that led from its body to here; 0: that
@@ -173,6 +174,7 @@ struct Object {
     bool named;          // bound to a name
     bool whole;          // all of a pretrained net: no level of its own in names
     Str component;       // "conv.3", "head"; made when first asked for
+    uint64_t key;        // hash of what that is made of
 };
 
 typedef struct Arg {
