@@ -131,16 +131,17 @@ static bool remove_left(const char *temporary) {
 }
 
 // Whether it is ours. In a file system whose clock is another, one that is new looks old: whoever
-// comes before it is locked takes it for one that was left.
+// comes before it is locked takes it for one that was left, and its name may be another's again.
 static bool hold_temporary(const FileOut *f) {
     bool taken = flock(f->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    return !taken && access(f->temporary.z, F_OK) == 0;
+    return !taken && io_is_at(f->lock, f->temporary.z);
 }
 
 // The first of its names that nobody writes at. What is left at it, or at those that follow, goes.
 static int open_temporary(FileOut *f) {
+    enum { LostMost = 8 }; // in a row; else this file system does not tell which file is which
     const char *name = f->temporary.z;
-    unsigned nth = 0;
+    unsigned nth = 0, lost = 0;
     list_temporary(f); // before it is there
     while (f->lock < 0) {
         if (!name_temporary(&f->path, nth, &f->temporary))
@@ -150,7 +151,7 @@ static int open_temporary(FileOut *f) {
             return -1;
         if (f->lock < 0 && !remove_left(name))
             nth++;
-        if (f->lock >= 0 && !hold_temporary(f)) {
+        if (f->lock >= 0 && !hold_temporary(f) && lost++ < LostMost) {
             close(f->lock);
             f->lock = -1;
         }

@@ -565,6 +565,50 @@ static void a_killed_writer_is_cleaned_up_after(void **state) {
     assert_str(out, "last");
 }
 
+// The system's, or ahead of it, as where the clock of a file system is behind.
+static time_t clock_ahead;
+time_t time(time_t *out) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    time_t t = now.tv_sec + clock_ahead;
+    if (out)
+        *out = t;
+    return t;
+}
+
+static int write_often(Str path, char fill) {
+    enum { Size = 20000, Times = 100 };
+    char data[Size];
+    memset(data, fill, Size);
+    clock_ahead = 3600;
+    for (int i = 0; i < Times; i++)
+        if (file_write_atomic(path, data, Size) != GAN_OK)
+            return 1;
+    return 0;
+}
+
+// Where what was just made seems to be left, no writer loses it to another.
+static void writers_whose_clock_is_ahead_all_succeed(void **state) {
+    enum { Writers = 6 };
+    Fixture *p = *state;
+    Str path = under(p, "shared");
+    StrVec names;
+    pid_t pid[Writers];
+    for (int i = 0; i < Writers; i++) {
+        pid[i] = fork();
+        if (pid[i] == 0)
+            _exit(write_often(path, (char)('a' + i)));
+    }
+    int status, failed = 0;
+    for (int i = 0; i < Writers; i++) {
+        assert_int_equal(waitpid(pid[i], &status, 0), pid[i]);
+        failed += !WIFEXITED(status) || WEXITSTATUS(status);
+    }
+    assert_int_equal(failed, 0);
+    assert_ok(dir_list(&p->arena, str_c(p->root), &names));
+    assert_int_equal(names.n, 1);
+}
+
 // The disk fills at the n-th write-side call, for every n: the old file or the new one, never
 // between, and no temporary.
 static void a_failing_disk_leaves_the_old_file_or_the_new(void **state) {
@@ -887,6 +931,7 @@ int main(int argc, char **argv) {
         CASE(a_file_written_in_pieces_appears_whole_or_not_at_all),
         CASE(two_writers_of_one_file_both_succeed),
         CASE(a_killed_writer_is_cleaned_up_after),
+        CASE(writers_whose_clock_is_ahead_all_succeed),
         CASE(a_failing_disk_leaves_the_old_file_or_the_new),
         CASE(a_failing_disk_leaves_files_that_fit),
         CASE(refused_memory_is_a_status_for_every_reader_and_writer),
