@@ -31,8 +31,13 @@ void cli_diagnostics(Front *f, bool json) {
 }
 
 int cli_failed(Front *f, const Cli *c, GanStatus status) {
-    if (!diag_errors(f))
+    if (!diag_errors(f) && !c->error_json)
         return cli_die(status);
+    if (!diag_errors(f)) {
+        Text t = {.arena = f->perm};
+        diag_json_failure(&t, f, str_c(gan_error()));
+        fwrite(t.at, 1, t.n, stderr);
+    }
     cli_diagnostics(f, c->error_json);
     return gan_exit_code(status);
 }

@@ -73,7 +73,7 @@ static int cmd_fmt(Cli *c) {
                              SARG(path), SARG(path));
         GanStatus status = compile_read(c->perm, path, &text);
         if (status != GAN_OK)
-            return cli_die(status);
+            return cli_failed(&f, c, status);
         uint32_t source = front_add_source(&f, path, text, false);
         Text t = {.arena = c->perm};
         if (!source || !fmt_source(&t, &f, source)) {

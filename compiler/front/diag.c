@@ -333,24 +333,31 @@ static void json_child(JsonOut *j, const Front *f, const char *level, Str messag
     json_close(j, '}');
 }
 
-static void json_diag(Text *t, Front *f, const Diag *d) {
-    Text rendered = {.arena = f->perm};
-    put_diag(&rendered, f, d, false);
+static void json_code(JsonOut *j, const Row *row) {
+    json_name(j, "code");
+    if (!row) {
+        json_put_null(j);
+        return;
+    }
+    json_open(j, '{');
+    json_name(j, "code");
+    json_put_str(j, str_c(row->code));
+    json_name(j, "explanation");
+    json_put_str(j, str_c(row->explain));
+    json_close(j, '}');
+}
+
+// `row` NULL: of no code, an error.
+static void json_diag(Text *t, const Front *f, const Diag *d, const Row *row, Str rendered) {
     JsonOut j = {.text = t};
     json_open(&j, '{');
     json_name(&j, "$message_type");
     json_put_str(&j, STR("diagnostic"));
     json_name(&j, "message");
     json_put_str(&j, d->message);
-    json_name(&j, "code");
-    json_open(&j, '{');
-    json_name(&j, "code");
-    json_put_str(&j, str_c(row_of[d->code].code));
-    json_name(&j, "explanation");
-    json_put_str(&j, str_c(row_of[d->code].explain));
-    json_close(&j, '}');
+    json_code(&j, row);
     json_name(&j, "level");
-    json_put_str(&j, severity_of(d) == severity_error ? STR("error") : STR("warning"));
+    json_put_str(&j, row && row->severity == severity_warning ? STR("warning") : STR("error"));
     json_spans(&j, f, d->span);
     json_name(&j, "children");
     json_open(&j, '[');
@@ -360,7 +367,7 @@ static void json_diag(Text *t, Front *f, const Diag *d) {
         json_child(&j, f, "help", d->help, (Span){0});
     json_close(&j, ']');
     json_name(&j, "rendered");
-    json_put_str(&j, text_str(&rendered));
+    json_put_str(&j, rendered);
     json_close(&j, '}');
     text_char(t, '\n');
 }
@@ -369,8 +376,16 @@ void diag_render_json(Text *t, Front *f) {
     if (!f->diags)
         return;
     const Diag **order = sorted(f);
-    for (uint32_t i = 0; i < f->diags->kept.n; i++)
-        json_diag(t, f, order[i]);
+    for (uint32_t i = 0; i < f->diags->kept.n; i++) {
+        Text rendered = {.arena = f->perm};
+        put_diag(&rendered, f, order[i], false);
+        json_diag(t, f, order[i], &row_of[order[i]->code], text_str(&rendered));
+    }
+}
+
+void diag_json_failure(Text *t, const Front *f, Str message) {
+    Diag d = {.message = message};
+    json_diag(t, f, &d, NULL, str_format(t->arena, "error: %.*s\n", SARG(message)));
 }
 
 // --- explain -------------------------------------------------------------------------------------

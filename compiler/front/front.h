@@ -68,7 +68,10 @@ uint32_t diag_total(const Front *f);
 // "model.gan:12:9: error[E0301]: ..." with line, caret, notes, help.
 void diag_render(Text *t, Front *f, bool color);
 void diag_render_json(Text *t, Front *f); // rustc's field names, one object a line
-bool diag_explain(Text *t, Str code);     // false: no such code
+// The same form for what went wrong before there was a text, a file that is missing: its code is
+// null.
+void diag_json_failure(Text *t, const Front *f, Str message);
+bool diag_explain(Text *t, Str code); // false: no such code
 
 typedef struct DiagNote {
     Span span; // file 0: none

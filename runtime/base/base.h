@@ -332,8 +332,7 @@ double json_number(const Json *v, double otherwise); // accepts NULL
 bool json_whole(const Json *v, uint64_t most, uint64_t *out);
 Str json_string(const Json *v, Str otherwise); // accepts NULL
 bool json_bool(const Json *v, bool otherwise);
-// Writer: json_open(t,'{'), json_name(t,"k"), json_put_double(t,x), ... commas are placed by the
-// writer.
+// Writer: json_open(j, '{'), json_name(j, "k"), json_put_double(j, x), ...; it places the commas.
 typedef struct JsonOut {
     Text *text;
     uint32_t depth;
@@ -346,5 +345,6 @@ void json_put_str(JsonOut *j, Str s);
 void json_put_double(JsonOut *j, double x); // NaN and infinities as null
 void json_put_int(JsonOut *j, int64_t x);
 void json_put_bool(JsonOut *j, bool x);
+void json_put_null(JsonOut *j);
 
 #endif

@@ -346,11 +346,12 @@ void json_put_str(JsonOut *j, Str s) {
 }
 
 void json_put_double(JsonOut *j, double x) {
+    if (!isfinite(x)) {
+        json_put_null(j);
+        return;
+    }
     before_value(j);
-    if (isfinite(x))
-        text_put(j->text, str_double(j->text->arena, x));
-    else
-        text_put(j->text, STR("null"));
+    text_put(j->text, str_double(j->text->arena, x));
 }
 
 void json_put_int(JsonOut *j, int64_t x) {
@@ -361,4 +362,9 @@ void json_put_int(JsonOut *j, int64_t x) {
 void json_put_bool(JsonOut *j, bool x) {
     before_value(j);
     text_put(j->text, x ? STR("true") : STR("false"));
+}
+
+void json_put_null(JsonOut *j) {
+    before_value(j);
+    text_put(j->text, STR("null"));
 }

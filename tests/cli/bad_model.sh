@@ -91,6 +91,15 @@ refused 2 '-s needs KEY=VALUE, not `nz`: a config of the model, as in -s lr=1e-4
 refused 2 '--stage needs tokens|.*|dot, not `grap`' ganc emit tiny.gan --stage grap
 refused 2 'emit needs --stage S' ganc emit tiny.gan
 
+# With --error-format json a file that cannot be read is an object too, and the files behind it are still checked.
+code=0
+sed 's/tanh/tahn/' tiny.gan >wrong.gan
+"$(dirname -- "$ganrun")/ganc" check --error-format json nowhere.gan wrong.gan 2>err || code=$?
+[ $code = 1 ] || fail "a missing file as JSON: exit code $code"
+says '^{"$message_type": "diagnostic", "message": "there is no file nowhere.gan", "code": null, "level": "error", "spans": \[\]'
+says '"file_name": "wrong.gan"'
+[ "$(grep -vc '^{.*}$' err)" = 0 ] || fail "a line that is no object"
+
 # Conversion to the same format is rejected, because comments would be lost. `fmt` does not format YAML.
 cp tiny.gan before.gan
 refused 2 'tiny.gan is a model.s text, which `ganc fmt` lays out, already' ganc convert tiny.gan -o tiny.gan
