@@ -114,12 +114,21 @@ static GanStatus add_pair(Arena *a, const ArgTable *t, const ArgOption *row, Str
     size_t eq = str_find(text, '=');
     if (!eq || eq + 1 >= text.len)
         return fail_form(t, row, text);
-    vec_push(a, &v->pair, ((Setting){str_sub(text, 0, eq), str_sub(text, eq + 1, text.len)}));
+    Setting s = {str_sub(text, 0, eq), str_sub(text, eq + 1, text.len)};
+    for (uint32_t i = 0; i < v->pair.n && row->kind == ArgPair; i++)
+        if (str_eq(v->pair.at[i].key, s.key))
+            return fail(GAN_ERR_USAGE,
+                        "%s %.*s is given twice, `%.*s` and `%.*s`: keep one of them", row->word,
+                        SARG(s.key), SARG(v->pair.at[i].value), SARG(s.value));
+    vec_push(a, &v->pair, s);
     return GAN_OK;
 }
 
 static GanStatus set_value(Arena *a, const ArgTable *t, const ArgOption *row, Str text,
                            ArgValue *v) {
+    if (v->text.len && !args_takes_pairs(row->kind))
+        return fail(GAN_ERR_USAGE, "%s is given twice, `%.*s` and `%.*s`: keep one of them",
+                    row->word, SARG(v->text), SARG(text));
     v->text = text;
     switch (row->kind) {
     case ArgCount:
@@ -142,6 +151,7 @@ static GanStatus set_value(Arena *a, const ArgTable *t, const ArgOption *row, St
     case ArgChoice:
         return choice_has(row->value, text) ? GAN_OK : fail_form(t, row, text);
     case ArgPair:
+    case ArgPairs:
         return add_pair(a, t, row, text, v);
     case ArgFlag:
     case ArgSecret:
@@ -152,6 +162,10 @@ static GanStatus set_value(Arena *a, const ArgTable *t, const ArgOption *row, St
 
 bool args_takes_value(ArgKind k) {
     return k != ArgFlag && k != ArgMaybe && k != ArgSecret;
+}
+
+bool args_takes_pairs(ArgKind k) {
+    return k == ArgPair || k == ArgPairs;
 }
 
 // --- parsing -------------------------------------------------------------------------------------
@@ -175,8 +189,6 @@ static GanStatus take_option(Arena *a, const ArgTable *t, uint32_t command, Line
         return fail_option(a, t, command, word);
     const ArgOption *row = &t->option[id];
     ArgValue *v = &values[id];
-    if (v->given && row->kind != ArgPair && args_takes_value(row->kind))
-        return fail(GAN_ERR_USAGE, "%s is given twice", row->word);
     v->given = true;
     if (row->kind == ArgMaybe)
         return eq < whole.len ? set_value(a, t, row, str_sub(whole, eq + 1, whole.len), v) : GAN_OK;

@@ -23,7 +23,8 @@ typedef enum ArgKind {
     ArgBytes,   // so many bytes: 12G, 1.5GiB, 800M
     ArgText,    // a path or a name
     ArgChoice,  // one of the words of `value`, separated by |
-    ArgPair,    // KEY=VALUE, may be given again
+    ArgPair,    // KEY=VALUE, may be given again with another KEY
+    ArgPairs,   // KEY=VALUE, a KEY may have several
     ArgMaybe,   // a whole number from 1 behind a =, or nothing: 0
     ArgSecret,  // ArgFlag, not in any help: how a program calls itself
 } ArgKind;
@@ -68,8 +69,8 @@ typedef struct ArgValue {
     bool given;
     int64_t number;    // Count, Million, Threads, Number, Bytes, Maybe
     double real;       // Real
-    Str text;          // the value as given; of a Pair the last
-    VEC(Setting) pair; // Pair, in the order given
+    Str text;          // the value as given; of Pair and Pairs the last
+    VEC(Setting) pair; // Pair and Pairs, in the order given
 } ArgValue;
 
 // argv[0] is the word of a command. `command`: its row; `file`: what is no option, or follows `--`;
@@ -89,6 +90,7 @@ void args_help(Text *out, const ArgTable *t); // all commands
 
 bool args_shown(const ArgTable *t, uint32_t option, uint32_t command); // in its help
 bool args_takes_value(ArgKind k);
+bool args_takes_pairs(ArgKind k);
 Str args_clause(Arena *a, const ArgTable *t, uint32_t command, const char *help);
 GanStatus args_find(Arena *a, const ArgTable *t, Str word, uint32_t *command);
 

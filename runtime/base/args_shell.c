@@ -102,7 +102,7 @@ static void zsh_text(Text *out, Str s) {
 }
 
 static void zsh_option(Text *out, const ArgTable *t, uint32_t command, const ArgOption *o) {
-    text_fmt(out, " \\\n            '%s%s[", o->kind == ArgPair ? "*" : "", o->word);
+    text_fmt(out, " \\\n            '%s%s[", args_takes_pairs(o->kind) ? "*" : "", o->word);
     zsh_text(out, args_clause(out->arena, t, command, o->help));
     text_char(out, ']');
     if (args_takes_value(o->kind)) {
@@ -113,7 +113,7 @@ static void zsh_option(Text *out, const ArgTable *t, uint32_t command, const Arg
             text_char(out, '(');
             put_choice(out, o->value, ' ');
             text_char(out, ')');
-        } else if (o->kind == ArgText || o->kind == ArgPair) {
+        } else if (o->kind == ArgText || args_takes_pairs(o->kind)) {
             text_put(out, STR("_files"));
         }
     }
@@ -179,7 +179,7 @@ static void fish_option(Text *out, const ArgTable *t, const char *program, const
         put_choice(out, o->value, ' ');
         text_char(out, '\'');
     } else if (args_takes_value(o->kind)) {
-        text_put(out, o->kind == ArgText || o->kind == ArgPair ? STR(" -r") : STR(" -x"));
+        text_put(out, o->kind == ArgText || args_takes_pairs(o->kind) ? STR(" -r") : STR(" -x"));
     }
     text_put(out, STR(" -d '"));
     fish_text(out, args_clause(out->arena, t, command, o->help));

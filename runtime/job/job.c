@@ -238,7 +238,7 @@ GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
     for (uint32_t i = 0; i < o->at[OptSet].pair.n; i++) {
         Setting s = o->at[OptSet].pair.at[i];
         if (!pair_of_features(o, &s))
-            put_setting(perm, &out->setting, s); // the last of several counts, in the model too
+            vec_push(perm, &out->setting, s);
     }
     TRY(job_set_data(perm, out, o));
     TRY(job_set_weights(perm, out, o));

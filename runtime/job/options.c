@@ -57,7 +57,7 @@ void options_pass(Arena *a, const Options *o, const OptionId *id, size_t n, Comm
             vec_push(a, line, row->word);
             vec_push(a, line, str_format(a, "%.*s=%.*s", SARG(s.key), SARG(s.value)).ptr);
         }
-        if (!v->given || row->kind == ArgPair)
+        if (!v->given || args_takes_pairs(row->kind))
             continue;
         if (row->kind == ArgMaybe && v->text.len) {
             vec_push(a, line, str_format(a, "%s=%.*s", row->word, SARG(v->text)).ptr);

@@ -171,8 +171,6 @@ GanStatus inputs_read(Arena *perm, const Module *m, uint32_t entry, const Strs *
         Str name = o->pair.at[i].key, text = o->pair.at[i].value;
         Given g = {0};
         TRY(find_input(m, entry, name, &g.slot));
-        if (given_find(out, g.slot))
-            return fail(GAN_ERR_USAGE, "--input %.*s is given twice: keep one of them", SARG(name));
         if (str_eq(path_ext(text), STR("npy")))
             TRY(read_array(perm, m, text, &g));
         else if (!m->slot.at[g.slot].type.rank)

@@ -232,11 +232,9 @@ mv keep.gan tiny.gan
 expect 0 report one edited
 prints '^run  *steps  *seed  *model hash '
 grep -q 'mean of' out && fail 'another model is another seed'
-# Of a config that is set twice the last counts, in the report as in the model.
-begin --out again -s nz=9 -s nz=5
+begin --out again -s nz=5
 expect 0 report again
 prints '^  -s         nz=5$'
-grep -q 'nz=9' out && fail 'a setting that did not count'
 expect 2 report one two -o page.pdf
 says 'what can be written is .html .csv'
 expect 1 report one nowhere

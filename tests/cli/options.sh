@@ -30,7 +30,9 @@ refuse 2 '--steps needs a whole number' $train --steps 99999999999999999999
 refuse 2 '--batch needs a whole number' train tiny.gan --data x=s.pack --batch 0
 refuse 2 'the maximum is' train tiny.gan --data x=s.pack --batch 9000000 --out run
 refuse 2 'needs a value' $train --steps
-refuse 2 'given twice' $train --seed 1 --seed 2
+refuse 2 '--seed is given twice, `1` and `2`: keep one of them' $train --seed 1 --seed 2
+refuse 2 '--deterministic is given twice, `2` and `4`' $train --deterministic=2 --deterministic=4
+refuse 2 '-s nz is given twice, `3` and `5`: keep one of them' $train -s nz=3 -s lr=1 -s nz=5
 refuse 2 'give one of them' $train --steps 4 --kimg 1
 refuse 2 'power of two' $train --deterministic=6
 refuse 2 'must go into it' $train --deterministic=16
@@ -80,6 +82,7 @@ refuse 2 'a number and K, M, G or T' $train --memory 12g
 refused 2 'unknown command `train`: that is the runtime.s: ganrun train FILE' ganc train tiny.gan
 refused 2 '`ganc hash` takes FILE; 2 given, as in: ganc hash' ganc hash tiny.gan tiny.gan
 refused 2 'a number and K, M, G or T' ganc plan tiny.gan --memory 12g
+refused 2 '-s nz is given twice' ganc check tiny.gan -s nz=3 -s nz=3
 refused 2 '`ganc check` has no --json, `ganc plan` has' ganc check tiny.gan --json
 refused 2 'did you mean `pack`' ganrun data pak
 refused 2 'did you mean `--size`' ganrun data pack x --sise 3
