@@ -233,7 +233,6 @@ void file_interrupt_at(int64_t nth); // the same by a signal (EINTR)
 GanStatus dir_make(Str path); // with parents; fine when it exists
 // Only if nothing has this name: of several processes one creates it. Its parent exists.
 GanStatus dir_make_new(Str path, bool *created);
-void dir_remove_empty(Str path); // any other stays
 typedef VEC(Str) StrVec;
 GanStatus dir_list(Arena *a, Str path, StrVec *out); // names sorted bytewise, without "." and ".."
 // Relative paths of all regular files below, and of links to such, sorted bytewise. `links`:

@@ -39,12 +39,6 @@ GanStatus dir_make_new(Str path, bool *created) {
     return *created || errno == EEXIST ? GAN_OK : io_fail("create folder", path);
 }
 
-void dir_remove_empty(Str path) {
-    IoPath p;
-    if (io_path(path, &p))
-        rmdir(p.z);
-}
-
 // All names in one block, each followed by a 0 byte.
 static GanStatus read_names(Str path, Bytes *names) {
     IoPath p;

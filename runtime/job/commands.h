@@ -24,7 +24,7 @@ GanStatus cmd_demo(Arena *perm, const Host *h, const Options *o);
 // --- train/train_open.c: for who trains by other words -------------------------------------------
 
 typedef struct TrainOptions {
-    Str dir;              // a run to go on with, or one to begin
+    Str dir;              // a run to go on with, or one to begin; empty: in a folder of its own
     bool resume;          // the former
     bool replan;          // measure the link between the ranks again
     Str trace;            // "FIRST:LAST", empty: none

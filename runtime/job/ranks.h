@@ -88,9 +88,8 @@ GanStatus link_kept(Arena scratch, Str dir, LinkModel *out);
 // --- trace.c: a step on a time line --------------------------------------------------------------
 
 typedef struct Trace Trace;
-// `steps` is "FIRST:LAST", counted from 1; empty: *out is NULL, which the others accept. `dir` gets
-// trace.rankN.json of each rank and, from rank 0, trace.json with all.
-GanStatus trace_open(Arena *perm, Comm *c, Str dir, Str steps, Trace **out);
+// `steps` is "FIRST:LAST", counted from 1; empty: *out is NULL, which the others accept.
+GanStatus trace_open(Arena *perm, Comm *c, Str steps, Trace **out);
 // GAN_ERR_USAGE when none of its steps is among those behind step `done`, up to `last`.
 GanStatus trace_within(const Trace *t, int64_t done, int64_t last);
 // A part of step `step` that began at `began` (time_now) and ends now.
@@ -98,7 +97,8 @@ void trace_part(Trace *t, uint32_t step, const char *name, uint32_t number, doub
 void trace_step(Trace *t, uint32_t step, double began); // the step, with its collectives
 // Takes the communicator's events so far, whose names are the session's: before that is released.
 void trace_events(Trace *t);
-GanStatus trace_close(Trace *t); // all ranks: writes the files
+// All ranks: `dir` gets trace.rankN.json of each rank and, from rank 0, trace.json with all.
+GanStatus trace_close(Trace *t, Str dir);
 // Events of the format: a stretch of time on a line of a rank (seconds), whose object is left open
 // for more members; and the name of a line or of the rank.
 void trace_put_slice(JsonOut *j, int rank, int line, Str name, double began, double ended);

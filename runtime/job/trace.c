@@ -20,19 +20,18 @@ typedef struct Stretch {
 struct Trace {
     Arena *perm; // borrowed
     Comm *comm;  // borrowed, NULL: one rank
-    Str dir;
     int64_t first, last;
     double zero; // time_now of the meeting
     VEC(Stretch) slice;
     VEC(CommEvent) event;
 };
 
-GanStatus trace_open(Arena *perm, Comm *c, Str dir, Str steps, Trace **out) {
+GanStatus trace_open(Arena *perm, Comm *c, Str steps, Trace **out) {
     *out = NULL;
     if (!steps.len)
         return GAN_OK;
     Trace *t = arena_new(perm, Trace);
-    *t = (Trace){.perm = perm, .comm = c, .dir = dir};
+    *t = (Trace){.perm = perm, .comm = c};
     size_t colon = str_find(steps, ':');
     if (!str_to_int(str_sub(steps, 0, colon), &t->first) ||
         !str_to_int(str_sub(steps, colon + 1, steps.len), &t->last) || t->first < 1 ||
@@ -190,9 +189,9 @@ static Str events_of(const Trace *t) {
     return str_sub(all, str_find(all, '[') + 1, all.len - 1);
 }
 
-static GanStatus write_events(const Trace *t, const char *name, Str events) {
+static GanStatus write_events(const Trace *t, Str dir, const char *name, Str events) {
     Str text = str_format(t->perm, "{\"traceEvents\": [%.*s]}\n", SARG(events));
-    return file_write_atomic(path_join(t->perm, t->dir, str_c(name)), text.ptr, text.len);
+    return file_write_atomic(path_join(t->perm, dir, str_c(name)), text.ptr, text.len);
 }
 
 // Rank r's events, on every rank.
@@ -207,7 +206,7 @@ static GanStatus events_from(const Trace *t, int r, Str mine, Str *out) {
     return GAN_OK;
 }
 
-GanStatus trace_close(Trace *t) {
+GanStatus trace_close(Trace *t, Str dir) {
     if (!t)
         return GAN_OK;
     trace_events(t);
@@ -216,12 +215,12 @@ GanStatus trace_close(Trace *t) {
     char name[32];
     snprintf(name, sizeof name, "trace.rank%d.json", comm_rank(t->comm));
     if (comm_size(t->comm) > 1)
-        TRY(write_events(t, name, mine));
+        TRY(write_events(t, dir, name, mine));
     for (int r = 0; r < comm_size(t->comm); r++) {
         Str part;
         TRY(events_from(t, r, mine, &part));
         text_put(&all, r ? STR(", ") : (Str){0});
         text_put(&all, part);
     }
-    return ranks_first(t->comm) ? write_events(t, "trace.json", text_str(&all)) : GAN_OK;
+    return ranks_first(t->comm) ? write_events(t, dir, "trace.json", text_str(&all)) : GAN_OK;
 }

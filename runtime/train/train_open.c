@@ -97,11 +97,26 @@ static GanStatus open_feed(Train *t, const Checkpoint *at) {
                    : GAN_OK;
 }
 
+// A new one where none was named.
+static GanStatus claim_folder(Train *t) {
+    char name[1024] = "";
+    if (ranks_first(t->comm)) {
+        TRY(run_claim(t->perm, t->job->origin, &t->dir));
+        snprintf(name, sizeof name, "%.*s", SARG(t->dir));
+    }
+    TRY(comm_bcast(t->comm, name, sizeof name, 0));
+    t->dir = str_copy(t->perm, str_c(name));
+    return GAN_OK;
+}
+
 // Rank 0's alone, as all that writes. The others have agreed to everything before.
 static GanStatus prepare_folder(Train *t, bool resume) {
+    if (ranks_first(t->comm))
+        TRY(job_writable(t->job));
+    if (!t->dir.len)
+        TRY(claim_folder(t));
     if (!ranks_first(t->comm))
         return GAN_OK;
-    TRY(job_writable(t->job));
     if (resume) {
         TRY(t->past ? GAN_OK : run_rewrite(t->perm, t->dir, t->job));
     } else {
@@ -236,9 +251,9 @@ static GanStatus show_done(Train *t) {
 }
 
 // What is left of the stage at hand. *step: steps done; before, 0 but for a later stage. *more: the
-// run goes on behind it.
-static GanStatus train_stage(Arena *perm, const Host *h, Job *job, const TrainOptions *o,
-                             Trace *trace, uint32_t *step, bool *more) {
+// run goes on behind it. o->dir is its folder behind that, whoever named it.
+static GanStatus train_stage(Arena *perm, const Host *h, Job *job, TrainOptions *o, Trace *trace,
+                             uint32_t *step, bool *more) {
     GanStatus st = GAN_OK;
     Train *t =
         arena_new(perm, Train); // collectives under way may write to it until the rank leaves
@@ -255,6 +270,7 @@ static GanStatus train_stage(Arena *perm, const Host *h, Job *job, const TrainOp
     TRY_OUT(t->step >= job->steps ? show_done(t) : train_steps(t));
     TRY_OUT(comm_barrier(t->comm)); // leaving has less patience than rank 0's save may need
     trace_events(trace);
+    o->dir = t->dir;
     *step = t->step;
     *more = t->step < job->steps && !t->out_of_patience;
 out:
@@ -273,12 +289,12 @@ GanStatus train_run(Arena *perm, const Host *h, Job *job, const TrainOptions *o)
     Trace *trace;
     if (!ganx_is(job->model))
         TRY(compile_read(perm, job->model, &job->text)); // later stages are of the same text
-    TRY(trace_open(perm, h->device.comm, o->dir, o->trace, &trace));
+    TRY(trace_open(perm, h->device.comm, o->trace, &trace));
     uint32_t step = 0;
     for (bool more = true; more; next.resume = true)
         TRY(train_stage(perm, h, job, &next, trace, &step, &more));
-    TRY(trace_close(trace));
-    say(&h->console, "open %.*s/index.html", SARG(o->dir));
+    TRY(trace_close(trace, next.dir));
+    say(&h->console, "open %.*s/index.html", SARG(next.dir));
     return GAN_OK;
 }
 
@@ -303,23 +319,6 @@ static GanStatus rejoin_run(Arena *perm, const Host *h, const Options *o, Job *a
     return train_run(perm, h, &job, t);
 }
 
-// Without --out rank 0 creates a folder. It is empty until nothing can be wrong with the options
-// any more, and goes if something is.
-static GanStatus train_unnamed(Arena *perm, const Host *h, Job *job, TrainOptions *t, Str model) {
-    Comm *c = h->device.comm;
-    char name[1024] = "";
-    if (ranks_first(c)) {
-        TRY(run_claim(perm, model, &t->dir));
-        snprintf(name, sizeof name, "%.*s", SARG(t->dir));
-    }
-    TRY(comm_bcast(c, name, sizeof name, 0));
-    t->dir = str_copy(perm, str_c(name));
-    GanStatus st = train_run(perm, h, job, t);
-    if (st != GAN_OK && ranks_first(c))
-        dir_remove_empty(t->dir);
-    return st;
-}
-
 GanStatus cmd_train(Arena *perm, const Host *h, const Options *o) {
     Str what = o->file.at[0];
     bool rejoin = o->at[OptResume].given;
@@ -332,9 +331,7 @@ GanStatus cmd_train(Arena *perm, const Host *h, const Options *o) {
     Job job;
     TRY(job_from_options(perm, o, &job));
     t.dir = o->at[OptOut].text;
-    if (!o->at[OptOut].given)
-        return train_unnamed(perm, h, &job, &t, what);
-    if (!run_is(*perm, t.dir))
+    if (!t.dir.len || !run_is(*perm, t.dir))
         return train_run(perm, h, &job, &t);
     if (rejoin)
         return rejoin_run(perm, h, o, &job, &t);

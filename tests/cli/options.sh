@@ -50,6 +50,8 @@ refuse 2 'say where it is with --data x=PATH' train tiny.gan --batch 8 --out run
 refuse 2 'no such data: there is `x`' train tiny.gan --data faces=s.pack --out run
 refuse 2 'needs NAME=PATH, not .s.pack.: NAME is a .data. field of the model' train tiny.gan --data s.pack --out run
 refuse 1 'no such file' train tiny.gan --data x=t.pack --out run
+refuse 1 'the data has 40 samples' train tiny.gan --data x=s.pack --batch 41
+absent runs     # where a run that names no folder gets one, once it begins
 refuse 1 'the data has 40 samples' train tiny.gan --data x=s.pack --batch 41 --out run
 refuse 1 'no file nothing.gan' train nothing.gan --out run
 refuse 1 'not the folder of a run' train .
