@@ -230,6 +230,7 @@ static GanStatus host_open(Arena *perm, const Options *o, Screen *screen, Host *
                    .cache_dir = option_text(o, OptCache, cache),
                    .route = ranks_route(o)},
         .stop_asked = process_stop_asked,
+        .stop_ends = process_stop_ends,
         .self = program_path(perm),
     };
     out->device.user = &out->console;
@@ -241,8 +242,10 @@ static int run(Arena *perm, const Launcher *l, const Options *o) {
     Host host;
     CommOptions how;
     Comm *comm = NULL;
-    if (o->command == CommandTrain || o->command == CommandDemo)
+    if (o->command == CommandTrain || o->command == CommandDemo) {
         process_watch_stop();
+        process_stop_ends(l->rank ? "" : "stopped before the run began: nothing is saved", 0);
+    }
     GanStatus st = host_open(perm, o, &screen, &host);
     if (st == GAN_OK)
         st = ranks_comm_options(o, &how);

@@ -270,8 +270,7 @@ GanStatus path_writes(Str path, const char *written, bool folders);
 
 double time_now(void);           // seconds, monotonic
 double time_process_start(void); // the same clock, when this process began
-// Starts this program again with one more variable in its environment; returns only when that could
-// not be done.
+// Starts this program again with one more variable in its environment; returns where that fails.
 void process_restart_with(const char *name, const char *value, char **argv);
 // Runs argv (NULL-terminated; argv[0] looked up in PATH) and waits; its stdout and stderr, joined,
 // go to `output`. *exit_code is 127 when the program could not be started.
@@ -290,15 +289,17 @@ void process_open_standard(void);
 bool process_at_terminal(void);
 bool process_in_color(void);
 // Signals that end the program (SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGUSR1, SIGUSR2, SIGXCPU, unless
-// they are ignored) remove temporaries first. Exceeding a file size limit becomes a write error
-// (SIGXFSZ is ignored).
+// ignored) remove temporaries first. Beyond a file size limit writes fail (SIGXFSZ is ignored).
 void process_watch_end(void);
 // SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGHUP (unless it was ignored: nohup) and SIGINT only request
 // a stop; a second SIGINT, seconds after the first, is fatal; on a terminal the first prints that.
-// Writes to a closed pipe are lost. They are taken on a thread of their own: call it before any
-// other thread starts.
+// Writes to a closed pipe are lost. It starts a thread that takes them: call it before any other.
 void process_watch_stop(void);
 bool process_stop_asked(void); // one of them came
+// From here on such a request ends the program at once, with these words ("": none) on standard
+// error, and with `code`; 0: by the signal. `words` stay where they are. NULL: it is a request
+// again.
+void process_stop_ends(const char *words, int code);
 // Up to 4 parts of a line to standard error. Who was asked to stop waits for no reader: what nobody
 // takes is lost.
 void process_say(const Str *part, size_t n);

@@ -217,6 +217,23 @@ static void note_interrupt(int signal) {
     errno = error;
 }
 
+static _Atomic(const char *) last_words;
+static atomic_int last_code;
+
+static void end_with_words(int signal) {
+    clear_up();
+    if (*last_words) {
+        put_words(at_terminal ? "\n" : ""); // behind ^C
+        put_words(speaker());
+        put_words(": ");
+        put_words(last_words);
+        put_words("\n");
+    }
+    if (last_code)
+        _exit(last_code);
+    end_by(signal);
+}
+
 static void note_lost_file(int signal, siginfo_t *info, void *context) {
     (void)context;
     const char *path = file_mapped_at(info->si_addr);
@@ -301,11 +318,19 @@ static void watch_on_a_thread(void) {
         pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
-void process_watch_stop(void) {
-    at_terminal = isatty(2);
+void process_stop_ends(const char *words, int code) {
+    last_code = code;
+    last_words = words;
     for (int i = 0; i < Stops; i++)
         if (stops[i] != SIGHUP || !is_ignored(SIGHUP)) // else: nohup
-            handle(stops[i], stops[i] == SIGINT ? note_interrupt : note_stop);
+            handle(stops[i], words                ? end_with_words
+                             : stops[i] == SIGINT ? note_interrupt
+                                                  : note_stop);
+}
+
+void process_watch_stop(void) {
+    at_terminal = isatty(2);
+    process_stop_ends(NULL, 0);
     handle(SIGPIPE, SIG_IGN);
     watch_on_a_thread();
 }

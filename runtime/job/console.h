@@ -18,7 +18,10 @@ typedef struct Host { // what only main.c may know
     Console console;
     DeviceOptions device;     // cache folder, compiler, notices; threads come from options
     bool (*stop_asked)(void); // true: save and stop
-    Str self;                 // path of this program
+    // Who is asked to stop ends at once, with these words ("": none) and exit code, 0: by the
+    // signal. `words` NULL: stop_asked says so from here on. NULL: it always does.
+    void (*stop_ends)(const char *words, int code);
+    Str self; // path of this program
 } Host;
 
 void say(const Console *c, const char *format, ...);

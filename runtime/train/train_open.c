@@ -109,8 +109,25 @@ static GanStatus claim_folder(Train *t) {
     return GAN_OK;
 }
 
+// A run that goes on is whole until its folder is prepared: who is asked to stop need not wait for
+// the compiler. Before a run begins there is none, which is what main.c says.
+static void stop_at_once(Arena *perm, const Host *h, Str dir) {
+    Str words = str_format(perm,
+                           "stopped before another step, the run is as it was; `ganrun train %.*s` "
+                           "resumes",
+                           SARG(dir));
+    if (h->stop_ends)
+        h->stop_ends(ranks_first(h->device.comm) ? words.ptr : "", gan_exit_code(GAN_STOPPED));
+}
+
+static void stop_on_request(const Host *h) {
+    if (h->stop_ends)
+        h->stop_ends(NULL, 0);
+}
+
 // Rank 0's alone, as all that writes. The others have agreed to everything before.
 static GanStatus prepare_folder(Train *t, bool resume) {
+    stop_on_request(t->host);
     if (ranks_first(t->comm))
         TRY(job_writable(t->job));
     if (!t->dir.len)
@@ -264,6 +281,8 @@ static GanStatus train_stage(Arena *perm, const Host *h, Job *job, TrainOptions 
                  .dir = o->dir,
                  .trace = trace,
                  .step = *step};
+    if (o->resume)
+        stop_at_once(perm, h, o->dir);
     TRY_OUT(link_find(*perm, t->comm, o->resume && !o->replan ? o->dir : (Str){0}, &t->link));
     comm_compress(t->comm, job->compress ? COMPRESS_LEAST : 0);
     TRY_OUT(open_run(t, job, o));

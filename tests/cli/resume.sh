@@ -94,18 +94,30 @@ fi
 [ "$(cat code)" = 0 ] || fail "closed pipe: exit code $(cat code)"
 exists unread/ckpt/00000020.json
 
-# A second interrupt ends it at once, here during a slow compilation.
+# Before there is anything to save a signal ends it at once, here during a slow compilation; a run that goes on is as it
+# was, and asks to be run again.
 printf '#!/bin/sh\n: >compiling\nexec sleep 60\n' >slow_cc
 chmod +x slow_cc
-XDG_CACHE_HOME=$work/empty GAN_CC=$work/slow_cc "$ganrun" train tiny.gan $options --steps 2 --out twice 2>err >out &
-pid=$!
-while [ ! -e compiling ]; do kill -0 $pid || fail 'it compiled nothing'; done
-kill -INT $pid; kill -INT $pid      # close together, as launchers do: counted once
-for i in 1 2 3 4 5; do sleep 0.5; kill -0 $pid || fail 'it did not wait for a second SIGINT'; done
-kill -INT $pid
-code=0
-wait $pid || code=$?
-[ $code = 130 ] || fail "interrupted twice, it ended with $code"
+interrupted() { # interrupted CODE SIGNAL WORD...
+    want=$1 signal=$2
+    shift 2
+    rm -rf compiling empty
+    XDG_CACHE_HOME=$work/empty GAN_CC=$work/slow_cc "$ganrun" train "$@" 2>err >out &
+    pid=$!
+    while [ ! -e compiling ]; do kill -0 $pid || fail 'it compiled nothing'; done
+    kill -$signal $pid
+    code=0
+    wait $pid || code=$?
+    [ $code = "$want" ] || fail "SIG$signal while it compiled: exit code $code"
+}
+interrupted 130 INT tiny.gan $options --steps 2 --out unbegun
+says 'stopped before the run began: nothing is saved'
+interrupted 143 TERM tiny.gan $options --steps 2
+absent unbegun runs
+interrupted 75 TERM polite --steps $((steps + 1))
+says 'stopped before another step, the run is as it was; `ganrun train polite` resumes'
+expect 0 train polite
+says "resumed from step $steps"
 
 # Stopping after a number of steps and resuming, on the reference device too.
 expect 0 train tiny.gan $options --device ref --steps 6 --save-every 100 --out ref

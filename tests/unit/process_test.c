@@ -227,6 +227,43 @@ static void a_stop_is_asked_of_no_computing_thread(void **state) {
     assert_int_equal(how, 0);
 }
 
+static void raise_and_wait(int signal, double seconds) {
+    kill(getpid(), signal);
+    for (double until = time_now() + seconds; time_now() < until;)
+        sched_yield();
+}
+
+// How a child ends that is asked to stop with `words` in force, and twice over where it goes on.
+static int stopped(const char *words, int code, int signal, double between) {
+    int how = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(60);
+        process_watch_stop();
+        process_stop_ends("", 1);
+        process_stop_ends(words, code);
+        raise_and_wait(signal, between);
+        raise_and_wait(signal, words ? 60 : 0.1);
+        _exit(process_stop_asked() ? 7 : 8);
+    }
+    assert_int_equal(waitpid(child, &how, 0), child);
+    return how;
+}
+
+static void a_stop_is_a_request_or_the_end(void **state) {
+    (void)state;
+    int how = stopped("", 75, SIGTERM, 60);
+    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 75);
+    how = stopped("", 0, SIGINT, 60);
+    assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGINT);
+    how = stopped(NULL, 0, SIGTERM, 0.1);
+    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 7);
+    how = stopped(NULL, 0, SIGINT, 0.1); // close together, as launchers do: counted once
+    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 7);
+    how = stopped(NULL, 0, SIGINT, 2.5);
+    assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGINT);
+}
+
 // Says on descriptor 9 that it runs, after more output than a pipe holds: somebody reads it.
 static void *run_a_long_child(void *none) {
     static const char script[] = "head -c 200000 /dev/zero; echo >&9; exec sleep 600";
@@ -282,6 +319,7 @@ int main(int argc, char **argv) {
         CASE(a_line_of_parts_arrives_as_one),
         CASE(who_is_to_stop_says_what_is_heard),
         CASE(a_stop_is_asked_of_no_computing_thread),
+        CASE(a_stop_is_a_request_or_the_end),
         CASE(children_end_with_the_process_whichever_thread_has_them),
     };
     if (CASES_LISTED(tests))
