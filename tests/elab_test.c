@@ -216,9 +216,9 @@ static const struct {
      NETS "step { c = mean(x); l = if c > 0 { mean(D(x)) } else { mean(D(-x)) }; update D minimize "
           "l using opt; " G_STEP "}"},
     {"a parameter hides a config, and may be what the config never is",
-     NETS "config way = \"a\" | \"b\"\nfn f(way) = if way == \"c\" { 1 } else { 2 }\n"
+     NETS "config _way = \"a\" | \"b\"\nfn f(_way) = if _way == \"c\" { 1 } else { 2 }\n"
           "step { update D minimize f(\"c\")*mean(D(x)) using opt; " G_STEP "}",
-     NETS "config way = \"a\" | \"b\"\n"
+     NETS "config _way = \"a\" | \"b\"\n"
           "step { update D minimize 1*mean(D(x)) using opt; " G_STEP "}"},
     {"functions may be used before their text",
      HEAD "net D = Score\nfn Score(x: [4]) -> [] = x |> dense(1) |> squeeze\nstep { update D "
@@ -301,8 +301,9 @@ static const struct {
           "p = 1*norm2(grad(s, r[0])) + 2*norm2(grad(s, r[1]))\n"
           "update D minimize mean(k*D(x) + p) using opt; " G_STEP "}"},
     {"data, a state and a weight have their shape before the step",
-     NETS "state s : [3, 4] = 0\nw = params(D)\nstep { update D minimize 12*4*mean(D(x)) + mean(s) "
-          "using opt; " G_STEP "}",
+     NETS
+     "state s : [3, 4] = 0\n_w = params(D)\nstep { update D minimize 12*4*mean(D(x)) + mean(s) "
+     "using opt; " G_STEP "}",
      NETS
      "state s : [3, 4] = 0\nw = params(D)\na, b = shape(s)\n"
      "step { update D minimize a*shape(w[0])[1]*shape(x)[0]*mean(D(x)) + mean(s) using opt; " G_STEP

@@ -223,6 +223,32 @@ static Item *find_item(Items *all, Str name) {
     return NULL;
 }
 
+static bool has_word(Str text, Str word) {
+    for (size_t i = 0; i + word.len <= text.len; i++) {
+        bool begins =
+            i == 0 || !(isalnum((unsigned char)text.ptr[i - 1]) || text.ptr[i - 1] == '_');
+        bool ends = i + word.len == text.len || !(isalnum((unsigned char)text.ptr[i + word.len]) ||
+                                                  text.ptr[i + word.len] == '_');
+        if (begins && ends && str_eq(str_sub(text, i, i + word.len), word))
+            return true;
+    }
+    return false;
+}
+
+// Whether a config or an optimizer of the baseline is one that the change leaves without a reader:
+// a reader removes it, as the compiler says.
+static bool is_left_over(const Items *old, Items *new, const Item *item) {
+    bool config = str_starts(item->name, STR("config "));
+    Str name = str_sub(item->name, config ? sizeof "config" : 0, item->name.len);
+    bool read = !config && !str_eq(name, STR("opt"));
+    for (uint32_t i = 0; i < old->n; i++)
+        read = read || (&old->at[i] != item && !find_item(new, old->at[i].name) &&
+                        has_word(old->at[i].text, name));
+    for (uint32_t i = 0; i < new->n; i++)
+        read = read || has_word(new->at[i].text, name);
+    return !read;
+}
+
 // The baseline with the items of `change` in place of its own of the same name. Others come before
 // its step; configs and data, which nets read, before its nets.
 static Str changed(Arena *a, Str baseline, Str change) {
@@ -240,7 +266,8 @@ static Str changed(Arena *a, Str baseline, Str change) {
         }
         declared = declared || declares;
         const Item *other = find_item(&new, old.at[i].name);
-        text_put(&t, other ? other->text : old.at[i].text);
+        if (other || !is_left_over(&old, &new, &old.at[i]))
+            text_put(&t, other ? other->text : old.at[i].text);
     }
     return text_str(&t);
 }

@@ -43,7 +43,8 @@ static void check_loss(const char *model, Row row) {
 
 #define LAYER                                                                                      \
     "model m\ndata x : float(2, 4, 4), k : float(256), y : label(3)\nopt = sgd(lr=0.1)\n"          \
-    "net N(x: [2, 4, 4], k: [256], y) {\n  param at : [2, 4, 4] = 0\n  x = x + at\n  r = %s\n"     \
+    "net N(x: [2, 4, 4], k: [256], y) {\n  _y = y\n  param at : [2, 4, 4] = 0\n  x = x + at\n  r " \
+    "= %s\n"                                                                                       \
     "  sum(flatten(r) * k[:prod(shape(r))], sample)\n}\n"                                          \
     "step { update N minimize mean(N(x, k, y)) using opt }\n"
 

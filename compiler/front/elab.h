@@ -12,14 +12,18 @@
 
 #include "value.h"
 
-typedef struct NetInfo { // beside Module.net[]
-    Value fn;            // Fn, Object or Builtin it applies
-    bool changes;        // some update or := reaches it
-    bool made;           // its weights and state are there
-    bool called;         // in the step or a sample
-    bool trains;         // some of these calls are not under eval(net): it should change. A
-                         // sample's counts where the step has none
-    Str optimizer;       // name of the one that updated it, for the warning about two
+enum { NET_RANGES = 4 };
+
+typedef struct NetInfo {         // beside Module.net[]
+    Value fn;                    // Fn, Object or Builtin it applies
+    bool changes;                // some update or := reaches it
+    bool made;                   // its weights and state are there
+    bool called;                 // in the step or a sample
+    bool trains;                 // some of these calls are not under eval(net): it should change. A
+                                 // sample's counts where the step has none
+    Str optimizer;               // name of the one that updated it, for the warning about two
+    Bounds range[NET_RANGES][2]; // of its first parameters: of data, and of what is computed
+    bool two_ranges;             // reported
 } NetInfo;
 
 typedef struct FieldInfo {
@@ -335,5 +339,8 @@ void check_choice(Elab *e, Env *env, Str name, Value v, Span at);
 void declare(Elab *e, Str name, Span span, Value v); // a top-level name, once (elaborate.c)
 void check_settings(Elab *e, const Ast *file);       // unknown keys
 void note_settings(Elab *e); // after a number that does not fit: those that -s or a stage gave
+void check_ranges(Elab *e, uint32_t net, Args args); // ranges.c
+void warn_unread_names(Elab *e, const Ast *file);    // unread.c
+void warn_unreached_weights(Elab *e);
 
 #endif

@@ -468,8 +468,12 @@ static void check_idle(Elab *e, Front *f, const Ast *file) {
     if (!diag_errors(f)) {
         warn_idle_nets(e, file);
         warn_idle_streams(e, file);
-        if (!has_stages(file))
+        warn_unread_names(e, file);
+        if (!has_stages(file)) { // another stage may have what these miss
             warn_idle_patterns(e);
+            if (!diag_total(f)) // whose cause was not named yet
+                warn_unreached_weights(e);
+        }
     }
 }
 

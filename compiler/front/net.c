@@ -338,6 +338,7 @@ Value net_call(Elab *e, Value net, Args args) {
     Owner *own = arena_new(e->perm, Owner);
     *own = (Owner){.path = e->m->net.at[net.id].name, .has_path = true, .net = net.id};
     e->owner = e->net = own;
+    check_ranges(e, net.id, args);
     const Given *given = e->given;
     Given now;
     if (net.given) {

@@ -105,7 +105,8 @@ static bool want_range(Elab *e, Env *env, const Ast *kind, Range *out) {
         fine = at < (args.at[i].name.len ? 4u : 2u);
         if (!fine)
             diag(e->f, DiagE0325, args.at[i].span, SARG(kind->a->text));
-        fine = fine && want_num(e, args.at[i].value, names[at], &bound[at]);
+        bool known = !value_is_tensor(args.at[i].value); // an earlier parameter may be a schedule
+        fine = fine && (!known || want_num(e, args.at[i].value, names[at], &bound[at]));
     }
     spot_leave(e, outer);
     *out = (Range){!str_eq(kind->a->text, STR("number")),

@@ -189,6 +189,11 @@ typedef struct Args {
     Span span;  // the call
 } Args;
 
+typedef struct Bounds {
+    double low, high;
+    Span at; // where it comes from; file 0: not known
+} Bounds;    // of a value's elements
+
 // --- value.c -------------------------------------------------------------------------------------
 
 #define POISON ((Value){.kind = KindPoison})

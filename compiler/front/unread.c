@@ -1,0 +1,87 @@
+// unread.c - names that a model binds and nothing reads: a penalty that no loss adds, a config
+// that -s would set without effect, a label that a net is given and does not look at.
+//
+// In: the file. Out: warnings. By the text alone, so that a branch which the configs leave out
+// reads too; a name counts as read where any value of that name is.
+#include "elab.h"
+
+static bool reads(const Ast *a, Str name);
+
+static bool one_reads(const Ast *a, Str name) {
+    for (uint32_t i = 0; i < a->list.n; i++)
+        if (reads(a->list.at[i], name))
+            return true;
+    return false;
+}
+
+static bool reads(const Ast *a, Str name) {
+    if (!a)
+        return false;
+    if (a->kind == AstName && str_eq(a->text, name))
+        return true;
+    bool binds = a->kind == AstBind || a->kind == AstFor || a->kind == AstComp; // its list: targets
+    if (a->kind == AstReport)
+        for (uint32_t i = 0; i < a->list.n; i++)
+            if (!a->list.at[i]->c && str_eq(a->list.at[i]->list.at[0]->text, name))
+                return true;
+    return (!binds && one_reads(a, name)) || reads(a->a, name) || reads(a->b, name) ||
+           reads(a->c, name);
+}
+
+static void warn_unread(Elab *e, const Ast *where, Span at, Str name) {
+    if (name.len && name.ptr[0] != '_' && !reads(where, name))
+        diag(e->f, DiagW0911, at, SARG(name));
+}
+
+// What a, a part of the body, binds. Of several targets some may be there for the others' sake.
+static void warn_bound(Elab *e, const Ast *body, const Ast *a) {
+    if (!a || a->kind == AstReport)
+        return;
+    if (a->kind == AstBind && a->list.n == 1 && a->list.at[0]->kind == AstName)
+        warn_unread(e, body, a->list.at[0]->span, a->list.at[0]->text);
+    if (a->kind == AstParam)
+        warn_unread(e, body, a->span, a->text);
+    for (uint32_t i = 0; i < a->list.n; i++)
+        warn_bound(e, body, a->list.at[i]);
+    warn_bound(e, body, a->a);
+    warn_bound(e, body, a->b);
+    warn_bound(e, body, a->c);
+}
+
+void warn_unread_names(Elab *e, const Ast *file) {
+    for (uint32_t i = 0; i < file->list.n; i++) {
+        const Ast *a = file->list.at[i];
+        if (a->kind == AstConfig)
+            warn_unread(e, file, a->span, a->text);
+        else if (a->kind == AstBind && a->list.n == 1)
+            warn_unread(e, file, a->list.at[0]->span, a->list.at[0]->text);
+        else if (a->kind == AstFn || a->kind == AstNet || a->kind == AstStep ||
+                 a->kind == AstSample)
+            warn_bound(e, a->c, a->c);
+        for (uint32_t k = 0; a->kind == AstNet && a->a && k < a->a->list.n; k++)
+            warn_unread(e, a->c, a->a->list.at[k]->span, a->a->list.at[k]->text);
+    }
+}
+
+// --- weights -------------------------------------------------------------------------------------
+
+// One of each net, the first: those of a layer without effect come together.
+void warn_unreached_weights(Elab *e) {
+    Arena scratch;
+    arena_need(&scratch);
+    const Graph *g = &e->m->step.g;
+    uint8_t *written = arena_array(&scratch, uint8_t, e->m->slot.n + 1),
+            *told = arena_array(&scratch, uint8_t, e->m->net.n + 1);
+    for (uint32_t id = 1; id < g->node.n; id++)
+        if (graph_node(g, id)->op == OpWrite)
+            written[node_slot(g, id)] = 1;
+    for (uint32_t i = 0; i < e->m->slot.n; i++) {
+        const Slot *s = &e->m->slot.at[i];
+        if (s->kind != SlotParam || s->net == NONE || written[i] || told[s->net] ||
+            !e->net_info.at[s->net].changes)
+            continue;
+        diag(e->f, DiagW0912, s->span, SARG(s->name));
+        told[s->net] = 1;
+    }
+    arena_release(&scratch);
+}
