@@ -15,7 +15,7 @@ static const char images[] = "model images\n"
                              "config k = 4\n"
                              "config pad = 1\n"
                              "config size = 8\n"
-                             "data x : image(3, size, size)\n"
+                             "data x : image(3, size, size) scale(-1, 1)\n"
                              "net G(z: [5]) -> [3, size, size] {\n"
                              "  h = z |> dense(7*4*4) |> reshape(7, 4, 4) |> batch_norm |> relu\n"
                              "  h |> conv_transpose(3, k=k, stride=2, pad=pad) |> tanh\n"
@@ -92,7 +92,7 @@ static uint32_t strided_in(const char *data, const char *layer, int64_t batch,
     Arena a;
     assert_int_equal(arena_init(&a, 0), GAN_OK);
     const char *text = str_format(&a,
-                                  "model m\ndata x : image(%s)\n"
+                                  "model m\ndata x : image(%s) scale(-1, 1)\n"
                                   "net D(x: [%s]) -> [] { x |> %s |> relu |> mean(sample) }\n"
                                   "step { update D minimize mean(D(x)^2) using sgd(0.1) }\n",
                                   data, data, layer)

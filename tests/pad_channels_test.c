@@ -11,7 +11,7 @@ static const PassOptions small = {
     .real = DtF32, .pack_channels = true, .small_products = true, .verify_each = true};
 
 static const char images[] = "model images\n"
-                             "data x : image(3, 8, 8)\n"
+                             "data x : image(3, 8, 8) scale(-1, 1)\n"
                              "net G(z: [5]) -> [3, 8, 8] {\n"
                              "  h = z |> dense(7*8*8) |> reshape(7, 8, 8) |> batch_norm |> relu\n"
                              "  h |> conv_transpose(3, k=3, pad=1) |> tanh\n"
@@ -70,7 +70,7 @@ static void steps_have_the_same_values(void **state) {
 static void a_quotient_of_zeros_is_no_zero(void **state) {
     (void)state;
     static const char text[] = "model m\n"
-                               "data x : image(3, 8, 8)\n"
+                               "data x : image(3, 8, 8) scale(-1, 1)\n"
                                "net D(x: [3, 8, 8]) -> [] {\n"
                                "  h = x |> conv(6, k=3, pad=1) |> conv(3, k=3, pad=1)\n"
                                "  sqrt(h^2 + abs(h)) |> conv(5, k=3) |> mean(sample)\n"
@@ -118,7 +118,7 @@ static uint32_t padded(const char *layer, int64_t batch, const PassOptions *o) {
     assert_int_equal(arena_init(&a, 0), GAN_OK);
     const char *text =
         str_format(&a,
-                   "model m\ndata x : image(3, 64, 64)\n"
+                   "model m\ndata x : image(3, 64, 64) scale(-1, 1)\n"
                    "net D(x: [3, 64, 64]) -> [] { x |> %s |> relu |> mean(sample) }\n"
                    "step { update D minimize mean(D(x)^2) using sgd(0.1) }\n",
                    layer)
