@@ -319,8 +319,10 @@ static void watch_on_a_thread(void) {
 }
 
 void process_stop_ends(const char *words, int code) {
-    last_code = code;
-    last_words = words;
+    if (words) { // else they stay: a signal may still come to its handler
+        last_code = code;
+        last_words = words;
+    }
     for (int i = 0; i < Stops; i++)
         if (stops[i] != SIGHUP || !is_ignored(SIGHUP)) // else: nohup
             handle(stops[i], words                ? end_with_words
