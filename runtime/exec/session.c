@@ -147,6 +147,7 @@ GanStatus session_open(Session *s, const SessionOptions *o) {
                     dtype_name[c.real]);
     TRY(compile_begin(&s->front, &c, &s->compiled, &h.rest));
     TRY(o->api->open(&o->device, &s->device));
+    TRY(o->check ? o->check(o->user) : GAN_OK);
     TRY(s->api->room ? plan_and_draw(s, o, &h, &c) : draw_and_plan(s, o, &h, &c));
     return exec_plans(s->exec, &s->compiled.step, s->compiled.entry);
 }

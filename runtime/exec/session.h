@@ -11,6 +11,10 @@ typedef struct SessionOptions {
     DeviceOptions device;
     const uint64_t *seed; // weights and state begin with what it gives; NULL: with zeros. Borrowed
     bool steps;           // the step will be run: it is loaded as soon as its plan is there
+    // Called once the module is known and the device open, before anything is drawn or compiled:
+    // what does not suit the module is refused here. NULL: nothing is checked.
+    GanStatus (*check)(void *user);
+    void *user;
 } SessionOptions;
 
 typedef struct Session {

@@ -15,6 +15,8 @@ struct Feed {
     DataStream **stream;    // [streams], owned; NULL: never read
     uint64_t *position;     // [streams]
     const DataBatch **last; // [streams] taken last, borrowed of the stream; NULL: none
+    bool *trained;          // [streams] a step reads it
+    bool planned;           // the cues are known
     VEC(Next) cue;          // of batches that are read; round 0: the step's own, taken as it begins
     float *
         *room; // [fields of the widest stream] a batch each, for what is read apart from training
@@ -26,8 +28,22 @@ struct Feed {
 
 // --- what is read where --------------------------------------------------------------------------
 
-static bool batch_read(const Module *m, uint32_t stream, uint32_t round) {
-    for (uint32_t i = 0; i < m->slot.n; i++) {
+// As the text has it, passes done or not: what no result, loss or effect needs is not read.
+static void find_trained(Feed *f) {
+    const Module *m = f->module;
+    Arena scratch = *f->perm;
+    const uint8_t *live = func_live(&scratch, &m->step);
+    for (uint32_t i = 1; i < m->step.g.node.n; i++)
+        if (live[i] && graph_node(&m->step.g, i)->op == OpRead) {
+            const Slot *s = &m->slot.at[node_slot(&m->step.g, i)];
+            if (s->kind == SlotData)
+                f->trained[s->stream] = true;
+        }
+}
+
+static bool batch_read(const Feed *f, uint32_t stream, uint32_t round) {
+    const Module *m = f->module;
+    for (uint32_t i = 0; f->trained[stream] && i < m->slot.n; i++) {
         const Slot *s = &m->slot.at[i];
         if (s->kind == SlotData && s->stream == stream && s->round == round &&
             func_reads(&m->step, i))
@@ -36,21 +52,22 @@ static bool batch_read(const Module *m, uint32_t stream, uint32_t round) {
     return false;
 }
 
+// Once passes have settled the blocks.
 static void find_cues(Feed *f) {
     const Module *m = f->module;
+    f->planned = true;
     for (uint32_t s = 0; s < m->stream.n; s++)
-        if (batch_read(m, s, 0))
+        if (batch_read(f, s, 0))
             vec_push(f->perm, &f->cue, ((Next){.stream = s}));
     for (uint32_t i = 0; i < m->step.next.n; i++)
-        if (batch_read(m, m->step.next.at[i].stream, m->step.next.at[i].round))
+        if (batch_read(f, m->step.next.at[i].stream, m->step.next.at[i].round))
             vec_push(f->perm, &f->cue, m->step.next.at[i]);
 }
 
 static bool stream_read(const Feed *f, uint32_t stream) {
     const Module *m = f->module;
-    for (uint32_t i = 0; i < f->cue.n; i++)
-        if (f->cue.at[i].stream == stream)
-            return true;
+    if (f->trained[stream])
+        return true;
     for (uint32_t e = 0; e < m->entry.n; e++)
         for (uint32_t k = 0; k < m->entry.at[e].data.n; k++)
             if (m->slot.at[m->entry.at[e].data.at[k]].stream == stream)
@@ -149,7 +166,6 @@ static GanStatus open_stream(Feed *f, uint32_t i, const FeedOptions *o) {
         .count = f->batch,
         .seed = job_seed(o->job),
         .stream = i,
-        .position = f->position[i],
         .in_order = o->in_order,
         .skip_bad = o->job->skip_bad,
         .wide = o->job->real == DtF64,
@@ -204,9 +220,8 @@ GanStatus feed_open(Arena *perm, const Module *m, const FeedOptions *o, Feed **o
     f->stream = arena_array(perm, DataStream *, m->stream.n);
     f->position = arena_array(perm, uint64_t, m->stream.n);
     f->last = arena_array(perm, const DataBatch *, m->stream.n);
-    if (o->position)
-        memcpy(f->position, o->position, m->stream.n * sizeof(uint64_t));
-    find_cues(f);
+    f->trained = arena_array(perm, bool, m->stream.n);
+    find_trained(f);
     make_room(f);
     GanStatus st = GAN_OK;
     for (uint32_t i = 0; st == GAN_OK && i < m->stream.n; i++)
@@ -246,6 +261,8 @@ static GanStatus take(Feed *f, Exec *e, const Next *c) {
 }
 
 GanStatus feed_begin(Feed *f, Exec *e) {
+    if (!f->planned)
+        find_cues(f);
     for (uint32_t i = 0; i < f->cue.n; i++)
         if (f->cue.at[i].round == 0)
             TRY(take(f, e, &f->cue.at[i]));
@@ -260,10 +277,10 @@ GanStatus feed_block(Feed *f, Exec *e, uint32_t block) {
 }
 
 double feed_epoch(const Feed *f) {
-    uint32_t first = NONE;
-    for (uint32_t i = 0; i < f->cue.n; i++)
-        first = f->cue.at[i].stream < first ? f->cue.at[i].stream : first;
-    if (first == NONE)
+    uint32_t first = 0;
+    while (first < f->module->stream.n && !f->trained[first])
+        first++;
+    if (first == f->module->stream.n)
         return 0;
     return (double)(f->position[first] * (uint64_t)f->total / stream_count(f->stream[first]));
 }

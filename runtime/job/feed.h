@@ -6,17 +6,17 @@
 
 typedef struct Feed Feed;
 typedef struct FeedOptions {
-    const Job *job;           // batch, seed, data, threads, skip_bad; borrowed
-    const uint64_t *position; // [streams] batches consumed before, NULL: none
-    bool in_order;            // DataOptions.in_order of every stream
-    const Func *only;         // reads the fields that this entry point does; NULL: the model's
+    const Job *job;   // batch, seed, data, threads, skip_bad; borrowed
+    bool in_order;    // DataOptions.in_order of every stream
+    const Func *only; // reads the fields that this entry point does; NULL: the model's
     void (*notice)(void *user, const char *text);
     void *user;
 } FeedOptions;
 enum { STREAMS_MOST = 64 }; // of a model: a checkpoint has a position for each
 // GAN_ERR_USAGE, with a suggestion, if the job has data for a field that the model lacks.
 GanStatus feed_names_known(Arena scratch, const Module *m, const Job *job);
-// Opens the streams the model reads, at most STREAMS_MOST. An unknown or missing --data is
+// Opens the streams the model reads, at most STREAMS_MOST, each at its first batch. The functions
+// of `m` need not be planned yet, but be so before the first step. An unknown or missing --data is
 // GAN_ERR_USAGE with a suggestion.
 GanStatus feed_open(Arena *perm, const Module *m, const FeedOptions *o, Feed **out);
 void feed_close(Feed *f);                               // accepts NULL

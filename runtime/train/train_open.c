@@ -85,14 +85,11 @@ static void note_data(Train *t) {
     }
 }
 
-static GanStatus open_feed(Train *t, const Checkpoint *at) {
-    FeedOptions o = {.job = t->job,
-                     .position = at->streams ? at->position : NULL,
-                     .notice = notice,
-                     .user = (void *)(uintptr_t)t->host};
+static GanStatus open_feed(void *user) {
+    Train *t = user;
+    FeedOptions o = {.job = t->job, .notice = notice, .user = (void *)(uintptr_t)t->host};
     TRY(feed_open(t->perm, &t->session.compiled.module, &o, &t->feed));
     note_data(t);
-    tell_other_data(t, at);
     return t->comm ? ranks_agree(*t->perm, t->comm, "data", '\n', feed_identity(t->feed, t->perm))
                    : GAN_OK;
 }
@@ -203,6 +200,8 @@ static GanStatus open_session(Train *t, const TrainOptions *o) {
     uint64_t seed = job_seed(t->job);
     so.seed = o->resume ? NULL : &seed;
     so.steps = true;
+    so.check = open_feed; // compilers may take minutes
+    so.user = t;
     TRY(session_start(&t->session, &so, &t->host->console));
     return t->comm ? ranks_agree(*t->perm, t->comm, "plan", '\n',
                                  plan_collectives(t->perm, &t->session.compiled.step))
@@ -239,7 +238,9 @@ static GanStatus open_run(Train *t, Job *job, const TrainOptions *o) {
         if (!begins)
             say(c, "resumed from step %u", t->step);
     }
-    TRY(open_feed(t, &at));
+    if (at.streams)
+        TRY(feed_seek(t->feed, at.position));
+    tell_other_data(t, &at);
     train_tell(t);
     TRY(monitor_open(t->perm, t->host, job, &t->session, t->feed, &t->monitor));
     if (!resume) {

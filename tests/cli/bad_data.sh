@@ -27,6 +27,12 @@ damaged() {
     refused 1 "$1" ganrun data verify "$2"
 }
 
+# Of another kind than the model's, which is said before anything is compiled for it.
+XDG_CACHE_HOME=$work/cold
+                                                        bad 's.pack: x: the model expects .4., the data has .3, 8, 8.' s.pack numbers.gan
+[ -z "$(find cold -name '*.so')" ] || fail "kernels were compiled for data that do not fit: $(ls cold/*)"
+XDG_CACHE_HOME=$(dirname -- "$ganrun")/tests/cache
+
 # Folders: empty, one image, fewer than a batch, no images, a name with a typo.
 mkdir empty;                                            bad 'empty: no images or sounds in it' empty
 mkdir one; cp few/1.png one;                            bad 'one: x: a batch of 4, and the data has 1 sample$' one
