@@ -53,10 +53,12 @@ static int cmd_check(Cli *c) {
         CompileOptions o = cli_options(c, c->file.at[i]);
         Module m = {0};
         GanStatus status = compile_module(&f, &o, &m);
-        if (status == GAN_OK)
+        if (status == GAN_OK) {
             cli_diagnostics(&f, c->error_json); // warnings
-        else
-            worst = cli_failed(&f, c, status);
+        } else {
+            int code = cli_failed(&f, c, status);
+            worst = code > worst ? code : worst;
+        }
     }
     return worst;
 }

@@ -67,13 +67,20 @@ bool pair_of_features(const Options *o, Setting *pair) {
     return marked || (o->command == CommandEval && o->at[OptFeatures].given);
 }
 
-static void put_setting(Arena *perm, Settings *list, Setting s) {
-    for (uint32_t i = 0; i < list->n; i++)
-        if (str_eq(list->at[i].key, s.key)) {
-            list->at[i] = s;
-            return;
-        }
-    vec_push(perm, list, s);
+// Of `eval` a pair means the same with the prefix and without.
+static GanStatus pair_once(const Options *o, OptionId id, uint32_t i) {
+    Setting now = o->at[id].pair.at[i];
+    (void)pair_of_features(o, &now);
+    for (uint32_t k = 0; k < i; k++) {
+        Setting was = o->at[id].pair.at[k];
+        if (pair_of_features(o, &was) && str_eq(was.key, now.key))
+            return fail(GAN_ERR_USAGE,
+                        "%s " FEATURES_MARK
+                        "%.*s is given twice, `%.*s` and, as %.*s, `%.*s`: keep one of them",
+                        option_word(id), SARG(now.key), SARG(now.value),
+                        SARG(o->at[id].pair.at[k].key), SARG(was.value));
+    }
+    return GAN_OK;
 }
 
 GanStatus features_asked(Arena *perm, const Options *o, FeaturesAsked *f) {
@@ -96,10 +103,11 @@ GanStatus features_asked(Arena *perm, const Options *o, FeaturesAsked *f) {
                             "%s " FEATURES_MARK
                             "%.*s is for the model of --features FILE.gan, which is not given",
                             option_word(pairs[k]), SARG(s.key));
+            TRY(pair_once(o, pairs[k], i));
             if (pairs[k] == OptWeights)
                 TRY(weights_told(perm, &f->weights, &s));
             else
-                put_setting(perm, &f->setting, s);
+                vec_push(perm, &f->setting, s);
         }
     return GAN_OK;
 }

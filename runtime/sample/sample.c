@@ -80,6 +80,14 @@ static GanStatus draw(Sampling *s, size_t first, size_t n, float *out) {
                         *s->perm, out);
 }
 
+static GanStatus refuse_image(const Sampling *s, Str name, Str type) {
+    const char *else_too = s->form == FormFolder ? "" : ", nor points of 2 or 3 axes";
+    bool large = sampler_too_large(&s->sampler.type);
+    return fail(GAN_ERR_USAGE, "sample %.*s is %.*s, %s%s: write it with -o NAME.npy", SARG(name),
+                SARG(type), large ? "too large for a PNG" : "no image of 1 or 3 channels",
+                large ? "" : else_too);
+}
+
 // Samples can be written as what is asked for.
 static GanStatus check_form(const Sampling *s) {
     Show show = s->sampler.show;
@@ -93,11 +101,7 @@ static GanStatus check_form(const Sampling *s) {
         return GAN_OK;
     return sound ? fail(GAN_ERR_USAGE, "sample %.*s is %.*s, no sound of 1 or 2 channels, [1, n]",
                         SARG(name), SARG(type))
-                 : fail(GAN_ERR_USAGE,
-                        "sample %.*s is %.*s, no image of 1 or 3 channels%s: write it with -o "
-                        "NAME.npy",
-                        SARG(name), SARG(type),
-                        s->form == FormFolder ? "" : ", nor points of 2 or 3 axes");
+                 : refuse_image(s, name, type);
 }
 
 // Of the file that a sample was computed from, "-cat" of "pets/cat.jpg"; empty: there is none.

@@ -120,14 +120,21 @@ static uint32_t class_columns(const Module *m, uint32_t entry) {
     return (uint32_t)(classes * (classes < 8 ? 8 / classes : 1));
 }
 
+static bool has_sides(const Type *t) {
+    int64_t first = t->rank ? t->dim[0] : 0;
+    return t->batched && (t->rank == 3 || t->rank == 4) && (first == 1 || first == 3);
+}
+
+bool sampler_too_large(const Type *t) {
+    return has_sides(t) && !image_fits(t->dim[t->rank - 1], t->dim[t->rank - 2]);
+}
+
 static Show show_of(const Type *t) {
     int64_t first = t->rank ? t->dim[0] : 0;
-    if (!t->batched)
+    if (!t->batched || sampler_too_large(t))
         return ShowNothing;
-    if ((t->rank == 3 || t->rank == 4) && (first == 1 || first == 3))
-        return !image_fits(t->dim[t->rank - 1], t->dim[t->rank - 2]) ? ShowNothing
-               : t->rank == 3                                        ? ShowImage
-                                                                     : ShowVolume;
+    if (has_sides(t))
+        return t->rank == 3 ? ShowImage : ShowVolume;
     if (t->rank == 2 && first >= 1 && first <= 3)
         return first > 1 ? ShowCloud : t->dim[1] > 1 ? ShowCurve : ShowNothing;
     return t->rank == 1 && (first == 2 || first == 3) ? ShowPoint : ShowNothing;

@@ -58,6 +58,7 @@ typedef struct Sampler {
     double lo, hi;        // values that are black and white
     const Inputs *inputs; // borrowed; NULL: the defaults
 } Sampler;
+bool sampler_too_large(const Type *t); // an image or a volume, with a side beyond that of a PNG
 // The first slot of the data field that `slot` is a batch of; NONE: it is of none.
 uint32_t sampler_field(const Module *m, uint32_t slot);
 Sampler sampler_of(const Module *m, uint32_t entry);

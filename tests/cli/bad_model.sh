@@ -100,6 +100,16 @@ says '^{"$message_type": "diagnostic", "message": "there is no file nowhere.gan"
 says '"file_name": "wrong.gan"'
 [ "$(grep -vc '^{.*}$' err)" = 0 ] || fail "a line that is no object"
 
+# Of several files the worst exit code counts, whichever comes last.
+expect_code() {
+    code=0
+    "$(dirname -- "$ganrun")/ganc" check "$@" 2>err || code=$?
+    [ $code = 2 ] || fail "ganc check $*: exit code $code, not 2"
+}
+"$(dirname -- "$ganrun")/ganc" compile tiny.gan -o tiny.ganx --batch 4
+expect_code tiny.ganx wrong.gan --batch 8
+expect_code wrong.gan tiny.ganx --batch 8
+
 # Conversion to the same format is rejected, because comments would be lost. `fmt` does not format YAML.
 cp tiny.gan before.gan
 refused 2 'tiny.gan is a model.s text, which `ganc fmt` lays out, already' ganc convert tiny.gan -o tiny.gan

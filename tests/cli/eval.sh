@@ -82,6 +82,10 @@ refused 1 'not the folder of a run'             ganrun eval tiny.gan
 "$ganrun" data synth shapes --out few.pack --count 12 --size 8 >/dev/null
 refused 1 'two batches of 8'                    ganrun eval run --data x=few.pack
 
+# Of the model of --features -s k=1 and -s features.k=1 are one setting.
+refused 2 '-s features.size is given twice, `8` and, as size, `9`: keep one' \
+    ganrun eval run --features seen.gan -s size=9 -s features.size=8
+
 # --features FILE: given enough data, samples and one half are compared with the other half; else samples with all data.
 cat >seen.gan <<'MODEL'
 model seen

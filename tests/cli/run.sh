@@ -75,7 +75,8 @@ wide() {
     expect 0 train wide.gan --batch 2 --steps 1 --threads 1 --out wide
 }
 wide 10000; exists wide/samples/00000001.png; rm -r wide
-wide 70000; absent wide/samples/00000001.png; says 'no .sample. of the model can be displayed'; rm -r wide
+wide 70000; absent wide/samples/00000001.png; says 'no .sample. of the model can be displayed'
+refused 2 'sample fakes is .*, too large for a PNG: write it with -o NAME.npy' ganrun sample wide; rm -r wide
 
 # With its streams closed, as some schedulers start a job, no file takes their place.
 code=0
