@@ -355,11 +355,14 @@ template <typename T> GAN_FN T gan_load_cg(const T *p) {
     return v.x;
 }
 
-// Partial results of a unit, of N pieces from `at` on, every by-th, their loads in flight together.
-// Beyond the last piece it is that one's, again. Indices are summed before they are widened.
+// Partial results, in registers: of any number, where packs are of powers of two.
+template <typename T, int N> struct gan_parts { T at[N]; };
+
+// Those of a unit, of N pieces from `at` on, every by-th, their loads in flight together. Beyond
+// the last piece it is that one's, again. Indices are summed before they are widened.
 template <int N, typename T, typename I>
-GAN_FN gan_pack<T, N> gan_load_parts(const T *p, I unit, I units, int at, int by, int last) {
-    gan_pack<T, N> all;
+GAN_FN gan_parts<T, N> gan_load_parts(const T *p, I unit, I units, int at, int by, int last) {
+    gan_parts<T, N> all;
 #pragma unroll
     for (int k = 0; k < N; k++, at += by)
         all.at[k] = gan_load_cg(p + ((k && at > last ? last : at) * units + unit));

@@ -230,6 +230,17 @@ static void placed_cases(Cases *all) {
     }
 }
 
+// As many sums in one kernel as leave a thread of a card registers for three parts of each at a
+// time (gen/emit_join.c).
+static void many_sums(Cases *all) {
+    enum { SUMS = 10 };
+    Case *c = case_begin(all, 1, 2e-5, "%d sums", SUMS);
+    Val x = case_input(c, type_make(false, 2, (int64_t[]){200, 300}));
+    for (int i = 0; i < SUMS; i++)
+        case_result(c, Sum(Abs(Sub(x, Num(x, 0.1 * i))), 2 | 4));
+    case_finish(c, DtF32);
+}
+
 // Sums, squares, maxima and indices of maxima over every set of axes of shapes that make each kind
 // of loop.
 static void reduction_cases(Cases *all) {
@@ -272,6 +283,7 @@ static void reduction_cases(Cases *all) {
     case_result(c, Sum(Mul(x, x), 1 | 4 | 8));
     case_result(c, Sum(x, 4 | 8));
     case_finish(c, DtF32);
+    many_sums(all);
 }
 
 // One computation in four shapes: a card's teams are of several units a block, whole or in pieces,
