@@ -134,6 +134,17 @@ void nest_order_loops(Nest *n) {
     join_all(n);
 }
 
+bool nest_reaches(Nest *n, int64_t most) {
+    const IxList used = used_indices(n);
+    bool reaches = false;
+    for (uint32_t i = 0; i < used.v.n; i++) {
+        int64_t lo, hi;
+        ix_range(&n->ix, used.v.at[i], &lo, &hi);
+        reaches |= hi > most || lo < -most;
+    }
+    return reaches;
+}
+
 // --- units and loops -----------------------------------------------------------------------------
 
 static int64_t product(const Nest *n, uint32_t from, uint32_t to) {

@@ -200,6 +200,9 @@ void nest_find_orders(Nest *n); // of the indices that an ArgMax visits
 // their levels, once variables have theirs.
 void nest_order_loops(Nest *n);
 void nest_levels(Nest *n);
+// Is an index, or what it is a quotient of, ever beyond `most`? Of a value that is in no memory it
+// may be, however little of that is taken.
+bool nest_reaches(Nest *n, int64_t most);
 // Scatter: indexes the table's rows instead of comparing each of them with each term's. Their
 // variable becomes the last one, with an accumulator for each row of a tile. Of a nest that loops
 // over terms: one term for each element is compared with all rows.

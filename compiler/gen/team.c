@@ -277,14 +277,14 @@ static void set_levels(Nest *n) {
         sink_terms(n);
 }
 
-static bool is_wide(const Nest *n) {
+static bool is_wide(Nest *n) {
     int64_t most = INT32_MAX / 2; // with room for one piece more
     bool wide = n->indexed
                     ? team_extent(n, true) > most || team_extent(n, false) * nest_tiles(n) > most
                     : team_extent(n, true) * team_extent(n, false) > most;
     for (uint32_t i = 0; i < n->arg.n; i++)
         wide |= type_elements(&n->plan->func->g, nest_type(n, i)) > INT32_MAX;
-    return wide;
+    return wide || nest_reaches(n, INT32_MAX);
 }
 
 void nest_shape_team(Nest *n) {

@@ -98,6 +98,23 @@ static void units_of_a_tile_share_their_loads(void **state) {
     each_kernel_with("const int f1 = ", see_shared_loads);
 }
 
+// What a kernel stores and reads is small, but part of what it computes in between is not.
+static void indices_of_a_large_value_that_is_not_stored_are_wide(void **state) {
+    (void)state;
+    static const int64_t shape[] = {100, 700, 70001}, first[3] = {0}, part[] = {100, 1, 70001};
+    Cases own = {.arena = &arena, .dialect = &dialect_cuda};
+    Case *c = case_begin(&own, 1, 0, "some of 70001 x 70000 numbers");
+    Val x = case_input(c, type_make(false, 2, (int64_t[]){70001, 1}));
+    Val y = case_input(c, type_make(false, 2, (int64_t[]){1, 70000}));
+    Val all = Reshape(Mul(x, y), 3, shape);
+    case_result(c, Abs(Slice(all, first, part, NULL)));
+    case_finish(c, DtF32);
+    assert_int_equal(c->plan.kernel.n, 1);
+    const char *text = str_z(&arena, c->plan.kernel.at[0].source);
+    if (!strstr(text, "const int64_t i0 = "))
+        fail_msg("indices of up to 4.9e9 are int: %s", text);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_agree_with_the_evaluator),
@@ -106,6 +123,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(loads_of_several_steps_come_first),
         cmocka_unit_test(what_is_divided_by_in_all_steps_is_inverted_once),
         cmocka_unit_test(units_of_a_tile_share_their_loads),
+        cmocka_unit_test(indices_of_a_large_value_that_is_not_stored_are_wide),
     };
     return KERNEL_SUITE(tests, &dialect_cuda, kernel_cases);
 }
