@@ -203,6 +203,8 @@ static const Row layers[] = {
     {"exp(-sum((unsqueeze(flatten(x)[:2], 0) - all_gather(flatten(x)[:2]))^2, axis(1)))",
      0.2290672633437107},
     {"max_pool(x, 2)", -0.0060008803159614932},
+    {"x |> max_pool([3, 2])", -0.0628186496565392},                     // of x[:, :3]
+    {"x |> permute(1, 2, 0) |> avg_pool([3, 2])", -0.0853392940972214}, // of x[:, :, :3]
     {"roll(x, -3, 2)", -0.0501795286796424}, // concat(x[:, :, 3:], x[:, :, :3], axis=axis(2))
     {"x |> roll(5, 1) |> roll(-1, 1) |> roll(1)", -0.859843674869609}, // flip(x, axis(0))
     {"x |> max_pool([2, 1]) |> avg_pool([1, 4]) |> upsample([1, 3]) |> reflect_pad([[0, 0], [2, "

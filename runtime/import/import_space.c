@@ -40,7 +40,6 @@ typedef struct Windows {
     int64_t size[3], stride[3], before[3], after[3], count[3];
     int64_t over[3]; // elements that the last reaches past the padding: ceil_mode
     bool padded;
-    bool blocks; // side by side on all axes
 } Windows;
 
 bool each_axis(Import *m, const char *name, uint32_t n, int64_t otherwise, int64_t *out) {
@@ -74,9 +73,7 @@ static bool windows_of(Import *m, Windows *w) {
         !each_axis(m, "strides", w->n, 1, w->stride) || !each_axis(m, "pads", 2 * w->n, 0, pads) ||
         !each_axis(m, "dilations", w->n, 1, dilation))
         return false;
-    w->blocks = true;
     for (uint32_t i = 0; i < w->n; i++) {
-        w->blocks = w->blocks && w->size[i] == w->stride[i];
         if (!w->size[i] || !w->stride[i] || dilation[i] != 1)
             return import_refuse(m, "its windows have no size or stride, or a dilation");
         w->before[i] = pads[i];
@@ -100,23 +97,6 @@ static bool windows_of(Import *m, Windows *w) {
     return true;
 }
 
-// Operand 0 without what no window reaches, of the padding too; empty: all of it is reached.
-static Str reached(Import *m, Windows *w) {
-    const Shape *s = &import_operand(m, 0)->shape;
-    Text t = {.arena = m->a};
-    bool all = true;
-    for (uint32_t i = 0; i < w->n; i++) {
-        int64_t n = w->count[i] * w->stride[i] - w->before[i];
-        bool fewer = n < s->dim[2 + i];
-        text_fmt(&t, ", :");
-        if (fewer)
-            text_fmt(&t, "%lld", (long long)n);
-        w->after[i] = fewer ? 0 : n - s->dim[2 + i];
-        all = all && !fewer;
-    }
-    return all ? (Str){0} : format(m, "%.*s[:%.*s]", SARG(name_of(m, 0)), SARG(text_str(&t)));
-}
-
 // By the library, which counts no padding: padding that is counted are zeros in front of it.
 bool op_pool(Import *m, const Row *row) {
     Windows w;
@@ -124,11 +104,9 @@ bool op_pool(Import *m, const Row *row) {
     Text t = {.arena = m->a};
     if (!windows_of(m, &w))
         return false;
-    bool counted = attr_int(m, "count_include_pad", 0) && w.padded,
-         over = w.over[0] || w.over[1] || w.over[2];
+    bool counted = attr_int(m, "count_include_pad", 0) && w.padded;
     Shape to = import_operand(m, 0)->shape;
     memcpy(to.dim + 2, w.count, w.n * sizeof *w.count);
-    Str part = w.blocks && !over && (counted || !w.padded) ? reached(m, &w) : (Str){0};
     if (counted)
         text_fmt(&t, "zero_pad(%.*s) |> ", SARG(pads_text(m, w.n, w.before, w.after)));
     for (uint32_t i = 0; i < w.n; i++)
@@ -141,10 +119,7 @@ bool op_pool(Import *m, const Row *row) {
     if (!str_eq(pad, STR("0")))
         text_fmt(&t, ", pad=%.*s", SARG(pad));
     text_char(&t, ')');
-    Str call = text_str(&t);
-    return import_give(m, 0, to, BindPipe,
-                       part.len ? format(m, "%.*s |> %.*s", SARG(part), SARG(call))
-                                : import_piped(m, 0, "%.*s", SARG(call)));
+    return import_give(m, 0, to, BindPipe, import_piped(m, 0, "%.*s", SARG(text_str(&t))));
 }
 
 bool op_global_pool(Import *m, const Row *row) {

@@ -82,6 +82,8 @@ nets = {
                              Residual(8, 16, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10)), image),
     "mobilenet": (nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1), nn.BatchNorm2d(16), nn.Hardswish(), nn.Conv2d(16, 16, 3, 1, 1, groups=16), nn.ReLU6(),
                                 Excite(16), nn.PReLU(16), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(1024, 5), nn.LogSoftmax(1)), image),
+    "pools": (nn.Sequential(nn.MaxPool2d(3), nn.Conv2d(3, 8, 1), nn.AvgPool2d(5, padding=1), nn.AvgPool2d(2, ceil_mode=True), nn.Flatten()),
+              torch.randn(1, 3, 38, 41)),    # each leaves something at the end, but the last
     "vit": (ViT(), image),
     "unet": (UNet(), image),
     "convnext": (ConvNeXt(), image),
