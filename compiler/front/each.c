@@ -106,9 +106,17 @@ Value eval_each(Elab *e, Env *env, const Ast *a) {
 
 // --- elements by a run-time number ---------------------------------------------------------------
 
-Value element_get(Elab *e, Val x, Val index) {
-    Val in[2] = {x, index};
-    return op_fits(e, OpGather, in, 2, NULL, NULL) ? value_tensor(Gather(x, index)) : POISON;
+Value element_get(Elab *e, Val x, uint32_t axis, Val index) {
+    uint32_t k = val_type(index).rank, first[MAX_RANK] = {axis}, back[MAX_RANK];
+    for (uint32_t i = 1; i < val_type(x).rank; i++)
+        first[i] = i <= axis ? i - 1 : i;
+    Val in[2] = {axis ? Permute(x, first) : x, index};
+    if (!op_fits(e, OpGather, in, 2, NULL, NULL))
+        return POISON;
+    Val y = Gather(in[0], index); // the axes of the index, then the others
+    for (uint32_t i = 0; i < val_type(y).rank; i++)
+        back[i] = i < axis ? k + i : i < axis + k ? i - axis : i;
+    return value_tensor(axis ? Permute(y, back) : y);
 }
 
 // `slots[i] := v`: the table with row i replaced.

@@ -282,7 +282,8 @@ void scope_rounds(Elab *e, const Env *env, const Ast *body, uint32_t n, const La
 
 Value eval_each(Elab *e, Env *env, const Ast *a);
 Value each_pick(Elab *e, Value v); // inside `each sample`: the sample's part of a per-sample value
-Value element_get(Elab *e, Val x, Val index); // x[index] along the first axis
+// The elements at `index` along an axis of x; the axes of the index take its place.
+Value element_get(Elab *e, Val x, uint32_t axis, Val index);
 void element_assign(Elab *e, uint32_t slot, Value index, Value v);
 
 // --- net.c ---------------------------------------------------------------------------------------

@@ -344,15 +344,24 @@ static Value eval_comprehension(Elab *e, Env *env, const Ast *a) {
     return comprehend(e, env, a, &out) ? value_list(out.at, out.n) : POISON;
 }
 
+static bool want_end(Elab *e, Value v, const char *who, int64_t *out) {
+    if (want_int(e, v, who, out))
+        return true;
+    if (value_is_tensor(v))
+        diag_help(e->f, "n elements from a computed one on are x[from + arange(n)], along the next "
+                        "axis x[:, from + arange(n)]");
+    return false;
+}
+
 // [from, to) of a range over n elements; negative ends count from the back. A list, which may be
 // empty, ends the range where it ends itself.
 static bool eval_range(Elab *e, Env *env, const Ast *a, int64_t n, bool list, int64_t *from,
                        int64_t *to) {
     *from = 0;
     *to = n;
-    if (a->a && !want_int(e, eval(e, env, a->a), "the start of a range", from))
+    if (a->a && !want_end(e, eval(e, env, a->a), "the start of a range", from))
         return false;
-    if (a->b && !want_int(e, eval(e, env, a->b), "the end of a range", to))
+    if (a->b && !want_end(e, eval(e, env, a->b), "the end of a range", to))
         return false;
     long long first = *from, end = *to; // as written
     if (*from < 0)
@@ -372,10 +381,7 @@ static bool eval_range(Elab *e, Env *env, const Ast *a, int64_t n, bool list, in
 
 bool want_position(Elab *e, Value v, int64_t n, int64_t *at) {
     if (!want_int(e, v, "an index", at)) {
-        if (value_is_tensor(v))
-            diag_help(e->f, "rows at a computed index are gather(table, index), elements of a list "
-                            "gather(stack(...list), index)");
-        else if (v.kind == KindNone)
+        if (v.kind == KindNone)
             diag_help(e->f, "a new axis is unsqueeze(x, at), at from 0");
         return false;
     }
@@ -399,7 +405,12 @@ static Value index_list(Elab *e, Env *env, const Ast *a, List l) {
         return eval_range(e, env, index, l.n, true, &from, &to)
                    ? value_list(l.at + from, (uint32_t)(to - from))
                    : POISON;
-    return want_position(e, eval(e, env, index), l.n, &from) ? l.at[from] : POISON;
+    Value at = eval(e, env, index);
+    if (want_position(e, at, l.n, &from))
+        return l.at[from];
+    if (value_is_tensor(at))
+        diag_help(e->f, "the element of a list at a computed index is stack(...list)[index]");
+    return POISON;
 }
 
 // `None` as an index, which adds an axis in other libraries.
@@ -425,6 +436,9 @@ static bool eval_along(Elab *e, Env *env, const AxisIndex *index, int64_t *from,
     uint32_t errors = diag_errors(e->f);
     bool fits = range ? eval_range(e, env, index->written, index->n, false, from, to)
                       : want_position(e, index->at, index->n, from);
+    if (!range && value_is_tensor(index->at))
+        diag_help(e->f, "of several indices one may be computed: the next one indexes the result, "
+                        "x[:, j][i]");
     if (!range)
         *to = *from + 1;
     if (fits && *from == *to) {
@@ -449,7 +463,8 @@ static bool want_rows(Elab *e, Val index) {
     return false;
 }
 
-// x[i, a:b, ...] over sample axes: an index drops its axis, a range keeps it.
+// x[i, a:b, ...] over sample axes: an index drops its axis, a range keeps it. One index may be
+// computed; the axis it is along is kept whole first.
 static Value index_tensor(Elab *e, Env *env, const Ast *a, Val x) {
     Type t = val_type(x), kept = {0};
     int64_t from[MAX_RANK] = {0}, count[MAX_RANK] = {0};
@@ -461,21 +476,28 @@ static Value index_tensor(Elab *e, Env *env, const Ast *a, Val x) {
                 "an axis of extent 1 is added by unsqueeze(x, at), the batch is never written");
         return POISON;
     }
+    Val rows = {0};           // the computed index,
+    uint32_t axis = MAX_RANK; // and the axis of `kept` that it is along, if there is one
     for (uint32_t i = 0; i < t.rank; i++) {
         const Ast *index = i < a->list.n ? a->list.at[i] : NULL;
         int64_t to = t.dim[i];
         bool keep = !index || index->kind == AstRange;
         Value at = keep ? (Value){0} : eval(e, env, index);
-        Val row;
-        if (!keep && value_is_tensor(at) && a->list.n == 1)
-            return want_tensor(e, at, &row) && want_rows(e, row) ? element_get(e, x, row) : POISON;
-        if (index && !eval_along(e, env, &(AxisIndex){index, at, x, t.dim[i]}, &from[i], &to))
+        if (!keep && value_is_tensor(at) && axis == MAX_RANK) {
+            if (!want_tensor(e, at, &rows) || !want_rows(e, rows))
+                return POISON;
+            axis = kept.rank;
+            keep = true;
+        } else if (index &&
+                   !eval_along(e, env, &(AxisIndex){index, at, x, t.dim[i]}, &from[i], &to)) {
             return POISON;
+        }
         count[i] = to - from[i];
         if (keep)
             kept.dim[kept.rank++] = count[i];
     }
-    return value_tensor(Reshape(Slice(x, from, count, NULL), kept.rank, kept.dim));
+    Val y = Reshape(Slice(x, from, count, NULL), kept.rank, kept.dim);
+    return axis == MAX_RANK ? value_tensor(y) : element_get(e, y, axis, rows);
 }
 
 static Value eval_index(Elab *e, Env *env, const Ast *a) {
