@@ -767,6 +767,15 @@ static void weights_are_listed_before_the_net_is_called(void **state) {
 #undef REST
 }
 
+static void a_list_of_no_shapes_declares_no_state(void **state) {
+    (void)state;
+    const Module *m = small(NETS "net Id(x: [4]) -> [4] = 2*x\nstate one : [1 for n in []] = 0\n"
+                                 "state old : [shape(w) for w in params(Id)] = 0\n"
+                                 "step { update D minimize mean(D(Id(x))) using opt; " G_STEP
+                                 "old := params(Id); one := one + len(old); report one }");
+    assert_int_equal(slots_named(m, "old") + 2 * slots_named(m, "one"), 2);
+}
+
 // Around a layer, as decorators of two lists do; a layer in front of it is its argument.
 static void a_tensor_is_piped_into_what_names_a_layer(void **state) {
     (void)state;
@@ -980,6 +989,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(layers_of_a_list_are_named, set_up),
         cmocka_unit_test_setup(weights_are_listed_before_the_net_is_called, set_up),
         cmocka_unit_test_setup(a_once_is_shared_by_calls_with_equal_arguments, set_up),
+        cmocka_unit_test_setup(a_list_of_no_shapes_declares_no_state, set_up),
         cmocka_unit_test_setup(a_tensor_is_piped_into_what_names_a_layer, set_up),
         cmocka_unit_test_setup(reports_are_named_by_where_they_are, set_up),
         cmocka_unit_test_setup(settings_are_checked_for_type_and_spelling, set_up),

@@ -278,13 +278,18 @@ void scope_every(Elab *e, Env *env, const Ast *a, int64_t k) {
 
 void scope_rounds(Elab *e, const Env *env, const Ast *body, uint32_t n, const Last *last) {
     Building *b = e->to;
+    uint64_t outer = b->rounds, all = (outer ? outer : 1) * n;
+    if (all > UINT32_MAX) {
+        diag(e->f, DiagE0538, here(e), (unsigned long long)all);
+        return;
+    }
     Scope s = scope_open(e);
     emit(e, CtlRepeat, n, 0);
     for (uint32_t i = 0; i < b->cell.n; i++)
         b->cell.at[i] = (Cell){0}; // any of them may change in a round
-    b->repeats++;
+    b->rounds = all;
     scope_body(e, env, body, last);
-    b->repeats--;
+    b->rounds = outer;
     uint32_t nexts = b->next.n;
     uint32_t *next = arena_array(e->perm, uint32_t, nexts);
     for (uint32_t i = 0; i < nexts; i++)

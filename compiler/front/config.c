@@ -106,12 +106,17 @@ void eval_config(Elab *e, Env *env, const Ast *a) {
     declare(e, a->text, a->word, v);
 }
 
-bool setting_fits(Elab *e, const Ast *config, const Setting *s, Span at) {
+bool setting_fits(Elab *e, const Ast *config, const Setting *s, Value means, Span at) {
     Env env = {.globals = &e->top};
     Value *known = arena_array(e->perm, Value, config->list.n);
     for (uint32_t i = 0; i < config->list.n; i++)
         known[i] = eval(e, &env, config->list.at[i]);
-    return overridden(e, known, config->list.n, s, at).kind != KindPoison;
+    Value read = overridden(e, known, config->list.n, s, at);
+    if (read.kind == KindPoison || (read.kind == means.kind && value_equal(read, means)))
+        return read.kind != KindPoison;
+    diag(e->f, DiagE0624, at, SARG(s->key), SARG(value_text(e, means)), SARG(s->key),
+         SARG(s->value), value_what(read));
+    return false;
 }
 
 void check_choice(Elab *e, Env *env, Str name, Value v, Span at) {

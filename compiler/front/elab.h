@@ -83,7 +83,7 @@ typedef struct Building { // one function
     uint32_t *scope_end;  // [MAX_BLOCKS] Builder.scope_end: NONE while it is open, 0 behind it
     Branching *branching; // of the innermost control scope; NULL: no run-time control here
     uint32_t choices;     // run-time choices with a value that are open
-    uint32_t repeats;     // depth
+    uint64_t rounds;      // of a step, of the loops that are open; 0: none is
     uint32_t nested;      // control marks open on the tape
     bool muted;           // replaying: nothing is emitted
     bool aside;           // for what it makes alone: nothing runs it (net_make)
@@ -331,7 +331,7 @@ const char *data_word(uint32_t i); // types and transforms; NULL past the last
 void eval_config(Elab *e, Env *env, const Ast *a);
 // The config of a name, NULL: there is none; whether it takes a setting. Reported at `at`.
 const Ast *config_find(Elab *e, const Ast *file, Str name, Span at);
-bool setting_fits(Elab *e, const Ast *config, const Setting *s, Span at);
+bool setting_fits(Elab *e, const Ast *config, const Setting *s, Value means, Span at);
 // To Module.stage; none where a setting from outside is of a config that a stage sets.
 void eval_stages(Elab *e, const Ast *file, const Ast *a);
 void eval_stage(Elab *e, Env *env, const Ast *a);

@@ -210,9 +210,22 @@ static Value declare_shape(Elab *e, Env *env, const Ast *a, Value shape, uint32_
     return slot == NONE ? POISON : (Value){.kind = KindSlot, .id = slot};
 }
 
+// Whether a text that gives an empty list means shapes, of which there are none, as
+// [shape(w) for w in params(D)] does; else it is the shape of a number.
+static bool means_shapes(const Ast *a) {
+    if (!a || a->kind != AstComp)
+        return false;
+    while (a->kind == AstComp)
+        a = a->a ? a->a : a->c;
+    bool shape = a->kind == AstCall && a->a->kind == AstName && str_eq(a->a->text, STR("shape"));
+    return shape || a->kind == AstList;
+}
+
 Value declare_places(Elab *e, Env *env, const Ast *a) {
     Value shape = a->a ? eval(e, env, a->a) : value_list(NULL, 0);
-    if (shape.kind != KindList || !shape.list.n || shape.list.at[0].kind != KindList)
+    bool list = shape.kind == KindList &&
+                (shape.list.n ? shape.list.at[0].kind == KindList : means_shapes(a->a));
+    if (!list)
         return declare_shape(e, env, a, shape, 0);
     Value *place = arena_array(e->perm, Value, shape.list.n);
     for (uint32_t i = 0; i < shape.list.n; i++)

@@ -58,7 +58,7 @@ static void set_config(Elab *e, Env *env, const Ast *a, Stage *s) {
         Text t = {.arena = e->perm};
         put_setting(e, &t, v, false);
         Setting set = {name->text, text_str(&t)};
-        if (setting_fits(e, config, &set, a->c->span))
+        if (setting_fits(e, config, &set, v, a->c->span))
             vec_push(e->perm, &s->setting, set);
     }
 }

@@ -401,7 +401,7 @@ void next_batch(Elab *e, Env *env, const Ast *a) {
         diag(e->f, DiagE0528, here(e), SARG(a->text));
         return;
     }
-    for (uint32_t slot = 0; e->to->repeats && slot < e->to->cell.n; slot++) {
+    for (uint32_t slot = 0; e->to->rounds && slot < e->to->cell.n; slot++) {
         const Slot *s = &e->m->slot.at[slot];
         if (s->kind != SlotData || s->stream != stream || s->round != *next ||
             !e->to->cell.at[slot].node)

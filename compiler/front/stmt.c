@@ -155,7 +155,7 @@ static void eval_bind(Elab *e, Env *env, const Ast *a) {
 
 // What could not be declared is among them, and assigned nothing.
 static bool is_places(Value v) {
-    bool places = v.kind == KindList && v.list.n;
+    bool places = v.kind == KindList && (v.list.n || v.id); // id: declared as such, of no shapes
     for (uint32_t i = 0; places && i < v.list.n; i++)
         places = v.list.at[i].kind == KindSlot || v.list.at[i].kind == KindPoison;
     return places;
