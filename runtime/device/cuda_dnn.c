@@ -15,6 +15,7 @@ struct CudnnChoice {  // the engine chosen for one operation
     CudnnQuery query; // with more room, faster engines may be found
     CudnnDesc plan;   // owned by Cudnn; NULL: no engine supports it
     bool refused;     // the library says so; else one could not be tried, or does not run
+    bool apart;       // what is kept for its operation needs more room: it has a file of its own
     size_t workspace;
     int64_t ns; // a run's time on the card; 0: not timed, or not to decide anything
     struct CudnnChoice *next;
@@ -117,15 +118,21 @@ static GanStatus choose(Cudnn *d, Choice *choice, const Operands *on) {
 // of its workspace: a plan read back from it claims to need none, whatever it needs (cuDNN 9.19).
 // Or it is "none BYTES 0": no engine supports the operation in so much workspace. To ask for one
 // takes as long as to read all plans: 0.1 s, for which the library loads its heuristics.
+//
+// A function with less room, as a `sample` beside its `step`, leaves a choice that it cannot use to
+// those who can: others would be made to go on with another engine, and other bits.
 
 enum { CHOOSING_REVISION = 4 }; // increased whenever other engines may be chosen
 static const char workspace_line[] = "workspace ", none_line[] = "none ";
 
-static Str cache_file(const Cudnn *d, const CudnnOperation *o, Arena *a) {
+static Str cache_file(const Cudnn *d, const Choice *c, Arena *a) {
+    const CudnnOperation *o = &c->query.operation;
     Text t = {.arena = a};
     text_fmt(&t, "cudnn %zu way %d %s %d %d\n", d->api->GetVersion(), CHOOSING_REVISION,
              d->cuda->name, d->cuda->arch, d->no_tf32);
     text_put(&t, (Str){(const char *)o, sizeof *o});
+    if (c->apart)
+        text_fmt(&t, "room %zu", c->query.room);
     return cache_path(a, d->cuda->cache_dir, text_str(&t), ".plan");
 }
 
@@ -153,7 +160,7 @@ static void choice_save(const Cudnn *d, const Choice *c, Arena scratch) {
     text_fmt(&file, "%s%zu %lld\n", c->plan ? workspace_line : none_line,
              c->plan ? c->workspace : c->query.room, (long long)c->ns);
     text_put(&file, json);
-    sealed_write(&scratch, cache_file(d, &c->query.operation, &scratch), text_str(&file));
+    sealed_write(&scratch, cache_file(d, c, &scratch), text_str(&file));
 }
 
 // The first line after its word, and what follows it. False: it has another word, or no two
@@ -190,14 +197,19 @@ static bool read_plan(Cudnn *d, Choice *c, Str json, size_t workspace) {
 static bool choice_find(Cudnn *d, Choice *c, Arena scratch) {
     Str file, rest;
     size_t bytes;
-    if (!sealed_read(&scratch, cache_file(d, &c->query.operation, &scratch), &file))
+    if (!sealed_read(&scratch, cache_file(d, c, &scratch), &file))
         return false;
     if (read_file(file, none_line, &bytes, &c->ns, &rest) && bytes >= c->query.room) {
         c->query.room = bytes;
         return true;
     }
-    return read_file(file, workspace_line, &bytes, &c->ns, &rest) && bytes <= c->query.room &&
-           read_plan(d, c, rest, bytes);
+    if (!read_file(file, workspace_line, &bytes, &c->ns, &rest))
+        return false;
+    if (bytes <= c->query.room)
+        return read_plan(d, c, rest, bytes);
+    bool shared = !c->apart;
+    c->apart = true;
+    return shared && choice_find(d, c, scratch);
 }
 
 // A choice is valid wherever its workspace fits; that no engine was found, where there is no more

@@ -223,8 +223,24 @@ static void an_engine_that_exceeds_the_workspace_is_skipped(void **state) {
     }
 }
 
+// Library calls of three steps that have so much workspace.
+static GanStatus calls_with(Run *run, const DeviceOptions *o, size_t workspace, uint32_t *calls) {
+    const WorkVec *w = recorder_work(run->r);
+    *calls = 0;
+    TRY(open_run(run, o));
+    TRY(exec_init(run->exec, 7));
+    TRY(exec_ready(run->exec)); // engines are chosen, and what they are chosen from was timed
+    uint32_t from = w->n;
+    TRY(do_steps(run, 0, 3));
+    for (uint32_t i = from; i < w->n; i++)
+        if (w->at[i].kind == WorkLibrary)
+            *calls += w->at[i].access.at[w->at[i].access.n - 1].n == workspace;
+    return GAN_OK;
+}
+
 // Two models share a product, and only the larger reserves the workspace of its fastest engine.
-// That choice is cached on disk, and the smaller model must not use it.
+// That choice is cached on disk: the smaller model must not use it, nor take it from the larger,
+// which would go on with another engine, and other bits.
 static void a_cached_engine_that_exceeds_the_workspace_is_skipped(void **state) {
     (void)state;
     char dir[] = "/tmp/gan-engines-XXXXXX";
@@ -232,9 +248,12 @@ static void a_cached_engine_that_exceeds_the_workspace_is_skipped(void **state) 
     const DeviceOptions o = {.threads = 1, .cache_dir = str_c(dir)};
     const char *const tail = "|> dense(1) |> squeeze }\n"
                              "step { update D minimize mean(D(x)^2) using sgd(0.1) }\n";
+    enum { TURNS = 4 };
+    uint32_t calls[TURNS];
     StrVec names = {0};
     size_t room = 0;
-    for (int large = 1; large >= 0; large--) {
+    for (int turn = 0; turn < TURNS; turn++) {
+        bool large = turn % 2 == 0;
         Run *run = new_bare();
         Str text = str_format(&run->arena,
                               "model m\ndata x : float(8) scale(-1, 1)\n"
@@ -245,10 +264,12 @@ static void a_cached_engine_that_exceeds_the_workspace_is_skipped(void **state) 
         room = large ? has : room;
         recorder_greedy_dnn(run->r, room);
         assert_true(large || has < room);
-        assert_fine(do_all(run, &o, 3));
+        assert_fine(calls_with(run, &o, room, &calls[turn]));
+        uint64_t queries = recorder_dnn_queries(run->r);
+        assert_true(turn < 2 ? queries > 0 : queries == 0);
         close_run(run);
         assert_clean(run->r, large ? "the large model" : "the small model");
-        if (!large) {
+        if (turn + 1 == TURNS) {
             assert_fine(dir_list(&run->arena, str_c(dir), &names));
             for (uint32_t i = 0; i < names.n; i++)
                 file_remove(path_join(&run->arena, str_c(dir), names.at[i]));
@@ -256,6 +277,9 @@ static void a_cached_engine_that_exceeds_the_workspace_is_skipped(void **state) 
         free_run(run);
     }
     assert_int_equal(rmdir(dir), 0);
+    assert_true(calls[0] > 0 && calls[1] == 0);
+    assert_int_equal(calls[2], calls[0]);
+    assert_int_equal(calls[3], calls[1]);
 }
 
 // --- the card ------------------------------------------------------------------------------------
