@@ -741,7 +741,7 @@ static void weights_are_listed_before_the_net_is_called(void **state) {
 #define FIRST_CALL "y = E(x, 1)\n"
 #define REST                                                                                       \
     "update E minimize mean(y) + far using opt; update D minimize mean(D(x)) using opt; " G_STEP   \
-    "ema(E_avg, E, keep=0.9) }"
+    "ema(E_avg, E, keep=0.9) }\nsample s = E_avg(normal(4), 1)"
     static const char nets[] =
         NETS "net E(x: [4], y: label(3)) -> [] { h = concat(x, embed(2)(y)) |> dense(4) |> "
              "batch_norm |> dropout(0.5)\n"

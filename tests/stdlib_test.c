@@ -624,12 +624,12 @@ static void orthogonal_weights_are_orthogonal(void **state) {
 
 // The lengths of a weight-normalized weight are initialized to its rows' norms, also in a copy.
 static void an_initial_value_may_read_earlier_weights(void **state) {
-    static const char text[] =
-        "model m\ndata x : float(5)\nnet N(x: [5]) -> [3] {\n"
-        "  param w : [3, 5] = fan_in\n  param g : [3] = norms(2*w)\n"
-        "  einsum(\"cn,n->c\", w, x)*g |> dense(3, reparam=weight_norm)\n}\n"
-        "fn norms(w) = sqrt(sum(w^2, axis(1)))\nnet M = copy(N)\n"
-        "step { update N minimize mean(N(x)) using sgd(); ema(M, N, 0.9) }\n";
+    static const char text[] = "model m\ndata x : float(5)\nnet N(x: [5]) -> [3] {\n"
+                               "  param w : [3, 5] = fan_in\n  param g : [3] = norms(2*w)\n"
+                               "  einsum(\"cn,n->c\", w, x)*g |> dense(3, reparam=weight_norm)\n}\n"
+                               "fn norms(w) = sqrt(sum(w^2, axis(1)))\nnet M = copy(N)\n"
+                               "step { update N minimize mean(N(x)) using sgd(); ema(M, N, 0.9) }\n"
+                               "sample s = M(x)\n";
     static const struct {
         const char *w, *g;
         uint32_t n;

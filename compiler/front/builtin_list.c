@@ -159,6 +159,21 @@ Value builtin_per_sample(Elab *e, const Value *in, uint32_t n) {
     return want_tensor(e, in[0], &x) ? value_bool(val_type(x).batched) : POISON;
 }
 
+static uint32_t behind(const Graph *g, uint32_t id, bool expands) {
+    while (graph_node(g, id)->op == OpReshape || (expands && graph_node(g, id)->op == OpExpand))
+        id = node_in(g, id, 0);
+    return id;
+}
+
+// exp(...) / its sum, along any axes.
+static bool is_softmax(const Graph *g, uint32_t id) {
+    if (graph_node(g, id)->op != OpDiv)
+        return false;
+    uint32_t part = behind(g, node_in(g, id, 0), false), whole = behind(g, node_in(g, id, 1), true);
+    return graph_node(g, part)->op == OpExp && graph_node(g, whole)->op == OpSum &&
+           behind(g, node_in(g, whole, 0), false) == part;
+}
+
 // By its own value alone: reshapes aside, and no further back.
 Value builtin_computed_by(Elab *e, const Value *in, uint32_t n) {
     Val x;
@@ -166,6 +181,10 @@ Value builtin_computed_by(Elab *e, const Value *in, uint32_t n) {
     (void)n;
     if (!want_tensor(e, in[0], &x))
         return POISON;
+    const Graph *g = x.b->g;
+    uint32_t id = behind(g, x.id, false);
+    if (in[1].kind == KindStr && str_eq(in[1].str, STR("softmax")))
+        return value_bool(is_softmax(g, id));
     while (in[1].kind == KindStr && op < OpCount && !str_eq(in[1].str, str_c(op_info[op].text)))
         op++;
     if (in[1].kind != KindStr || op == OpCount) {
@@ -174,10 +193,6 @@ Value builtin_computed_by(Elab *e, const Value *in, uint32_t n) {
         in_library(e);
         return POISON;
     }
-    const Graph *g = x.b->g;
-    uint32_t id = x.id;
-    while (graph_node(g, id)->op == OpReshape)
-        id = node_in(g, id, 0);
     return value_bool(graph_node(g, id)->op == op);
 }
 

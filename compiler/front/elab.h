@@ -342,6 +342,7 @@ void check_settings(Elab *e, const Ast *file);       // unknown keys
 void note_settings(Elab *e); // after a number that does not fit: those that -s or a stage gave
 void check_ranges(Elab *e, uint32_t net, Args args); // ranges.c
 void warn_unread_names(Elab *e, const Ast *file);    // unread.c
+void warn_unused_averages(Elab *e, const Ast *file);
 void warn_unreached_weights(Elab *e);
 
 #endif

@@ -62,6 +62,7 @@ void diag_help(Front *f, const char *format, ...); // replaces the row's help li
 // The newest diagnostic's help: the nearest of `known`, or "WHAT are: " and all of them.
 void diag_help_known(Front *f, Str word, const Str *known, uint32_t n, const char *what);
 Str word_habit(Str word);             // help for a word of another library or language; empty: none
+Str asked_habit(Str word);            // help for a name that is an option of a run; empty: none
 Str key_habit(Str word);              // the key of a YAML model that is meant; empty: none
 uint32_t diag_errors(const Front *f); // errors so far (warnings apart)
 uint32_t diag_total(const Front *f);

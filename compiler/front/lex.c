@@ -58,6 +58,14 @@ Str key_habit(Str word) {
     return help_in(rows, sizeof rows / sizeof *rows, word);
 }
 
+Str asked_habit(Str word) {
+    static const Str rows[][2] = {
+#define ASKED ROW
+#include "habits.def"
+    };
+    return help_in(rows, sizeof rows / sizeof *rows, word);
+}
+
 static Str method_habit(Str word) {
     static const Str rows[][2] = {
 #define METHOD ROW

@@ -31,6 +31,15 @@ static void warn_unread(Elab *e, const Map *read, Span at, Str name) {
         diag(e->f, DiagW0911, at, SARG(name));
 }
 
+// A name of the top level that the run has too: whoever binds it means the run's, or will miss it.
+static bool hides_run(Elab *e, Span at, Str name) {
+    static const char *const runs[] = {"batch_size", "step", "epoch", "kimg", "training"};
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
+        if (str_eq(name, str_c(runs[i])))
+            return diag(e->f, DiagW0915, at, SARG(name)), true;
+    return false;
+}
+
 // What a, a part of the body, binds. Of several targets some may be there for the others' sake.
 static void warn_bound(Elab *e, const Map *read, const Ast *a) {
     if (!a || a->kind == AstReport)
@@ -54,6 +63,16 @@ static void warn_in_body(Elab *e, Arena scratch, const Ast *a) {
         warn_unread(e, &read, a->a->list.at[k]->span, a->a->list.at[k]->text);
 }
 
+static void warn_top(Elab *e, const Map *read, Span at, Str name) {
+    uint32_t mark = diag_mark(e->f);
+    if (hides_run(e, at, name))
+        return;
+    warn_unread(e, read, at, name);
+    Str help = asked_habit(name);
+    if (diag_mark(e->f) > mark && help.len)
+        diag_help(e->f, "%.*s", SARG(help));
+}
+
 void warn_unread_names(Elab *e, const Ast *file) {
     Arena scratch;
     Map read = {0};
@@ -62,14 +81,53 @@ void warn_unread_names(Elab *e, const Ast *file) {
     for (uint32_t i = 0; i < file->list.n; i++) {
         const Ast *a = file->list.at[i];
         if (a->kind == AstConfig)
-            warn_unread(e, &read, a->span, a->text);
+            warn_top(e, &read, a->span, a->text);
         else if (a->kind == AstBind && a->list.n == 1)
-            warn_unread(e, &read, a->list.at[0]->span, a->list.at[0]->text);
+            warn_top(e, &read, a->list.at[0]->span, a->list.at[0]->text);
         else if (a->kind == AstFn || a->kind == AstNet || a->kind == AstStep ||
                  a->kind == AstSample)
             warn_in_body(e, scratch, a);
     }
     arena_release(&scratch);
+}
+
+// --- averages ------------------------------------------------------------------------------------
+
+// Whether `a` has the net's name but as what ema(...) averages into.
+static bool uses_average(const Ast *a, Str net) {
+    if (!a)
+        return false;
+    if (a->kind == AstName)
+        return str_eq(a->text, net);
+    bool averages = a->kind == AstCall && a->a->kind == AstName && str_eq(a->a->text, STR("ema"));
+    for (uint32_t i = averages; i < a->list.n; i++)
+        if (uses_average(a->list.at[i], net))
+            return true;
+    return uses_average(a->a, net) || uses_average(a->b, net) || uses_average(a->c, net);
+}
+
+static bool is_trained(const Elab *e, uint32_t net) {
+    const Func *step = &e->m->step;
+    for (uint32_t u = 0; u < step->update.n; u++)
+        for (uint32_t k = 0; k < step->update.at[u].net.n; k++)
+            if (step->update.at[u].net.at[k] == net)
+                return true;
+    return false;
+}
+
+void warn_unused_averages(Elab *e, const Ast *file) {
+    for (uint32_t i = 0; i < e->m->net.n; i++) {
+        const Net *n = &e->m->net.at[i];
+        const NetInfo *info = &e->net_info.at[i];
+        Str name = str_sub(n->name, 0, str_find(n->name, '.')); // of a list of nets
+        bool used = !info->changes || info->called || is_trained(e, i);
+        for (uint32_t k = 0; k < file->list.n && !used; k++)
+            used = uses_average(file->list.at[k], name);
+        if (used)
+            continue;
+        diag(e->f, DiagW0914, n->span, SARG(n->name));
+        diag_help(e->f, "sample it: sample fakes = %.*s(...)", SARG(n->name));
+    }
 }
 
 // --- weights -------------------------------------------------------------------------------------
