@@ -153,6 +153,18 @@ Value builtin_warn_unless(Elab *e, const Value *in, uint32_t n) {
     return stated(e, in, "warn_unless", DiagW0904);
 }
 
+static bool is_known(Value v) {
+    bool known = !value_is_tensor(v);
+    for (uint32_t i = 0; v.kind == KindList && i < v.list.n; i++)
+        known = known && is_known(v.list.at[i]);
+    return known;
+}
+
+Value builtin_known(Elab *e, const Value *in, uint32_t n) {
+    (void)e, (void)n;
+    return in[0].kind == KindPoison ? POISON : value_bool(is_known(in[0]));
+}
+
 Value builtin_per_sample(Elab *e, const Value *in, uint32_t n) {
     Val x;
     (void)n;
@@ -174,6 +186,23 @@ static bool is_softmax(const Graph *g, uint32_t id) {
            behind(g, node_in(g, whole, 0), false) == part;
 }
 
+static bool is_zero(const Graph *g, uint32_t id) {
+    double c;
+    return node_is_const(g, behind(g, id, true), &c) && c == 0;
+}
+
+// where(0 >= x, 0, x), which is the library's, and a maximum.
+static bool is_relu(const Graph *g, uint32_t id) {
+    const Node *n = graph_node(g, id);
+    if (n->op == OpMax)
+        return is_zero(g, node_in(g, id, 0)) || is_zero(g, node_in(g, id, 1));
+    if (n->op != OpWhere || !is_zero(g, node_in(g, id, 1)))
+        return false;
+    uint32_t where = node_in(g, id, 0);
+    return graph_node(g, where)->op == OpGe && is_zero(g, node_in(g, where, 0)) &&
+           node_in(g, where, 1) == node_in(g, id, 2);
+}
+
 // By its own value alone: reshapes aside, and no further back.
 Value builtin_computed_by(Elab *e, const Value *in, uint32_t n) {
     Val x;
@@ -185,6 +214,8 @@ Value builtin_computed_by(Elab *e, const Value *in, uint32_t n) {
     uint32_t id = behind(g, x.id, false);
     if (in[1].kind == KindStr && str_eq(in[1].str, STR("softmax")))
         return value_bool(is_softmax(g, id));
+    if (in[1].kind == KindStr && str_eq(in[1].str, STR("relu")))
+        return value_bool(is_relu(g, id));
     while (in[1].kind == KindStr && op < OpCount && !str_eq(in[1].str, str_c(op_info[op].text)))
         op++;
     if (in[1].kind != KindStr || op == OpCount) {

@@ -23,7 +23,9 @@ typedef struct NetInfo {         // beside Module.net[]
                                  // sample's counts where the step has none
     Str optimizer;               // name of the one that updated it, for the warning about two
     Bounds range[NET_RANGES][2]; // of its first parameters: of data, and of what is computed
-    bool two_ranges;             // reported
+    Bounds draw[NET_RANGES];     // of them, where the step draws it: infinite where normal
+    uint32_t mixed;              // ... bits of those which its calls draw otherwise
+    bool two_ranges, drawn;      // reported; the step calls it
 } NetInfo;
 
 typedef struct FieldInfo {
@@ -340,9 +342,9 @@ void check_choice(Elab *e, Env *env, Str name, Value v, Span at);
 void declare(Elab *e, Str name, Span span, Value v); // a top-level name, once (elaborate.c)
 void check_settings(Elab *e, const Ast *file);       // unknown keys
 void note_settings(Elab *e); // after a number that does not fit: those that -s or a stage gave
-void check_ranges(Elab *e, uint32_t net, Args args); // ranges.c
-void warn_unread_names(Elab *e, const Ast *file);    // unread.c
-void warn_unused_averages(Elab *e, const Ast *file);
+void check_latents(Elab *e, uint32_t net, Args args); // latents.c
+void check_ranges(Elab *e, uint32_t net, Args args);  // ranges.c
+void warn_unread_names(Elab *e, const Ast *file);     // unread.c
 void warn_unreached_weights(Elab *e);
 
 #endif

@@ -469,7 +469,6 @@ static void check_idle(Elab *e, Front *f, const Ast *file) {
         warn_idle_nets(e, file);
         warn_idle_streams(e, file);
         warn_unread_names(e, file);
-        warn_unused_averages(e, file);
         if (!has_stages(file)) { // another stage may have what these miss
             warn_idle_patterns(e);
             if (!diag_total(f)) // whose cause was not named yet

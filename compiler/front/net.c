@@ -352,6 +352,7 @@ Value net_call(Elab *e, Value net, Args args) {
     *own = (Owner){.path = e->m->net.at[net.id].name, .has_path = true, .net = net.id};
     e->owner = e->net = own;
     check_ranges(e, net.id, args);
+    check_latents(e, net.id, args);
     const Given *given = e->given;
     Given now;
     if (net.given) {

@@ -1,5 +1,6 @@
 // unread.c - names that a model binds and nothing reads: a penalty that no loss adds, a config
-// that -s would set without effect, a label that a net is given and does not look at.
+// that -s would set without effect, a label that a net is given and does not look at; and averages
+// that nothing calls.
 //
 // In: the file. Out: warnings. By the text alone, so that a branch which the configs leave out
 // reads too; a name counts as read where any value of that name is.
@@ -73,24 +74,6 @@ static void warn_top(Elab *e, const Map *read, Span at, Str name) {
         diag_help(e->f, "%.*s", SARG(help));
 }
 
-void warn_unread_names(Elab *e, const Ast *file) {
-    Arena scratch;
-    Map read = {0};
-    arena_need(&scratch);
-    find_read(&scratch, file, &read);
-    for (uint32_t i = 0; i < file->list.n; i++) {
-        const Ast *a = file->list.at[i];
-        if (a->kind == AstConfig)
-            warn_top(e, &read, a->span, a->text);
-        else if (a->kind == AstBind && a->list.n == 1)
-            warn_top(e, &read, a->list.at[0]->span, a->list.at[0]->text);
-        else if (a->kind == AstFn || a->kind == AstNet || a->kind == AstStep ||
-                 a->kind == AstSample)
-            warn_in_body(e, scratch, a);
-    }
-    arena_release(&scratch);
-}
-
 // --- averages ------------------------------------------------------------------------------------
 
 // Whether `a` has the net's name but as what ema(...) averages into.
@@ -115,7 +98,7 @@ static bool is_trained(const Elab *e, uint32_t net) {
     return false;
 }
 
-void warn_unused_averages(Elab *e, const Ast *file) {
+static void warn_unused_averages(Elab *e, const Ast *file) {
     for (uint32_t i = 0; i < e->m->net.n; i++) {
         const Net *n = &e->m->net.at[i];
         const NetInfo *info = &e->net_info.at[i];
@@ -128,6 +111,27 @@ void warn_unused_averages(Elab *e, const Ast *file) {
         diag(e->f, DiagW0914, n->span, SARG(n->name));
         diag_help(e->f, "sample it: sample fakes = %.*s(...)", SARG(n->name));
     }
+}
+
+// --- all of them ---------------------------------------------------------------------------------
+
+void warn_unread_names(Elab *e, const Ast *file) {
+    Arena scratch;
+    Map read = {0};
+    arena_need(&scratch);
+    find_read(&scratch, file, &read);
+    for (uint32_t i = 0; i < file->list.n; i++) {
+        const Ast *a = file->list.at[i];
+        if (a->kind == AstConfig)
+            warn_top(e, &read, a->span, a->text);
+        else if (a->kind == AstBind && a->list.n == 1)
+            warn_top(e, &read, a->list.at[0]->span, a->list.at[0]->text);
+        else if (a->kind == AstFn || a->kind == AstNet || a->kind == AstStep ||
+                 a->kind == AstSample)
+            warn_in_body(e, scratch, a);
+    }
+    arena_release(&scratch);
+    warn_unused_averages(e, file);
 }
 
 // --- weights -------------------------------------------------------------------------------------
