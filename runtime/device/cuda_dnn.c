@@ -221,6 +221,20 @@ static bool choice_fits(const Choice *c, const Operands *on) {
     return c->plan ? c->workspace <= room : c->query.room >= room;
 }
 
+// Made now, and kept, unless another process has kept its own meanwhile: then ranks that share a
+// cache have one engine, as they will when the run goes on.
+static GanStatus choose_and_keep(Cudnn *d, Choice *made, const Operands *on) {
+    Choice kept = *made;
+    TRY(choose(d, made, on));
+    bool late = choice_find(d, &kept, d->arena);
+    made->apart = kept.apart;
+    if (late)
+        *made = kept;
+    else
+        choice_save(d, made, d->arena);
+    return GAN_OK;
+}
+
 // The choice for an operation: known, from the plan cache, or made now. Later: NULL, but asked for.
 static GanStatus choice_of(Cudnn *d, const CudnnOperation *o, const Operands *on,
                            const Choice **out) {
@@ -238,9 +252,7 @@ static GanStatus choice_of(Cudnn *d, const CudnnOperation *o, const Operands *on
             cudnn_ask_later(d, &made.query);
             return GAN_OK;
         }
-        TRY(choose(d, &made, on));
-        if (keeps)
-            choice_save(d, &made, d->arena);
+        TRY(keeps ? choose_and_keep(d, &made, on) : choose(d, &made, on));
     }
     Choice *c = arena_new(&d->arena, Choice);
     *c = made;

@@ -223,6 +223,13 @@ static void an_engine_that_exceeds_the_workspace_is_skipped(void **state) {
     }
 }
 
+static void empty_folder(Arena a, const char *dir) {
+    StrVec names = {0};
+    assert_fine(dir_list(&a, str_c(dir), &names));
+    for (uint32_t i = 0; i < names.n; i++)
+        file_remove(path_join(&a, str_c(dir), names.at[i]));
+}
+
 // Library calls of three steps that have so much workspace.
 static GanStatus calls_with(Run *run, const DeviceOptions *o, size_t workspace, uint32_t *calls) {
     const WorkVec *w = recorder_work(run->r);
@@ -250,7 +257,6 @@ static void a_cached_engine_that_exceeds_the_workspace_is_skipped(void **state) 
                              "step { update D minimize mean(D(x)^2) using sgd(0.1) }\n";
     enum { TURNS = 4 };
     uint32_t calls[TURNS];
-    StrVec names = {0};
     size_t room = 0;
     for (int turn = 0; turn < TURNS; turn++) {
         bool large = turn % 2 == 0;
@@ -269,17 +275,65 @@ static void a_cached_engine_that_exceeds_the_workspace_is_skipped(void **state) 
         assert_true(turn < 2 ? queries > 0 : queries == 0);
         close_run(run);
         assert_clean(run->r, large ? "the large model" : "the small model");
-        if (turn + 1 == TURNS) {
-            assert_fine(dir_list(&run->arena, str_c(dir), &names));
-            for (uint32_t i = 0; i < names.n; i++)
-                file_remove(path_join(&run->arena, str_c(dir), names.at[i]));
-        }
+        if (turn + 1 == TURNS)
+            empty_folder(run->arena, dir);
         free_run(run);
     }
     assert_int_equal(rmdir(dir), 0);
     assert_true(calls[0] > 0 && calls[1] == 0);
     assert_int_equal(calls[2], calls[0]);
     assert_int_equal(calls[3], calls[1]);
+}
+
+typedef struct Other { // another process, which keeps its choices in `to` as soon as this one tells
+    Arena a;           // something
+    const char *from, *to;
+} Other;
+
+static void other_keeps(void *user, const char *text) {
+    Other *o = user;
+    Arena scratch = o->a;
+    StrVec names = {0};
+    (void)text;
+    assert_fine(dir_list(&scratch, str_c(o->from), &names));
+    for (uint32_t i = 0; i < names.n; i++) {
+        Str bytes;
+        assert_fine(file_read(&scratch, path_join(&scratch, str_c(o->from), names.at[i]), &bytes));
+        assert_fine(file_write_atomic(path_join(&scratch, str_c(o->to), names.at[i]), bytes.ptr,
+                                      bytes.len));
+    }
+}
+
+// Two processes begin with an empty cache, as ranks do. The one that has chosen later goes on with
+// the other's engines, which it would find if it began again.
+static void an_engine_that_was_kept_meanwhile_is_taken(void **state) {
+    (void)state;
+    char dir[2][32] = {"/tmp/gan-other-XXXXXX", "/tmp/gan-mine-XXXXXX"};
+    assert_true(mkdtemp(dir[0]) && mkdtemp(dir[1]));
+    for (int turn = 0; turn < 3; turn++) { // the other; this one beside it; and alone
+        Run *run = new_tiny();
+        Other other = {.from = dir[0], .to = dir[1]};
+        DeviceOptions o = {.threads = 1, .cache_dir = str_c(dir[turn > 0])};
+        size_t room = plan_workspace(&run->compiled.step);
+        uint32_t calls;
+        assert_fine(arena_init(&other.a, 0));
+        if (turn == 1)
+            o.notice = other_keeps, o.user = &other;
+        if (turn > 0)
+            recorder_greedy_dnn(run->r, room);    // the fastest, which the other has no room for
+        recorder_mishap(run->r, MishapEngine, 0); // which it tells
+        assert_fine(calls_with(run, &o, room, &calls));
+        assert_true(turn < 2 ? calls == 0 : calls > 0);
+        close_run(run);
+        assert_clean(run->r, "a process beside another");
+        if (turn > 0)
+            empty_folder(run->arena, dir[1]);
+        if (turn == 2)
+            empty_folder(run->arena, dir[0]);
+        arena_release(&other.a);
+        free_run(run);
+    }
+    assert_int_equal(rmdir(dir[0]) | rmdir(dir[1]), 0);
 }
 
 // --- the card ------------------------------------------------------------------------------------
@@ -310,6 +364,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_card_without_memory_for_workspace_is_refused),
         cmocka_unit_test(an_engine_that_exceeds_the_workspace_is_skipped),
         cmocka_unit_test(a_cached_engine_that_exceeds_the_workspace_is_skipped),
+        cmocka_unit_test(an_engine_that_was_kept_meanwhile_is_taken),
         cmocka_unit_test(measuring_the_roofline_leaves_no_allocation),
     };
     if (CASES_LISTED(tests))
