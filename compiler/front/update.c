@@ -384,8 +384,15 @@ static bool loss_value(Elab *e, Env *env, const Ast *a, Val *out) {
     return fine;
 }
 
-static double node_at_start(const Elab *e, Arena scratch, const Graph *g, uint32_t id,
-                            const double *known) {
+// A counter in step number `step`; of epochs all that is known is where they begin.
+static double counter_at(const Elab *e, uint32_t slot, double step) {
+    if (slot == e->scalar[0])
+        return step;
+    return slot == e->scalar[2] ? step * (double)e->o->batch / 1000 : step == 0 ? 0 : NAN;
+}
+
+static double node_at(const Elab *e, Arena scratch, const Graph *g, uint32_t id, double step,
+                      const double *known) {
     const Node *n = graph_node(g, id);
     const Type *t = node_type(g, id);
     const void *in[3];
@@ -395,8 +402,10 @@ static double node_at_start(const Elab *e, Arena scratch, const Graph *g, uint32
     if (t->batched || type_sample(t) != 1 || n->nin > 3 || op_info[n->op].cls == ClassRNG ||
         op_info[n->op].cls == ClassMETA)
         return NAN;
-    if (n->op == OpRead)
-        return e->m->slot.at[node_slot(g, id)].kind == SlotScalar ? 0 : NAN;
+    if (n->op == OpRead) {
+        uint32_t slot = node_slot(g, id);
+        return e->m->slot.at[slot].kind == SlotScalar ? counter_at(e, slot, step) : NAN;
+    }
     for (uint32_t k = 0; k < n->nin; k++) {
         in[k] = &known[node_in(g, id, k)];
         if (isnan(known[node_in(g, id, k)]))
@@ -407,18 +416,19 @@ static double node_at_start(const Elab *e, Arena scratch, const Graph *g, uint32
     return out;
 }
 
-// A schedule's number at the start of training, when every counter is 0; NaN where it is more.
-static double at_start(const Elab *e, Val v) {
+// A schedule's number in step number `step`; NaN where it follows from more than counters.
+static double number_at(const Elab *e, Val v, double step) {
     Arena scratch = *e->perm;
     double *known = arena_array(&scratch, double, v.id + 1);
     const uint8_t *needed = graph_reach(v.b->g, &scratch, &v.id, 1);
     for (uint32_t id = 1; id <= v.id; id++)
-        known[id] = needed[id] ? node_at_start(e, scratch, v.b->g, id, known) : NAN;
+        known[id] = needed[id] ? node_at(e, scratch, v.b->g, id, step, known) : NAN;
     return known[v.id];
 }
 
-// The optimizer's `lr`, its own or of the optimizer it goes around; NaN where there is none.
-static double learning_rate(Elab *e, Value opt, uint32_t depth) {
+// The optimizer's `lr`, its own or of the optimizer it goes around, in a step; NaN where there is
+// none.
+static double learning_rate(Elab *e, Value opt, double step, uint32_t depth) {
     if (opt.kind != KindObject || depth > 8)
         return NAN;
     Env options = {.local = opt.object->args};
@@ -426,11 +436,31 @@ static double learning_rate(Elab *e, Value opt, uint32_t depth) {
     if (scope_find(&options, STR("lr"), &lr) && value_is_plain(lr))
         return lr.num;
     if (scope_find(&options, STR("lr"), &lr))
-        return lr.kind == KindTensor ? at_start(e, lr.tensor.val) : NAN;
+        return lr.kind == KindTensor ? number_at(e, lr.tensor.val, step) : NAN;
     for (const Binding *b = opt.object->args; b && b->kind == BindName; b = b->outer)
         if (b->value.kind == KindObject)
-            return learning_rate(e, b->value, depth + 1);
+            return learning_rate(e, b->value, step, depth + 1);
     return NAN;
+}
+
+// The step from which on a schedule is 0, having been more; 0: there is none.
+static uint32_t rate_ends(Elab *e, Value opt) {
+    enum { Far = 1 << 30 };
+    uint32_t some = Far, none = Far; // a step where it is more, one where it is not
+    if (!(learning_rate(e, opt, Far, 0) == 0))
+        return 0;
+    while (some && !(learning_rate(e, opt, some, 0) > 0))
+        none = some, some /= 2;
+    if (!some && !(learning_rate(e, opt, 0, 0) > 0))
+        return 0;
+    while (none - some > 1) {
+        uint32_t middle = some + (none - some) / 2;
+        if (learning_rate(e, opt, middle, 0) > 0)
+            some = middle;
+        else
+            none = middle;
+    }
+    return none;
 }
 
 static void warn_two(Elab *e, uint32_t net, Value opt) {
@@ -491,8 +521,11 @@ void eval_update(Elab *e, Env *env, const Ast *a) {
     for (uint32_t i = 0; i < nets.n; i++)
         net_gradients(e, a, nets.at[i], loss, reached, &weights);
     arena_release(&scratch);
-    Update u = {
-        .block = loss.b->block, .loss = loss.id, .rate = learning_rate(e, opt, 0), .span = a->span};
+    Update u = {.block = loss.b->block,
+                .loss = loss.id,
+                .rate = learning_rate(e, opt, 0, 0),
+                .until = rate_ends(e, opt),
+                .span = a->span};
     for (uint32_t i = 0; i < nets.n; i++)
         vec_push(e->perm, &u.net, nets.at[i]);
     for (uint32_t i = 0; i < weights.n; i++)

@@ -113,6 +113,7 @@ typedef struct Update {
     VEC(uint32_t) inner;
     // The optimizer's `lr` where it is a number, else NaN (verify's tolerance needs it).
     double rate;
+    uint32_t until; // the step from which on a schedule makes it 0; 0: there is none
     Span span;
 } Update;
 typedef struct Next { // a `next`: the block's runs begin with a new batch in the round's slots

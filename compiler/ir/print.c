@@ -167,6 +167,8 @@ static void print_node(Text *t, const Graph *g, uint32_t id) {
 static void print_update(Text *t, const Update *u) {
     text_fmt(t, "  update block %u loss %%%u rate ", u->block, u->loss);
     put_double(t, u->rate);
+    if (u->until)
+        text_fmt(t, " until %u", u->until);
     text_put(t, STR(" nets"));
     for (uint32_t i = 0; i < u->net.n; i++)
         text_fmt(t, " %u", u->net.at[i]);

@@ -276,8 +276,11 @@ static bool is_digit(char c) {
 static bool read_update(Reader *r) {
     Update *u = vec_add(r->w.perm, &r->f->update);
     if (!words_field(&r->w, "block", &u->block) || !words_word(&r->w, "loss") ||
-        !want_node(r, &u->loss) || !words_word(&r->w, "rate") || !words_double(&r->w, &u->rate) ||
-        !words_word(&r->w, "nets"))
+        !want_node(r, &u->loss) || !words_word(&r->w, "rate") || !words_double(&r->w, &u->rate))
+        return false;
+    if (words_peek(&r->w) == 'u' && !words_field(&r->w, "until", &u->until))
+        return false;
+    if (!words_word(&r->w, "nets"))
         return false;
     while (is_digit(words_peek(&r->w))) {
         uint32_t net;

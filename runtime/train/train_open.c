@@ -221,6 +221,25 @@ static void warn_of_ranges(const Train *t) {
     }
 }
 
+// A schedule that ends before the run: what is left of it changes nothing.
+static void warn_of_rates(const Train *t) {
+    const Module *m = &t->session.compiled.module;
+    const JobStage *now = job_now(t->job);
+    for (uint32_t i = 0; i < m->step.update.n; i++) {
+        const Update *u = &m->step.update.at[i];
+        uint32_t end = u->until ? now->first + u->until : now->last; // steps with a rate
+        Arena scratch = *t->perm;
+        if (end >= now->last || t->step >= now->last)
+            continue;
+        say(&t->host->console,
+            "warning: the learning rate of %.*s is 0 from step %u on, and %s ends with step %u: a "
+            "longer "
+            "schedule, or --steps %u, leaves none without",
+            SARG(update_name(&scratch, m, u)), end + 1,
+            t->job->stage.n > 1 ? "the stage" : "the run", now->last, end);
+    }
+}
+
 static GanStatus open_run(Train *t, Job *job, const TrainOptions *o) {
     bool resume = o->resume, first = !t->step; // of the stages this process trains
     const Console *c = &t->host->console;
@@ -251,6 +270,7 @@ static GanStatus open_run(Train *t, Job *job, const TrainOptions *o) {
         TRY(trace_within(t->trace, t->step, job->steps));
     progress_title(*t->perm, &t->host->console, &t->session, t->job);
     warn_of_ranges(t);
+    warn_of_rates(t);
     TRY(prepare_folder(t, resume)); // behind all that may be a mistake in what was asked
     return open_log(t);
 }

@@ -230,3 +230,9 @@ quiet() { if grep '^warning' err; then fail "data $1 and $2"; fi; }
 ranges 'scale(-1, 1)' tanh 3;   quiet 'of -1 to 1' tanh
 ranges 'scale(0, 1)' tanh 4;    quiet 'of 0 to 1' tanh
 ranges 'scale(0, 1)' sigmoid 5; quiet 'of 0 to 1' sigmoid
+
+# A schedule that ends before the run.
+sed 's/adam(lr=1e-3/adam(lr=cosine(1e-3, 0, 2)/' tiny.gan >ends.gan
+expect 0 train ends.gan --data x=s.pack --batch 4 --steps 2 --threads 1 --out ends; quiet 'as long as' 'its schedule'
+expect 0 train ends --steps 4
+says '^warning: the learning rate of D is 0 from step 3 on, and the run ends with step 4: .* --steps 2, leaves none without'
