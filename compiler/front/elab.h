@@ -156,6 +156,7 @@ struct Elab {
     uint32_t scalar[3];       // slots of step, epoch, kimg; NONE
     Tuning *tuning;           // the update being applied; NULL
     VEC(Reach) reach;         // of this step's updates
+    Nodes score, scorer;      // of the step, one number for each sample or place; by which net
     VEC(SharedCount) counted; // every shared count
     bool split_counts;        // scalar optimizer state is kept per weight (update.c)
     bool retry;               // ... which was detected too late: elaborate again
@@ -342,9 +343,5 @@ void check_choice(Elab *e, Env *env, Str name, Value v, Span at);
 void declare(Elab *e, Str name, Span span, Value v); // a top-level name, once (elaborate.c)
 void check_settings(Elab *e, const Ast *file);       // unknown keys
 void note_settings(Elab *e); // after a number that does not fit: those that -s or a stage gave
-void check_latents(Elab *e, uint32_t net, Args args); // latents.c
-void check_ranges(Elab *e, uint32_t net, Args args);  // ranges.c
-void warn_unread_names(Elab *e, const Ast *file);     // unread.c
-void warn_unreached_weights(Elab *e);
 
 #endif

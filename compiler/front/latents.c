@@ -4,7 +4,7 @@
 // In: the arguments of each call of a net that are draws, shifted and scaled by numbers. Out: a
 // warning where a `sample` draws one otherwise than every call of the step. Normal numbers may be
 // of any scale, and uniform ones of a part of their range: samples are truncated so.
-#include "elab.h"
+#include "checks.h"
 
 #include <math.h>
 

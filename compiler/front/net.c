@@ -5,7 +5,7 @@
 // first needs a name. A second call of what creates them finds them again by their places in the
 // text, and which time it is there in this call: so it may take another branch, whose layers are
 // its own.
-#include "elab.h"
+#include "checks.h"
 
 // --- names ---------------------------------------------------------------------------------------
 
@@ -362,6 +362,7 @@ Value net_call(Elab *e, Value net, Args args) {
     if (net.eval || net_pretrained(e->m, net.id))
         e->training = false;
     Value v = call_value(e, e->net_info.at[net.id].fn, args);
+    note_scores(e, net.id, v);
     e->given = given;
     e->owner = outer;
     e->net = outer_net;

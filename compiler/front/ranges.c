@@ -3,7 +3,7 @@
 // In: the arguments of each call of a net, of which some are a field of the data, or what a
 // bounded operation gave. Out: a warning where one parameter takes both, and the data go beyond.
 // Data within are fine: a study may scale to 0..1 beside a tanh.
-#include "elab.h"
+#include "checks.h"
 
 // What the loader gives: 0..255 for an image, or what `scale` says. A map may change it.
 static bool field_range(const Elab *e, const Slot *s, Bounds *out) {

@@ -4,7 +4,7 @@
 //
 // In: the file. Out: warnings. By the text alone, so that a branch which the configs leave out
 // reads too; a name counts as read where any value of that name is.
-#include "elab.h"
+#include "checks.h"
 
 static uint64_t name_hash(Str name) {
     return hash64(name.ptr, name.len, 0);

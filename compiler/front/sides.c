@@ -1,0 +1,252 @@
+// sides.c - signs that were exchanged: a critic that is taught the same of data and of samples, a
+// generator that wants what its critic wants.
+//
+// In: the step, and the scores that its nets gave, one number for each sample or place. Out:
+// warnings. The slope of a loss in a score is taken between two numbers, with all scores alike and
+// everything else as it is; where it follows from more than numbers of the text, nothing is said.
+#include "builtin.h"
+#include "checks.h"
+
+#include <math.h>
+
+static const double middle = 0.5, apart = 1e-3; // 0 and 1 would be targets of squared losses
+
+void note_scores(Elab *e, uint32_t net, Value v) {
+    if (v.kind == KindList)
+        for (uint32_t i = 0; i < v.list.n; i++)
+            note_scores(e, net, v.list.at[i]);
+    if (v.kind != KindTensor || v.tensor.val.b->g != &e->m->step.g)
+        return;
+    Type t = val_type(v.tensor.val);
+    if (!t.batched || (t.rank && t.dim[0] != 1))
+        return;
+    vec_push(e->perm, &e->score, v.tensor.val.id);
+    vec_push(e->perm, &e->scorer, net);
+}
+
+// --- slopes --------------------------------------------------------------------------------------
+
+typedef struct Worth { // of a node, one number for all its elements
+    double at[3];      // with all scores in the middle; with one of them below, and above
+    bool moves, vague; // follows from that score; from what no text says
+    bool lost;         // both, so that how it moves is not known
+} Worth;
+
+static double count(const Elab *e, const Graph *g, uint32_t id) {
+    const Type *t = node_type(g, id);
+    return (double)type_sample(t) * (t->batched ? (double)e->o->batch : 1);
+}
+
+// Whether an operation on what moves and what is vague moves as numbers of the text say: a sum
+// does, and a product of it with such a number.
+static bool stays_known(const Graph *g, uint32_t id, const Worth *known) {
+    const Node *n = graph_node(g, id);
+    if (op_is((Op)n->op, TraitLinear))
+        return true;
+    if (n->op != OpMul && n->op != OpDiv)
+        return false;
+    const Worth *a = &known[node_in(g, id, 0)], *b = &known[node_in(g, id, 1)];
+    return (!b->moves && !b->vague) || (n->op == OpMul && !a->moves && !a->vague);
+}
+
+static Worth combine(Elab *e, const Graph *g, uint32_t id, const Worth *known) {
+    const Node *n = graph_node(g, id);
+    Worth w = {0};
+    for (uint32_t k = 0; k < n->nin; k++) {
+        const Worth *in = &known[node_in(g, id, k)];
+        w.moves |= in->moves;
+        w.vague |= in->vague;
+        w.lost |= in->lost;
+    }
+    w.lost |= w.moves && w.vague && !stays_known(g, id, known);
+    for (uint32_t i = 0; i < 3; i++) {
+        Value in[3];
+        for (uint32_t k = 0; k < n->nin; k++)
+            in[k] = value_num(known[node_in(g, id, k)].at[i]);
+        w.at[i] = w.vague && !w.moves ? middle : apply_op(e, (Op)n->op, in, n->nin).num;
+    }
+    return w;
+}
+
+static Worth worth_of(Elab *e, const Graph *g, uint32_t id, const Worth *known) {
+    const Node *n = graph_node(g, id);
+    double c;
+    if (node_is_const(g, id, &c))
+        return (Worth){.at = {c, c, c}};
+    Worth in = n->nin ? known[node_in(g, id, 0)] : (Worth){0};
+    bool any = false, lost = false;
+    for (uint32_t k = 0; k < n->nin; k++) {
+        any |= known[node_in(g, id, k)].moves;
+        lost |= known[node_in(g, id, k)].lost;
+    }
+    if (n->op == OpGrad || n->op == OpCommit) // how they move is no one's gradient
+        return (Worth){.at = {middle, middle, middle}, .vague = true};
+    if (n->op == OpStop)
+        return (Worth){.at = {in.at[0], in.at[0], in.at[0]}, .vague = in.vague};
+    if (n->op == OpPin || n->op == OpReshape || n->op == OpExpand || n->op == OpPermute)
+        return in;
+    if (n->op == OpSum) {
+        double times = count(e, g, node_in(g, id, 0)) / count(e, g, id);
+        for (uint32_t i = 0; i < 3; i++)
+            in.at[i] *= times;
+        return in;
+    }
+    if (op_info[n->op].cls == ClassEW && n->nin <= 3)
+        return combine(e, g, id, known);
+    return (Worth){
+        .at = {middle, middle, middle}, .moves = any, .vague = true, .lost = any || lost};
+}
+
+// --- sides ---------------------------------------------------------------------------------------
+
+typedef struct Sides {
+    Elab *e;
+    const Graph *g;
+    uint8_t *is_score; // [node]
+    Worth *known;      // [node], of those at work
+    Nodes *terms;      // [update] what its loss is computed by, down to scores, in order
+    uint8_t *from;     // [score][net + 1] which nets' weights it follows from; the last: from state
+    uint32_t nets;
+} Sides;
+
+static bool ends_terms(const Sides *s, uint32_t id) {
+    Op op = (Op)graph_node(s->g, id)->op;
+    return s->is_score[id] || op == OpGrad || op == OpCommit;
+}
+
+static void find_terms(Sides *s, Arena *a, uint32_t loss, Nodes *out) {
+    Arena scratch;
+    arena_need(&scratch);
+    uint8_t *needed = arena_array(&scratch, uint8_t, loss + 1);
+    needed[loss] = 1;
+    for (uint32_t id = loss; id; id--)
+        for (uint32_t k = 0; needed[id] && !ends_terms(s, id) && k < graph_node(s->g, id)->nin; k++)
+            needed[node_in(s->g, id, k)] = 1;
+    for (uint32_t id = 1; id <= loss; id++)
+        if (needed[id])
+            vec_push(a, out, id);
+    arena_release(&scratch);
+}
+
+// What a score follows from: of weights that an update has changed, from what they were.
+static void find_origins(Sides *s, uint32_t score, uint8_t *out) {
+    Arena scratch;
+    arena_need(&scratch);
+    uint32_t last = s->e->score.at[score], net = s->e->scorer.at[score];
+    uint8_t *from = arena_array(&scratch, uint8_t, last + 1);
+    from[last] = 1;
+    for (uint32_t id = last; id; id--) {
+        const Node *n = graph_node(s->g, id);
+        for (uint32_t k = n->op == OpCommit; from[id] && k < n->nin; k++)
+            from[node_in(s->g, id, k)] = 1;
+        if (!from[id] || n->op != OpRead)
+            continue;
+        const Slot *slot = &s->e->m->slot.at[node_slot(s->g, id)];
+        if (slot->kind == SlotParam && slot->net != NONE)
+            out[slot->net] = 1;
+        else if (slot->kind != SlotData && slot->net != net)
+            out[s->nets] = 1;
+    }
+    arena_release(&scratch);
+}
+
+// How the loss of an update moves with a score; NaN: that is not known.
+static double slope(Sides *s, uint32_t update, uint32_t score) {
+    const Nodes *terms = &s->terms[update];
+    bool met = false;
+    for (uint32_t i = 0; i < terms->n; i++) {
+        uint32_t id = terms->at[i];
+        double far = id == score ? apart : 0;
+        met |= id == score;
+        s->known[id] = s->is_score[id] ? (Worth){.at = {middle, middle - far, middle + far},
+                                                 .moves = id == score}
+                                       : worth_of(s->e, s->g, id, s->known);
+    }
+    const Worth *w = &s->known[s->e->m->step.update.at[update].loss];
+    double by = (w->at[2] - w->at[1]) / (2 * apart);
+    return !met ? 0 : w->lost || !isfinite(by) ? NAN : fabs(by) < 1e-9 ? 0 : by;
+}
+
+typedef enum Side { SideNone, SideUp, SideDown, SideBoth, SideUnknown } Side;
+
+static Side joined_side(Side a, double slope) {
+    if (isnan(slope) || a == SideUnknown)
+        return SideUnknown;
+    Side b = slope == 0 ? SideNone : slope < 0 ? SideUp : SideDown; // minimizing goes down
+    return a == SideNone ? b : b == SideNone || a == b ? a : SideBoth;
+}
+
+static bool trains(const Update *u, uint32_t net) {
+    for (uint32_t i = 0; i < u->net.n; i++)
+        if (u->net.at[i] == net)
+            return true;
+    return false;
+}
+
+static bool is_made(const Sides *s, uint32_t score, const Update *maker) {
+    bool made = false;
+    for (uint32_t i = 0; i < maker->net.n; i++)
+        made |= s->from[score * (s->nets + 1) + maker->net.at[i]];
+    return made;
+}
+
+static bool is_of_data(const Sides *s, uint32_t score) {
+    bool others = false;
+    for (uint32_t net = 0; net <= s->nets; net++)
+        others |= net != s->e->scorer.at[score] && s->from[score * (s->nets + 1) + net];
+    return !others;
+}
+
+// Where an update takes the scores of a net: of what `maker` trains to be made, NULL: of data.
+static Side side_of(Sides *s, uint32_t update, uint32_t net, const Update *maker) {
+    Side side = SideNone;
+    for (uint32_t i = 0; i < s->e->score.n; i++)
+        if (s->e->scorer.at[i] == net && (maker ? is_made(s, i, maker) : is_of_data(s, i)))
+            side = joined_side(side, slope(s, update, s->e->score.at[i]));
+    return side;
+}
+
+static bool is_one(Side side) {
+    return side == SideUp || side == SideDown;
+}
+
+static void compare(Sides *s, uint32_t c, uint32_t m, uint32_t net) {
+    const Update *critic = &s->e->m->step.update.at[c], *maker = &s->e->m->step.update.at[m];
+    Side data = side_of(s, c, net, NULL), fake = is_one(data) ? side_of(s, c, net, maker) : data;
+    if (!is_one(data) || !is_one(fake))
+        return;
+    Side wanted = side_of(s, m, net, maker);
+    Str d = s->e->m->net.at[net].name, g = update_name(s->e->perm, s->e->m, maker);
+    const char *way = fake == SideUp ? "raises" : "lowers";
+    if (is_one(wanted) && data == fake) {
+        diag(s->e->f, DiagW0917, critic->span, way, SARG(d), SARG(g));
+    } else if (wanted == fake) {
+        diag(s->e->f, DiagW0918, maker->span, way, SARG(d), SARG(g), SARG(d));
+        diag_note(s->e->f, critic->span, "this update of `%.*s` does so, too", SARG(d));
+    }
+}
+
+void warn_sides(Elab *e) {
+    const Func *f = &e->m->step;
+    Arena a;
+    arena_need(&a);
+    uint32_t nodes = f->g.node.n, nets = e->m->net.n;
+    Sides s = {.e = e,
+               .g = &f->g,
+               .is_score = arena_array(&a, uint8_t, nodes),
+               .known = arena_array(&a, Worth, nodes),
+               .terms = arena_array(&a, Nodes, f->update.n + 1),
+               .from = arena_array(&a, uint8_t, e->score.n * (nets + 1) + 1),
+               .nets = nets};
+    for (uint32_t i = 0; i < e->score.n; i++)
+        s.is_score[e->score.at[i]] = 1;
+    for (uint32_t i = 0; i < e->score.n && f->update.n > 1; i++)
+        find_origins(&s, i, &s.from[i * (nets + 1)]);
+    for (uint32_t u = 0; u < f->update.n; u++)
+        find_terms(&s, &a, f->update.at[u].loss, &s.terms[u]);
+    for (uint32_t c = 0; c < f->update.n; c++)
+        for (uint32_t m = 0; m < f->update.n && f->update.at[c].net.n == 1; m++)
+            if (!trains(&f->update.at[m], f->update.at[c].net.at[0]))
+                compare(&s, c, m, f->update.at[c].net.at[0]);
+    arena_release(&a);
+}
