@@ -362,7 +362,8 @@ Value net_call(Elab *e, Value net, Args args) {
     if (net.eval || net_pretrained(e->m, net.id))
         e->training = false;
     Value v = call_value(e, e->net_info.at[net.id].fn, args);
-    note_scores(e, net.id, v);
+    if (note_scores(e, net.id, v))
+        check_classes(e, net.id, args);
     e->given = given;
     e->owner = outer;
     e->net = outer_net;

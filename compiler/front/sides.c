@@ -11,17 +11,19 @@
 
 static const double middle = 0.5, apart = 1e-3; // 0 and 1 would be targets of squared losses
 
-void note_scores(Elab *e, uint32_t net, Value v) {
+bool note_scores(Elab *e, uint32_t net, Value v) {
+    bool any = false;
     if (v.kind == KindList)
         for (uint32_t i = 0; i < v.list.n; i++)
-            note_scores(e, net, v.list.at[i]);
+            any |= note_scores(e, net, v.list.at[i]);
     if (v.kind != KindTensor || v.tensor.val.b->g != &e->m->step.g)
-        return;
+        return any;
     Type t = val_type(v.tensor.val);
     if (!t.batched || (t.rank && t.dim[0] != 1))
-        return;
+        return any;
     vec_push(e->perm, &e->score, v.tensor.val.id);
     vec_push(e->perm, &e->scorer, net);
+    return true;
 }
 
 // --- slopes --------------------------------------------------------------------------------------
@@ -128,18 +130,24 @@ static void find_terms(Sides *s, Arena *a, uint32_t loss, Nodes *out) {
     arena_release(&scratch);
 }
 
-// What a score follows from: of weights that an update has changed, from what they were.
+uint8_t *value_origins(const Graph *g, Arena *a, uint32_t value) {
+    uint8_t *from = arena_array(a, uint8_t, value + 1);
+    from[value] = 1;
+    for (uint32_t id = value; id; id--) {
+        const Node *n = graph_node(g, id);
+        for (uint32_t k = n->op == OpCommit; from[id] && k < n->nin; k++)
+            from[node_in(g, id, k)] = 1;
+    }
+    return from;
+}
+
 static void find_origins(Sides *s, uint32_t score, uint8_t *out) {
     Arena scratch;
     arena_need(&scratch);
     uint32_t last = s->e->score.at[score], net = s->e->scorer.at[score];
-    uint8_t *from = arena_array(&scratch, uint8_t, last + 1);
-    from[last] = 1;
-    for (uint32_t id = last; id; id--) {
-        const Node *n = graph_node(s->g, id);
-        for (uint32_t k = n->op == OpCommit; from[id] && k < n->nin; k++)
-            from[node_in(s->g, id, k)] = 1;
-        if (!from[id] || n->op != OpRead)
+    const uint8_t *from = value_origins(s->g, &scratch, last);
+    for (uint32_t id = 1; id <= last; id++) {
+        if (!from[id] || graph_node(s->g, id)->op != OpRead)
             continue;
         const Slot *slot = &s->e->m->slot.at[node_slot(s->g, id)];
         if (slot->kind == SlotParam && slot->net != NONE)
