@@ -136,6 +136,19 @@ void warn_unread_names(Elab *e, const Ast *file) {
 
 // --- weights -------------------------------------------------------------------------------------
 
+// A weight that updates reach and the same text made, for another call: one of a `sample`, or of
+// the other branch of an `if`, whose author may have meant the same layer. NULL: there is none.
+static const Slot *updated_twin(const Elab *e, const uint8_t *written, const Slot *s) {
+    for (uint32_t i = 0; i < e->m->slot.n; i++) {
+        const Slot *t = &e->m->slot.at[i];
+        if (written[i] && t->kind == SlotParam && t->net == s->net &&
+            t->span.file == s->span.file && t->span.lo == s->span.lo &&
+            type_same_shape(&t->type, &s->type))
+            return t;
+    }
+    return NULL;
+}
+
 // One of each net, the first: those of a layer without effect come together.
 void warn_unreached_weights(Elab *e) {
     Arena scratch;
@@ -152,6 +165,13 @@ void warn_unreached_weights(Elab *e) {
             !e->net_info.at[s->net].changes)
             continue;
         diag(e->f, DiagW0912, s->span, SARG(s->name));
+        const Slot *twin = updated_twin(e, written, s);
+        if (twin)
+            diag_help(e->f,
+                      "the same text in another call made `%.*s`, which is updated: a layer that "
+                      "calls or "
+                      "branches share is bound to a name before them",
+                      SARG(twin->name));
         told[s->net] = 1;
     }
     arena_release(&scratch);
