@@ -301,8 +301,14 @@ void scope_rounds(Elab *e, const Env *env, const Ast *body, uint32_t n, const La
 
 void scope_repeat(Elab *e, Env *env, const Ast *a) {
     int64_t n;
-    if (!want_int(e, eval(e, env, a->a), "`repeat`", &n) || !can_branch(e, "repeat", true))
+    if (!want_int(e, eval(e, env, a->a), "`repeat`", &n))
         return;
+    if (!can_branch(e, "repeat", true)) {
+        diag_help(e->f,
+                  "write for i in range(%lld) { ... }, which is unrolled and possible anywhere",
+                  (long long)n);
+        return;
+    }
     if (n < 0 || n > INT32_MAX)
         diag(e->f, DiagE0511, here(e), "repeat", (long long)n);
     else if (n > 0)

@@ -123,6 +123,9 @@ static bool bound_for_good(Elab *e, Env *env, const Ast *name) {
                                               : v.kind == KindList && v.id);
     if (scope_rebinds_outer(env, name->text)) {
         diag(e->f, DiagE0512, name->span, SARG(name->text));
+        if (e->to->rounds && !e->turn)
+            diag_help(e->f, "bind another name inside; a value that each round changes takes "
+                            "for i in range(n) { ... }, which is unrolled, or a `state`");
         scope_lose(env, name->text);
     } else if (state)
         diag(e->f, DiagE0529, name->span, SARG(name->text), "state");
