@@ -74,8 +74,10 @@ static bool is_sound(const Sets *s) {
     return s->held && sounds_measured(&sounds);
 }
 
+// Not [1, n]: a curve, whose numbers have an order.
 static bool is_cloud(const Sets *s) {
-    return s->held && !s->rate && s->type.rank == 2 && s->type.dim[0] <= SpaceAxes;
+    return s->held && !s->rate && s->type.rank == 2 && s->type.dim[0] > 1 &&
+           s->type.dim[0] <= SpaceAxes;
 }
 
 static bool is_image(const Sets *s) {

@@ -135,14 +135,17 @@ data c : float(3, 32) scale(0, 1)
 data m : float(1, 16, 16) map(squash, stretch)
 data p : image(3, 8, 8) scale(-1, 1)
 data q : image(3, 8, 8) scale(-1, 1)
+data l : float(1, 256)
 fn squash(v)  = 2*v/(v + 1) - 1
 fn stretch(t) = (1 + t)/(1 - t)
 net E(c: [3, 32]) -> [2] = c |> flatten |> dense(2)
 net R(z: [2]) -> [3, 32] = z |> dense(96) |> reshape(3, 32)
 net M(z: [4]) -> [1, 16, 16] = z |> dense(256) |> reshape(1, 16, 16) |> tanh
 net T(x: [3, 8, 8]) -> [3, 8, 8] = x |> conv(3, k=3, pad=1)
+net L(x: [1, 256]) -> [1, 256] = x |> conv(1, k=3, pad=1)
 opt = adam(lr=1e-3)
 step {
+  update L minimize l1(L(l), l) using opt
   update E, R minimize chamfer(c, R(E(c))) using opt
   update M minimize mse(M(normal(4)), m) using opt
   update T minimize l1(T(p), q) using opt
@@ -154,16 +157,19 @@ sample copies = R(E(c))
 sample maps   = M(normal(4))
 sample into_q = T(p)
 sample cycle  = l1(T(T(p)), p)
+sample line   = L(l)
+sample lines  = L(normal(1, 256))
 MODEL
 "$ganrun" data synth chains --out c.pack --count 32 --size 32 >/dev/null
 "$ganrun" data synth lognormal --out m.npy --count 32 --size 16 >/dev/null
 "$ganrun" data synth outlines --out q.pack --count 40 --size 8 --seed 1 >/dev/null
-expect 0 train all.gan --data c=c.pack --data m=m.npy --data p=s.pack --data q=q.pack --batch 8 --steps 2 --out all
+LC_ALL=C sed 's/(32, 1, 16, 16), }/(32, 1, 256), }   /' m.npy > l.npy    # curves of the same numbers
+expect 0 train all.gan --data c=c.pack --data m=m.npy --data p=s.pack --data q=q.pack --data l=l.npy --batch 8 --steps 2 --out all
 expect 0 eval all --count 64 --entry spots
 prints '^spots  *square  *64  *modes of the data  *4 '
 expect 0 eval all --count 16
 for row in     'copies  *c  *16  *chamfer  ' 'copies  *c  *16  *chamfer matching ' 'maps  *m  *16  *histogram chi2 ' \
-    'maps  *m  *16  *spectrum chi2 ' 'into_q  *q  *16  *swd pixels ' 'cycle  *-  *2  *value '; do
+    'maps  *m  *16  *spectrum chi2 ' 'into_q  *q  *16  *swd pixels ' 'cycle  *-  *2  *value ' 'line  *l  *16  *error ' 'lines  *l  *16  *swd '; do
     prints "^$row"
 done
 refused 1 "nothing that is measured is a distance" ganrun eval all --metric groups --best
@@ -177,7 +183,7 @@ for entry in spots copies; do
     [ "$(head -c 4 $entry.png | tail -c 3)" = PNG ] || fail "$entry.png is no picture"
 done
 refused 2 'no image of 1 or 3 channels: write it' ganrun sample all --entry spots -o spots
-sed -e '/^net T/d' -e '/T(/d' -e '/^net M/d' -e '/M(/d' -e '/^data [mpq]/d' all.gan >points.gan
+sed -e '/^net T/d' -e '/T(/d' -e '/^net M/d' -e '/M(/d' -e '/^net L/d' -e '/L(/d' -e '/^data [mpql]/d' all.gan >points.gan
 expect 0 train points.gan --data c=c.pack --batch 8 --steps 1 --out points
 exists points/samples/00000001.png
 
