@@ -127,6 +127,13 @@ GanStatus trained_open_fed(Arena *perm, const Host *h, const Options *o, Trained
     return open_run(perm, h, o, true, out);
 }
 
+GanStatus trained_reads(const Func *entry, const Options *o) {
+    if (entry->data.n || !o->at[OptPaths].pair.n)
+        return GAN_OK;
+    return fail(GAN_ERR_USAGE, "--data %.*s: sample %.*s reads no data",
+                SARG(o->at[OptPaths].pair.at[0].key), SARG(entry->name));
+}
+
 GanStatus trained_feed(Arena *perm, const Host *h, Trained *t) {
     FeedOptions o = {.job = &t->job,
                      .in_order = t->in_order,

@@ -21,6 +21,8 @@ GanStatus trained_open_fed(Arena *perm, const Host *h, const Options *o, Trained
 // Loads the checkpoint of step `step`, NONE: the newest whole one, of the stage the run was opened
 // in.
 GanStatus trained_load(Arena *perm, const Host *h, Trained *t, uint32_t step);
+// GAN_ERR_USAGE if the job was given --data and this entry reads none.
+GanStatus trained_reads(const Func *entry, const Options *o);
 GanStatus trained_feed(Arena *perm, const Host *h, Trained *t); // opens its data
 void trained_close(Trained *t);                                 // accepts an empty one
 

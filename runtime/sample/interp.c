@@ -166,6 +166,7 @@ static GanStatus run_interp(Interp *p, const Options *o) {
     TRY(sampler_find(&s->compiled.module, option_text(o, OptEntry, (Str){0}), &p->sampler));
     TRY(check_shape(p, path));
     TRY(find_draws(p));
+    TRY(trained_reads(&s->compiled.module.entry.at[p->sampler.entry], o));
     if (s->compiled.module.entry.at[p->sampler.entry].data.n)
         TRY(trained_feed(p->perm, p->host, &p->run));
     size_t one = sampler_elements(&p->sampler);

@@ -50,6 +50,7 @@ static GanStatus open_data(Sampling *s, const Options *o) {
     if (s->run.in_order && !f->data.n)
         return fail(GAN_ERR_USAGE, "--all: sample %.*s reads no data; --count says how many",
                     SARG(f->name));
+    TRY(trained_reads(f, o));
     if (f->data.n)
         TRY(trained_feed(s->perm, s->host, &s->run));
     if (s->run.in_order)

@@ -59,3 +59,4 @@ refused 2 'data u: the model has no such data' ganrun sample run --model less.ga
 refused 1 'a batch of 3, and the data has 1 sample' ganrun sample run --entry level --data x=one.npy -o s.npy
 refused 2 '\-\-all and --count both say how many' ganrun sample run --entry level --all --count 3 -o s.npy
 refused 2 'sample noise reads no data' ganrun sample run --entry noise --all -o s.npy
+refused 2 'data x: sample noise reads no data' ganrun sample run --entry noise --data x=one.npy -o s.npy
