@@ -94,6 +94,11 @@ static GanStatus open_feed(void *user) {
                    : GAN_OK;
 }
 
+static GanStatus open_first(void *user) {
+    TRY(open_feed(user));
+    return stages_check(user);
+}
+
 // A new one where none was named.
 static GanStatus claim_folder(Train *t) {
     char name[1024] = "";
@@ -200,7 +205,7 @@ static GanStatus open_session(Train *t, const TrainOptions *o) {
     uint64_t seed = job_seed(t->job);
     so.seed = o->resume ? NULL : &seed;
     so.steps = true;
-    so.check = open_feed; // compilers may take minutes
+    so.check = o->resume ? open_feed : open_first; // compilers may take minutes
     so.user = t;
     TRY(session_start(&t->session, &so, &t->host->console));
     return t->comm ? ranks_agree(*t->perm, t->comm, "plan", '\n',
@@ -249,8 +254,8 @@ static GanStatus open_run(Train *t, Job *job, const TrainOptions *o) {
     if (resume && ranks_first(t->comm))
         TRY(run_lock(t->perm, t->dir, &t->lock));
     TRY(stage_choose(t, resume));
-    TRY(open_session(t, o));
     stage_tell(t);
+    TRY(open_session(t, o));
     if (resume) {
         bool begins = stage_begins(t);
         TRY(train_restore(t, true, &at));
@@ -262,10 +267,8 @@ static GanStatus open_run(Train *t, Job *job, const TrainOptions *o) {
     tell_other_data(t, &at);
     train_tell(t);
     TRY(monitor_open(t->perm, t->host, job, &t->session, t->feed, &t->monitor));
-    if (!resume) {
+    if (!resume)
         TRY(train_restore(t, false, &at));
-        TRY(stages_check(t));
-    }
     if (first)
         TRY(trace_within(t->trace, t->step, job->steps));
     progress_title(*t->perm, &t->host->console, &t->session, t->job);

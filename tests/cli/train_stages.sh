@@ -252,3 +252,21 @@ sed -i 's/\[8, 16\] { stage/[8, 18] { stage/' grows.gan
 expect 1 train grows.gan $stage --out none
 says 'note: in stage 3 of 3, with size=18, rate=0.002$'
 absent none
+
+# Data that do not suit a later stage: said before anything is compiled.
+cat >late.gan <<'MODEL'
+model late
+config size = 16
+data x : image(3, size, size) scale(-1, 1)
+net D(x: [3, size, size]) -> [] = x |> flatten |> dense(1) |> squeeze
+step { update D minimize mean(D(x)^2) using adam(lr=1e-3) }
+stages {
+  stage 2 { size = 16 }
+  stage 2 { size = 8 }
+}
+MODEL
+XDG_CACHE_HOME=$work/cold
+refused 1 'stage 2 of 2: .*s.pack: x: the model expects .3, 8, 8., the data has .3, 16, 16.' \
+    ganrun train late.gan --data x=s.pack --batch 4 --out late
+absent late
+[ -z "$(find cold -name '*.so')" ] || fail "kernels were compiled before a stage that cannot be trained: $(ls cold/*)"
