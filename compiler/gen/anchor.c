@@ -15,7 +15,8 @@
 enum {
     RESIDENT = 2,                  // minBlocksPerMultiprocessor: with more, ptxas would spill
     AXES = 3 * (MAX_RANK + 1) / 2, // of all lists: each is in two of three operands, or in all
-    FILLS = 264,      // blocks that keep a large card busy: two for each of its processors
+    FILLS = 264, // blocks that keep a large card busy: two for each of its processors
+    FILLS_GROUPED = 528,
     SHORTEST = 256,   // terms a split is worth
     MOST_SPLITS = 64, // of a tile
     LEAST_SPACES = 2, // of a product
@@ -43,21 +44,48 @@ static int64_t parts_apart(const Product *p) {
     return n;
 }
 
-// A function of shapes alone. Terms are split where the tiles are too few for a card and the terms
-// many.
+// Terms are split where the tiles are too few for a card and the terms many.
+static void split(Cut *c, int64_t tiles, int64_t fills, int64_t whole) {
+    int64_t most = ceil_div(c->terms, SHORTEST);
+    c->splits = ceil_div(fills, tiles);
+    c->splits = c->splits < most ? c->splits : most;
+    c->splits = c->splits < MOST_SPLITS ? c->splits : MOST_SPLITS;
+    c->chunk = ceil_div(ceil_div(c->terms, c->splits), whole) * whole;
+    c->splits = ceil_div(c->terms, c->chunk);
+    c->jobs = tiles * c->splits;
+}
+
+// A function of shapes alone.
 static Cut cut_of(const Product *p) {
     Cut c = {.rows = list_size(&p->rows),
              .columns = list_size(&p->columns),
              .terms = list_size(&p->terms)};
     c.tiles_m = ceil_div(c.rows, GAN_TILE);
     c.tiles_n = ceil_div(c.columns, GAN_TILE);
-    int64_t tiles = c.tiles_m * c.tiles_n * parts_apart(p), most = ceil_div(c.terms, SHORTEST);
-    c.splits = ceil_div(FILLS, tiles);
-    c.splits = c.splits < most ? c.splits : most;
-    c.splits = c.splits < MOST_SPLITS ? c.splits : MOST_SPLITS;
-    c.chunk = ceil_div(ceil_div(c.terms, c.splits), GAN_TERMS) * GAN_TERMS;
-    c.splits = ceil_div(c.terms, c.chunk);
-    c.jobs = tiles * c.splits;
+    split(&c, c.tiles_m * c.tiles_n * parts_apart(p), FILLS, GAN_TERMS);
+    return c;
+}
+
+// Of gan_grouped: neighbouring channels of all groups are columns.
+static Cut grouped_cut(const Product *p) {
+    int64_t groups = p->apart[0].extent;
+    Cut c = {.rows = list_size(&p->rows),
+             .columns = list_size(&p->columns) * groups,
+             .terms = list_size(&p->terms),
+             .splits = 1};
+    c.tiles_m = ceil_div(c.rows, GAN_TILE);
+    c.tiles_n = ceil_div(c.columns, GAN_TILE);
+    c.chunk = c.terms;
+    c.jobs = c.tiles_m * c.tiles_n * (parts_apart(p) / groups);
+    return c;
+}
+
+// Of gan_grouped_weights: a row is a thread's, of `sums` elements.
+static Cut grouped_weights_cut(const Product *p, int64_t sums) {
+    int64_t elements = list_size(&p->rows) * list_size(&p->columns) * p->apart[0].extent;
+    Cut c = {.rows = elements / sums, .columns = 1, .terms = list_size(&p->terms), .tiles_n = 1};
+    c.tiles_m = ceil_div(c.rows, GAN_THREADS);
+    split(&c, c.tiles_m, FILLS_GROUPED, GAN_STAGE);
     return c;
 }
 
@@ -203,12 +231,13 @@ static Str kernel_text(Arena *a, const CallKernel *k, const CallRegion *c, uint3
 
 // --- regions -------------------------------------------------------------------------------------
 
-static void set_region(Region *r, const Product *p, const Cut *c) {
+// `sums`: of a tile.
+static void set_region(Region *r, const Product *p, const Cut *c, int64_t sums) {
     size_t size = p->in == DtF64 ? 8 : 4;
     bool split = c->splits > 1;
     r->blocks = (uint32_t)c->jobs;
     r->tickets = split ? (uint32_t)(c->jobs / c->splits) : 0;
-    r->scratch = split ? (size_t)(c->jobs * GAN_TILE * GAN_TILE) * size : 0;
+    r->scratch = split ? (size_t)(c->jobs * sums) * size : 0;
 }
 
 static bool product_words(Arena *perm, const CallRegion *call, Arena scratch) {
@@ -217,17 +246,53 @@ static bool product_words(Arena *perm, const CallRegion *call, Arena scratch) {
     Cut c = cut_of(&p);
     if (!fits(&p, &c))
         return false;
-    set_region(call->r, &p, &c);
+    set_region(call->r, &p, &c, GAN_TILE * GAN_TILE);
     call->r->number.n = 0;
     put_words(&(WordList){perm, call->r}, call, &p, &c, scratch);
     return true;
 }
 
+static Str shape_text(Arena *a, const Product *p) {
+    return str_format(a, "gan_shape<%s, %s, %s, %u>", storage[p->in], storage[p->out],
+                      p->in == DtF64 ? "double" : "float", p->spaces);
+}
+
 static Str product_call(Arena *a, const CallRegion *call) {
     Product p;
     product_read(call->g, call->r->node.at[0], call->spaces, &p);
-    return str_format(a, "gan_product<gan_shape<%s, %s, %s, %u>>", storage[p.in], storage[p.out],
-                      p.in == DtF64 ? "double" : "float", p.spaces);
+    return str_format(a, "gan_product<%s>", shape_text(a, &p).ptr);
+}
+
+// --- regions of several groups -------------------------------------------------------------------
+
+static bool of_weights(const CallRegion *call) {
+    return graph_node(call->g, call->r->node.at[0])->op == OpConvDw;
+}
+
+static bool grouped_words(Arena *perm, const CallRegion *call, Arena scratch) {
+    GroupedKind kind = product_grouped(call->g, call->r->node.at[0]);
+    int64_t sums = kind == GroupedDeep ? GAN_SQUARE * GAN_SQUARE : GAN_SQUARE; // of a thread
+    if (kind == GroupedNot)
+        return false;
+    Product p;
+    product_read(call->g, call->r->node.at[0], call->spaces, &p);
+    const List *taps = of_weights(call) ? &p.columns : &p.terms; // and, last, a group's channels
+    Cut c = of_weights(call) ? grouped_weights_cut(&p, sums) : grouped_cut(&p);
+    if (!fits(&p, &c) || list_size(taps) / taps->axis[taps->n - 1].extent > GAN_TAPS)
+        return false;
+    set_region(call->r, &p, &c, GAN_THREADS * sums);
+    call->r->number.n = 0;
+    put_words(&(WordList){perm, call->r}, call, &p, &c, scratch);
+    return true;
+}
+
+static Str grouped_call(Arena *a, const CallRegion *call) {
+    uint32_t id = call->r->node.at[0];
+    Product p;
+    product_read(call->g, id, call->spaces, &p);
+    return str_format(a, "gan_grouped%s<%s, %s>", of_weights(call) ? "_weights" : "",
+                      shape_text(a, &p).ptr,
+                      product_grouped(call->g, id) == GroupedDeep ? "true" : "false");
 }
 
 static const CallKernel product_kernel = {.name = "product",
@@ -235,15 +300,32 @@ static const CallKernel product_kernel = {.name = "product",
                                           .call = product_call,
                                           .threads = GAN_THREADS,
                                           .resident = RESIDENT};
-static const CallKernel *const kernel_of[FamilyCount] = {[FamilyProduct] = &product_kernel,
-                                                         [FamilyTransform] = &fft_kernel,
-                                                         [FamilyOrder] = &order_kernel};
+// An engine of a library may take a group after another, and leave most of a card idle.
+static const CallKernel grouped_kernel = {.name = "grouped",
+                                          .words = grouped_words,
+                                          .call = grouped_call,
+                                          .threads = GAN_THREADS,
+                                          .resident = RESIDENT,
+                                          .always = true};
+// The first whose words there are.
+static const CallKernel *const kernel_of[FamilyCount][2] = {
+    [FamilyProduct] = {&grouped_kernel, &product_kernel},
+    [FamilyTransform] = {&fft_kernel},
+    [FamilyOrder] = {&order_kernel}};
+
+static const CallKernel *choose(Arena *perm, const CallRegion *call, Arena scratch) {
+    const CallKernel *const *of = kernel_of[node_family(call->g, call->r->node.at[0])];
+    for (int i = 0; i < 2 && of[i]; i++)
+        if (of[i]->words(perm, call, scratch))
+            return of[i];
+    return NULL;
+}
 
 static void region_kernel(Arena *perm, Plan *plan, Region *r, uint32_t spaces, Map *known,
                           Arena scratch) {
     const CallRegion call = {&plan->func->g, r, spaces};
-    const CallKernel *make = kernel_of[node_family(call.g, r->node.at[0])];
-    if (!make->words(perm, &call, scratch))
+    const CallKernel *make = choose(perm, &call, scratch);
+    if (!make)
         return;
     uint32_t words = r->in.n + r->out.n + (r->scratch ? 2 : 0) + r->number.n;
     Str anonymous = kernel_text(&scratch, make, &call, words, STR("kernel"));
@@ -251,7 +333,7 @@ static void region_kernel(Arena *perm, Plan *plan, Region *r, uint32_t spaces, M
     r->kernel = map_find(known, h.lo) - 1;
     if (r->kernel != NONE)
         return;
-    Kernel k = {.threads = make->threads, .words = words, .fallback = !make->only};
+    Kernel k = {.threads = make->threads, .words = words, .fallback = !make->always};
     k.name = str_format(perm, "%s_%.*s", make->name, SARG(kernel_hash(&scratch, anonymous)));
     k.source = kernel_text(perm, make, &call, words, k.name);
     vec_push(perm, &plan->kernel, k);

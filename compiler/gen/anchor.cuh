@@ -346,23 +346,22 @@ GAN_FN void gan_add_up(const gan_args<N> &w, uint32_t m, uint32_t n, uint32_t fr
     __syncthreads();
 }
 
-// Keeps this block's share of a tile, and in the last block of it adds up all of them, first to
-// last. True where the tile is whole.
-template <class P>
+// Keeps this block's share of a tile of SIZE sums, and in the last block of it adds up all of them,
+// first to last. True where the tile is whole.
+template <class P, int SIZE>
 GAN_FN bool gan_gather(typename P::sum *parts, uint32_t *ticket, uint32_t split, uint32_t splits,
                        typename P::sum *tile) {
-    const uint32_t size = GAN_TILE * GAN_TILE;
 #pragma unroll 1
-    for (uint32_t e = threadIdx.x; e < size; e += GAN_THREADS)
-        parts[split * size + e] = tile[e];
+    for (uint32_t e = threadIdx.x; e < SIZE; e += GAN_THREADS)
+        parts[split * SIZE + e] = tile[e];
     if (!gan_is_last(ticket, splits))
         return false;
 #pragma unroll 1
-    for (uint32_t e = threadIdx.x; e < size; e += GAN_THREADS) {
+    for (uint32_t e = threadIdx.x; e < SIZE; e += GAN_THREADS) {
         typename P::sum all = gan_load_cg(parts + e);
 #pragma unroll 4
         for (uint32_t s = 1; s < splits; s++)
-            all += gan_load_cg(parts + s * size + e);
+            all += gan_load_cg(parts + s * SIZE + e);
         tile[e] = all;
     }
     return true;
@@ -405,7 +404,7 @@ template <class P, int N> GAN_FN void gan_product(const gan_args<N> &w) {
             const uint32_t parts = (uint32_t)w.at[GAN_C] + 1;
             sum *mine = (sum *)w.at[parts] + (size_t)tile * splits * GAN_TILE * GAN_TILE;
             uint32_t *ticket = (uint32_t *)w.at[parts + 1] + tile;
-            if (!gan_gather<P>(mine, ticket, split, splits, shared.tile))
+            if (!gan_gather<P, GAN_TILE * GAN_TILE>(mine, ticket, split, splits, shared.tile))
                 continue;
         }
         gan_put_tile<P>(w, m, n, &at, shared.tile);

@@ -35,7 +35,7 @@ typedef struct CallKernel {
     Str (*call)(Arena *a, const CallRegion *c);
     uint32_t threads;  // of a block
     uint32_t resident; // blocks of a multiprocessor, at least; 0: any number
-    bool only;         // no library has such calls
+    bool always; // no library has such calls, or at times far slower ones: compiled for every card
 } CallKernel;
 
 // Which of the region's inputs operand k of its call is.

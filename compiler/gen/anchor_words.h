@@ -1,5 +1,5 @@
-// anchor_words.h - what anchor.c and the text of its kernels, anchor.cuh, agree on. Plain C that
-// both read.
+// anchor_words.h - what anchor.c and the text of its kernels, anchor.cuh and grouped.cuh, agree on.
+// Plain C that both read.
 #ifndef GAN_ANCHOR_WORDS_H
 #define GAN_ANCHOR_WORDS_H
 
@@ -9,6 +9,8 @@ enum {
                        // spill registers
     GAN_SQUARE = 4,
     GAN_TILE = 16 * GAN_SQUARE, // rows, and columns, of a tile
+    GAN_STAGE = 32,             // grouped.cuh: terms of which a block knows or has what is shared
+    GAN_TAPS = 64,              // of a convolution of groups, at most
 };
 
 // The words of a kernel: first those of operands, scratch and tickets, then from GAN_HEAD on

@@ -7,8 +7,9 @@
 #include "embed.h"
 
 extern const EmbeddedFile prelude_cuda[]; // kernel_cuda.h, reduce.cuh, half.h, prelude.h,
-                                          // table.cuh, anchor_words.h, anchor.cuh, fft_words.h,
-                                          // fft.cuh, order_words.h, order.cuh (CMakeLists.txt)
+                                          // table.cuh, anchor_words.h, anchor.cuh, grouped.cuh,
+                                          // fft_words.h, fft.cuh, order_words.h, order.cuh
+                                          // (CMakeLists.txt)
 
 static Str prelude(void) {
     return (Str){prelude_cuda[0].text, prelude_cuda[0].len};

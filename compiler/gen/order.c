@@ -89,4 +89,4 @@ const CallKernel order_kernel = {.name = "order",
                                  .words = words_of,
                                  .call = call_of,
                                  .threads = GAN_ORDER_THREADS,
-                                 .only = true};
+                                 .always = true};

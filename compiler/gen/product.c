@@ -26,14 +26,22 @@ typedef struct ConvView { // the operands of all three, and their strides: batch
     int64_t sx[MAX_RANK + 1], sw[MAX_RANK + 1], sy[MAX_RANK + 1];
 } ConvView;
 
-static ConvView conv_of(const Graph *g, const Type *x, const Type *w, const Type *y, uint32_t id) {
-    ConvView v = {.geom = conv_geom(node_attr(g, id)), .x = x, .w = w, .y = y};
-    v.batch = x->batched ? g->batch : 1;
-    v.c = x->dim[0] / v.geom.groups;
-    v.o = y->dim[0] / v.geom.groups;
-    type_strides(x, v.sx);
-    type_strides(w, v.sw);
-    type_strides(y, v.sy);
+static ConvView conv_of(const Graph *g, uint32_t id) {
+    const Type *a = node_type(g, node_in(g, id, 0)), *b = node_type(g, node_in(g, id, 1)),
+               *out = node_type(g, id);
+    Op op = (Op)graph_node(g, id)->op;
+    ConvView v = {.geom = conv_geom(node_attr(g, id)),
+                  .x = op == OpConvDx ? out : a,
+                  .w = op == OpConvDw ? out : b,
+                  .y = op == OpConv     ? out
+                       : op == OpConvDx ? a
+                                        : b};
+    v.batch = v.x->batched ? g->batch : 1;
+    v.c = v.x->dim[0] / v.geom.groups;
+    v.o = v.y->dim[0] / v.geom.groups;
+    type_strides(v.x, v.sx);
+    type_strides(v.w, v.sw);
+    type_strides(v.y, v.sy);
     return v;
 }
 
@@ -138,12 +146,8 @@ static void conv_weights(const ConvView *v, Product *p) {
 }
 
 static void conv_product(const Graph *g, uint32_t id, Product *p) {
-    const Type *a = node_type(g, node_in(g, id, 0)), *b = node_type(g, node_in(g, id, 1)),
-               *out = node_type(g, id);
     Op op = (Op)graph_node(g, id)->op;
-    ConvView v = op == OpConv     ? conv_of(g, a, b, out, id)
-                 : op == OpConvDx ? conv_of(g, out, b, a, id)
-                                  : conv_of(g, a, out, b, id);
+    ConvView v = conv_of(g, id);
     p->spaces = v.geom.n;
     if (op == OpConv)
         conv_forward(&v, p);
@@ -202,6 +206,33 @@ static void dot_product(const Graph *g, uint32_t id, Product *p) {
     list_fold(&p->rows);
     list_fold(&p->columns);
     list_fold(&p->terms);
+}
+
+// --- groups --------------------------------------------------------------------------------------
+
+static bool in_fours(int64_t x) {
+    return x % 4 == 0;
+}
+
+// The axis `side_by_side` lies so, and every other one leads to a multiple of four elements.
+static bool strides_in_fours(const int64_t *stride, uint32_t n, uint32_t side_by_side) {
+    for (uint32_t i = 0; i < n; i++)
+        if (i == side_by_side ? stride[i] != 1 : !in_fours(stride[i]))
+            return false;
+    return true;
+}
+
+GroupedKind product_grouped(const Graph *g, uint32_t id) {
+    if (graph_node(g, id)->op == OpDot)
+        return GroupedNot;
+    ConvView v = conv_of(g, id);
+    uint32_t axes = v.geom.n + 2;
+    if (v.geom.groups == 1 || !strides_in_fours(v.sx, axes, 1) || !strides_in_fours(v.sy, axes, 1))
+        return GroupedNot;
+    if (v.c == 1 && v.o == 1)
+        return in_fours(v.geom.groups) ? GroupedEach : GroupedNot;
+    bool stored = graph_node(g, id)->op != OpConvDw || strides_in_fours(v.sw + 1, axes, 1);
+    return in_fours(v.c) && in_fours(v.o) && stored ? GroupedDeep : GroupedNot;
 }
 
 // --- reading a node ------------------------------------------------------------------------------

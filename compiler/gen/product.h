@@ -40,6 +40,14 @@ typedef struct Product {
 // Node `id`, a Conv, ConvDx, ConvDw or Dot. Of the `spaces` spatial axes that it is given, those
 // that it has not are of extent 1, and every element is within them: a Dot has none.
 void product_read(const Graph *g, uint32_t id, uint32_t spaces, Product *out);
+// How the channels of a convolution of several groups can be read and stored four at a time
+// (grouped.cuh).
+typedef enum GroupedKind {
+    GroupedNot,  // not so, or no such convolution
+    GroupedDeep, // each group's channels lie side by side, and come in fours
+    GroupedEach, // groups of one channel each lie side by side, and come in fours
+} GroupedKind;
+GroupedKind product_grouped(const Graph *g, uint32_t id);
 // Spatial axes of a convolution, 0 for any other node.
 uint32_t product_spaces(const Graph *g, uint32_t id);
 

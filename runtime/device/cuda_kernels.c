@@ -43,7 +43,8 @@ static bool certain_kernels(const Loaded *l, bool *wanted) {
     Arena scratch = l->arena;
     bool *open = arena_array(&scratch, bool, p->region.n), any = false;
     for (uint32_t i = 0; i < p->region.n; i++) {
-        open[i] |= p->region.at[i].kind == RegionCall;
+        const Region *r = &p->region.at[i];
+        open[i] |= r->kernel != NONE && p->kernel.at[r->kernel].fallback;
         if (l->epilogue[i].region != NONE)
             open[l->epilogue[i].region] = true;
     }

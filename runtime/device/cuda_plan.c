@@ -7,6 +7,7 @@
 // plan alone (cuda_bytes).
 #include "cuda_plan.h"
 
+#include <math.h>
 #include <string.h>
 
 static CUdeviceptr address(const Loaded *l, uint32_t node) {
@@ -255,22 +256,48 @@ typedef struct Library {
     GanStatus (*load)(Loaded *l, uint32_t region); // skips what the library does not support
 } Library;
 
-// Would the epilogue's own kernel behind a plain call take less time? Engines that fuse are few:
-// the best for the first convolution of cosmogan takes 0.71 ms on an H200, where a plain one takes
-// 0.36 and the kernel 0.15.
-static bool is_faster_apart(const Loaded *l, const CudnnCall *fused, const CudnnCall *plain,
-                            uint32_t epilogue) {
-    enum { LaunchNs = 1500, BytesPerNs = 2500 }; // of a kernel that moves its bytes once
-    const Plan *p = l->plan;
+// Estimates for an H200, to compare with the time of an engine.
+enum {
+    LaunchNs = 1500,
+    BytesPerNs = 2500, // of a kernel that moves its bytes once
+    // Of grouped.cuh: blocks at a time, what begins one, and then each.
+    Resident = 264,
+    BlockNs = 5000,
+    FlopPerNs = 38,
+};
+
+static int64_t moving_ns(const Plan *p, uint32_t region) {
     const Graph *g = &p->func->g;
-    const Region *r = &p->region.at[epilogue];
+    const Region *r = &p->region.at[region];
     size_t bytes = 0;
     for (uint32_t i = 0; i < r->in.n; i++)
         bytes += type_bytes(g, node_type(g, r->in.at[i]));
     for (uint32_t i = 0; i < r->out.n; i++)
         bytes += type_bytes(g, node_type(g, r->out.at[i]));
+    return LaunchNs + (int64_t)(bytes / BytesPerNs);
+}
+
+// Would the epilogue's own kernel behind a plain call take less time? Engines that fuse are few:
+// the best for the first convolution of cosmogan takes 0.71 ms on an H200, where a plain one takes
+// 0.36 and the kernel 0.15.
+static bool is_faster_apart(const Plan *p, const CudnnCall *fused, const CudnnCall *plain,
+                            uint32_t epilogue) {
     return cudnn_call_ns(plain) && cudnn_call_ns(fused) &&
-           cudnn_call_ns(plain) + LaunchNs + (int64_t)(bytes / BytesPerNs) < cudnn_call_ns(fused);
+           cudnn_call_ns(plain) + moving_ns(p, epilogue) < cudnn_call_ns(fused);
+}
+
+// Would a kernel of ours, which every card has, clearly take less time than the call? `epilogue`:
+// of the call, NONE: none. For several groups an engine may launch a small kernel each.
+static bool is_faster_by_kernel(const Plan *p, uint32_t region, const CudnnCall *call,
+                                uint32_t epilogue) {
+    const Region *r = &p->region.at[region];
+    if (!call || !cudnn_call_ns(call) || r->kernel == NONE || p->kernel.at[r->kernel].fallback)
+        return false;
+    double flop = node_gflop(&p->func->g, r->node.at[0]) * 1e9,
+           waves = ceil((double)r->blocks / Resident);
+    double ns = LaunchNs + waves * (BlockNs + flop / r->blocks / FlopPerNs) +
+                (epilogue == NONE ? 0 : (double)moving_ns(p, epilogue));
+    return 1.5 * ns < (double)cudnn_call_ns(call);
 }
 
 // With its epilogue, where the library fuses that and is faster for it, or without.
@@ -284,9 +311,12 @@ static GanStatus load_product(Loaded *l, uint32_t region) {
     if (e->region != NONE)
         TRY(cudnn_prepare(&l->dnn, p, id, e, l->memory, &fused));
     TRY(cudnn_prepare(&l->dnn, p, id, NULL, l->memory, &plain));
-    if (fused && plain && is_faster_apart(l, fused, plain, e->region))
+    if (fused && plain && is_faster_apart(p, fused, plain, e->region))
         fused = NULL;
-    l->call[region] = fused ? fused : plain;
+    CudnnCall *call = fused ? fused : plain;
+    if (is_faster_by_kernel(p, region, call, fused ? e->region : NONE))
+        return GAN_OK;
+    l->call[region] = call;
     if (e->region != NONE)
         l->absorbed[e->region] = fused != NULL;
     return GAN_OK;

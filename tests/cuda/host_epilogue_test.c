@@ -108,6 +108,43 @@ static void slow_engines_do_not_absorb(void **state) {
     assert_int_equal(slow.launches, quick.launches + 2);
 }
 
+static Run *run_of_groups(int groups) {
+    Run *run = new_bare();
+    Str text = str_format(&run->arena,
+                          "model m\n"
+                          "data x : image(3, 8, 8)\n"
+                          "net D(x: [3, 8, 8]) -> [] { x |> conv(16, k=3, pad=1)\n"
+                          "  |> conv(16, k=3, pad=1, groups=%d) |> relu\n"
+                          "  |> conv(1, k=3, pad=1) |> mean(space) |> squeeze }\n"
+                          "step { update D minimize mean(D(x)^2) using sgd(0.1) }\n",
+                          groups);
+    compile_model(run, "m.gan", text, DtF32, NULL);
+    return run;
+}
+
+static Count count_groups(int groups, bool slow) {
+    Run *run = run_of_groups(groups);
+    if (slow)
+        recorder_slow_engines(run->r);
+    return count_run(run, "relu");
+}
+
+// Of several groups, with four channels at a time or of one each, all three products.
+static void slow_engines_of_groups_give_way_to_kernels(void **state) {
+    (void)state;
+    static const int groups[] = {4, 16};
+    for (size_t i = 0; i < 2; i++) {
+        Count quick = count_groups(groups[i], false), slow = count_groups(groups[i], true);
+        assert_int_equal(slow.calls, quick.calls - 2 * 3);
+        assert_true(slow.launches >= quick.launches + 2 * 3);
+        assert_int_equal(slow.epilogues, quick.epilogues - 2);
+    }
+    Count quick = count_groups(8, false), slow = count_groups(8, true); // two channels each
+    assert_int_equal(slow.calls, quick.calls);
+    quick = count_groups(1, false), slow = count_groups(1, true);
+    assert_int_equal(slow.calls, quick.calls);
+}
+
 static void without_cudnn_kernels_compute_epilogues(void **state) {
     (void)state;
     const DeviceOptions o = {.threads = 1};
@@ -230,6 +267,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(compiled_epilogues_are_absorbed_where_it_pays),
         cmocka_unit_test(epilogues_of_transposed_convolutions_are_absorbed),
         cmocka_unit_test(slow_engines_do_not_absorb),
+        cmocka_unit_test(slow_engines_of_groups_give_way_to_kernels),
         cmocka_unit_test(without_cudnn_kernels_compute_epilogues),
         cmocka_unit_test(an_error_at_any_call_ends_cleanly),
         cmocka_unit_test(refusals_are_cached),

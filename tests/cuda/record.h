@@ -77,6 +77,7 @@ void recorder_greedy_dnn(Recorder *r, size_t bytes);
 void recorder_greedy_fft(Recorder *r, size_t bytes);
 uint64_t recorder_dnn_queries(const Recorder *r); // of cuDNN's heuristics, so far
 void recorder_slow_epilogues(Recorder *r);        // cuDNN's engines that have one take 1 ms longer
+void recorder_slow_engines(Recorder *r);          // all of them do
 size_t recorder_most_memory(const Recorder *r);   // peak bytes allocated so far
 
 // Announces a plan that is about to be loaded with these memories, to check its launches.
@@ -156,6 +157,7 @@ extern const CudnnApi record_dnn_api; // record_dnn.c
 void record_dnn_begin(void);
 void record_dnn_greed(size_t bytes);
 void record_dnn_slow_epilogues(void);
+void record_dnn_slow(void);
 float record_dnn_delay(void); // ms that the engine that ran last takes longer than others
 uint32_t record_dnn_live(void);
 uint64_t record_dnn_queries(void);

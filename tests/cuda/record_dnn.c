@@ -62,8 +62,9 @@ typedef struct Descriptor {
 static uint32_t live;
 static uint32_t handles;
 static CUstream stream;
-static size_t greed;               // workspace of the fastest engine
-static bool slow_epilogues, fused; // engines that have one are slow; the last that ran has one
+static size_t greed;                     // workspace of the fastest engine
+static bool slow, slow_epilogues, fused; // all engines are, or those that have one; the last that
+                                         // ran has one
 static uint64_t queries;
 
 uint32_t record_dnn_live(void) {
@@ -75,7 +76,7 @@ void record_dnn_begin(void) {
     handles = 0;
     stream = NULL;
     greed = (size_t)1 << 60;
-    slow_epilogues = fused = false;
+    slow = slow_epilogues = fused = false;
     queries = 0;
 }
 
@@ -91,8 +92,12 @@ void record_dnn_slow_epilogues(void) {
     slow_epilogues = true;
 }
 
+void record_dnn_slow(void) {
+    slow = true;
+}
+
 float record_dnn_delay(void) {
-    return slow_epilogues && fused ? 1 : 0;
+    return slow || (slow_epilogues && fused) ? 1 : 0;
 }
 
 static size_t workspace_of(const Operation *o) {

@@ -393,6 +393,11 @@ void recorder_slow_epilogues(Recorder *r) {
     record_dnn_slow_epilogues();
 }
 
+void recorder_slow_engines(Recorder *r) {
+    (void)r;
+    record_dnn_slow();
+}
+
 void recorder_greedy_fft(Recorder *r, size_t bytes) {
     (void)r;
     record_fft_greed(bytes);
