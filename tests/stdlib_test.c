@@ -667,6 +667,35 @@ static void an_initial_value_may_read_earlier_weights(void **state) {
     trial_close(&t);
 }
 
+// Of a critic, and of its generator: none is taken for one whose signs were exchanged.
+static void losses_of_both_sides_are_told_from_exchanged_ones(void **state) {
+    static const char *const pair[][2] = {
+        {"logistic(r, f)", "non_saturating(s)"},
+        {"logistic(r, f)", "saturating(s)"},
+        {"bce(r, 0.9) + bce(f, 0.1)", "bce(s, 1)"},
+        {"bce(r, 0) + bce(f, 1)", "bce(s, 0)"},
+        {"least_squares(r, f)", "least_squares_g(s)"},
+        {"mse(r, 1) + mse(f, -1)", "mse(s, 0)"}, // Mao et al. 2017, eq. 8
+        {"hinge(r, f)", "wasserstein_g(s)"},
+        {"wasserstein(r, f) + 1e-3*mean(r^2) + 10*zero_penalty(D(x), x)", "wasserstein_g(s)"},
+        {"relativistic(r, f)", "relativistic(s, D(x))"},
+        {"relativistic_average(r, f)", "relativistic_average(s, D(x))"},
+        {"mean(relu(1 + r)) - mean(min(f, 1))", "mean(s)"}, // an energy, low on data
+    };
+    Arena a = empty;
+    (void)state;
+    for (size_t i = 0; i < sizeof pair / sizeof *pair; i++) {
+        Arena scratch = a;
+        Str text = str_format(&scratch,
+                              "model m\ndata x : float(4)\nnet G(z: [3]) -> [4] = z |> dense(4)\n"
+                              "net D(x: [4]) -> [] = x |> dense(1) |> squeeze\nstep {\n"
+                              "r = D(x)\nf = D(G(normal(3)))\nupdate D minimize %s using sgd()\n"
+                              "s = D(G(normal(3)))\nupdate G minimize %s using sgd()\n}\n",
+                              pair[i][0], pair[i][1]);
+        trial_module(&scratch, &(TrialOptions){.name = pair[i][0], .text = text, .batch = 2});
+    }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_have_their_values_and_gradients),
@@ -679,6 +708,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(initial_values_have_the_specified_deviation),
         cmocka_unit_test(orthogonal_weights_are_orthogonal),
         cmocka_unit_test(an_initial_value_may_read_earlier_weights),
+        cmocka_unit_test(losses_of_both_sides_are_told_from_exchanged_ones),
     };
     return ARENA_CASES(tests, 0);
 }

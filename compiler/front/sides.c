@@ -2,14 +2,18 @@
 // generator that wants what its critic wants.
 //
 // In: the step, and the scores that its nets gave, one number for each sample or place. Out:
-// warnings. The slope of a loss in a score is taken between two numbers, with all scores alike and
-// everything else as it is; where it follows from more than numbers of the text, nothing is said.
+// warnings where two losses would have one score at the same place. Where a loss would have it
+// follows from its slope at some numbers, with all other scores alike and everything else as it is;
+// a slope that follows from more than numbers of the text says nothing.
 #include "builtin.h"
 #include "checks.h"
 
 #include <math.h>
 
-static const double middle = 0.5, apart = 1e-3; // 0 and 1 would be targets of squared losses
+// Between numbers that are targets or margins.
+static const double place[] = {-4.1, -2.1, -0.9, -0.4, 0.1, 0.6, 1.1, 2.1, 4.1};
+enum { PLACES = sizeof place / sizeof *place };
+static const double middle = 0.6, apart = 1e-3;
 
 bool note_scores(Elab *e, uint32_t net, Value v) {
     bool any = false;
@@ -158,30 +162,46 @@ static void find_origins(Sides *s, uint32_t score, uint8_t *out) {
     arena_release(&scratch);
 }
 
-// How the loss of an update moves with a score; NaN: that is not known.
-static double slope(Sides *s, uint32_t update, uint32_t score) {
+// How the loss of an update moves with a score at x; NaN: that is not known.
+static double slope(Sides *s, uint32_t update, uint32_t score, double x) {
     const Nodes *terms = &s->terms[update];
     bool met = false;
     for (uint32_t i = 0; i < terms->n; i++) {
         uint32_t id = terms->at[i];
-        double far = id == score ? apart : 0;
+        double at = id == score ? x : middle, far = id == score ? apart : 0;
         met |= id == score;
-        s->known[id] = s->is_score[id] ? (Worth){.at = {middle, middle - far, middle + far},
-                                                 .moves = id == score}
-                                       : worth_of(s->e, s->g, id, s->known);
+        s->known[id] = s->is_score[id]
+                           ? (Worth){.at = {at, at - far, at + far}, .moves = id == score}
+                           : worth_of(s->e, s->g, id, s->known);
     }
     const Worth *w = &s->known[s->e->m->step.update.at[update].loss];
     double by = (w->at[2] - w->at[1]) / (2 * apart);
     return !met ? 0 : w->lost || !isfinite(by) ? NAN : fabs(by) < 1e-9 ? 0 : by;
 }
 
-typedef enum Side { SideNone, SideUp, SideDown, SideBoth, SideUnknown } Side;
+// Where a loss would have scores: behind the first `low` places, in front of those from `high` on.
+typedef struct Side {
+    int low, high;
+    bool any, known; // it follows from one of them; these would be at one place, which is known
+} Side;
 
-static Side joined_side(Side a, double slope) {
-    if (isnan(slope) || a == SideUnknown)
-        return SideUnknown;
-    Side b = slope == 0 ? SideNone : slope < 0 ? SideUp : SideDown; // minimizing goes down
-    return a == SideNone ? b : b == SideNone || a == b ? a : SideBoth;
+static Side side_of_score(Sides *s, uint32_t update, uint32_t score) {
+    Side side = {.low = 0, .high = PLACES, .known = true};
+    for (int i = 0; i < PLACES; i++) {
+        double by = slope(s, update, score, place[i]);
+        side.any |= by != 0;
+        side.known &= !isnan(by);
+        if (by < 0)
+            side.low = i + 1;
+        if (by > 0 && i < side.high)
+            side.high = i;
+    }
+    side.known &= side.low <= side.high; // it has one valley
+    return side;
+}
+
+static bool meet(Side a, Side b) {
+    return a.low <= b.high && b.low <= a.high;
 }
 
 static bool trains(const Update *u, uint32_t net) {
@@ -205,31 +225,35 @@ static bool is_of_data(const Sides *s, uint32_t score) {
     return !others;
 }
 
-// Where an update takes the scores of a net: of what `maker` trains to be made, NULL: of data.
+// Where an update would have the scores of a net: of what `maker` trains to be made, NULL: of data.
 static Side side_of(Sides *s, uint32_t update, uint32_t net, const Update *maker) {
-    Side side = SideNone;
-    for (uint32_t i = 0; i < s->e->score.n; i++)
-        if (s->e->scorer.at[i] == net && (maker ? is_made(s, i, maker) : is_of_data(s, i)))
-            side = joined_side(side, slope(s, update, s->e->score.at[i]));
-    return side;
-}
-
-static bool is_one(Side side) {
-    return side == SideUp || side == SideDown;
+    Side all = {.low = 0, .high = PLACES, .known = true};
+    for (uint32_t i = 0; i < s->e->score.n && all.known; i++) {
+        if (s->e->scorer.at[i] != net || !(maker ? is_made(s, i, maker) : is_of_data(s, i)))
+            continue;
+        Side one = side_of_score(s, update, s->e->score.at[i]);
+        if (!one.any)
+            continue;
+        all = (Side){one.low > all.low ? one.low : all.low,
+                     one.high < all.high ? one.high : all.high, true, one.known && meet(one, all)};
+    }
+    return all;
 }
 
 static void compare(Sides *s, uint32_t c, uint32_t m, uint32_t net) {
     const Update *critic = &s->e->m->step.update.at[c], *maker = &s->e->m->step.update.at[m];
-    Side data = side_of(s, c, net, NULL), fake = is_one(data) ? side_of(s, c, net, maker) : data;
-    if (!is_one(data) || !is_one(fake))
+    Side data = side_of(s, c, net, NULL);
+    if (!data.any || !data.known)
         return;
-    Side wanted = side_of(s, m, net, maker);
+    Side fake = side_of(s, c, net, maker), wanted = side_of(s, m, net, maker);
+    if (!fake.any || !fake.known || !wanted.any || !wanted.known)
+        return;
     Str d = s->e->m->net.at[net].name, g = update_name(s->e->perm, s->e->m, maker);
-    const char *way = fake == SideUp ? "raises" : "lowers";
-    if (is_one(wanted) && data == fake) {
-        diag(s->e->f, DiagW0917, critic->span, way, SARG(d), SARG(g));
-    } else if (wanted == fake) {
-        diag(s->e->f, DiagW0918, maker->span, way, SARG(d), SARG(g), SARG(d));
+    if (meet(data, fake)) {
+        diag(s->e->f, DiagW0917, critic->span, SARG(d), SARG(g));
+    } else if (meet(wanted, fake)) {
+        diag(s->e->f, DiagW0918, maker->span, data.low > fake.high ? "lowers" : "raises", SARG(d),
+             SARG(g), SARG(d));
         diag_note(s->e->f, critic->span, "this update of `%.*s` does so, too", SARG(d));
     }
 }
