@@ -9,7 +9,7 @@ enum {
                        // spill registers
     GAN_SQUARE = 4,
     GAN_TILE = 16 * GAN_SQUARE, // rows, and columns, of a tile
-    GAN_STAGE = 32,             // grouped.cuh: terms of which a block knows or has what is shared
+    GAN_STAGE = 32,             // grouped.cuh: terms that a block has in shared memory at a time
     GAN_TAPS = 64,              // of a convolution of groups, at most
 };
 
