@@ -681,6 +681,12 @@ static void losses_of_both_sides_are_told_from_exchanged_ones(void **state) {
         {"relativistic(r, f)", "relativistic(s, D(x))"},
         {"relativistic_average(r, f)", "relativistic_average(s, D(x))"},
         {"mean(relu(1 + r)) - mean(min(f, 1))", "mean(s)"}, // an energy, low on data
+        {"mse(r, 10) + mse(f, 9)", "mse(s, 10)"},
+        {"mse(r, 0.3) + mse(f, 0.2)", "mse(s, 0.3)"},
+        {"hinge(r, f) using sgd()\n" // and both kept small, at times
+         "every 4 { update D minimize 1e-3*(mean(D(x)^2) + mean(D(G(normal(3)))^2)) using sgd() }\n"
+         "update D minimize hinge(D(x), D(G(normal(3))))",
+         "wasserstein_g(s)"},
     };
     Arena a = empty;
     (void)state;

@@ -10,8 +10,8 @@
 
 #include <math.h>
 
-// Between numbers that are targets or margins.
-static const double place[] = {-4.1, -2.1, -0.9, -0.4, 0.1, 0.6, 1.1, 2.1, 4.1};
+// Between numbers that are targets or margins, and beyond them.
+static const double place[] = {-40, -4.1, -2.1, -0.9, -0.4, 0.1, 0.6, 1.1, 2.1, 4.1, 40};
 enum { PLACES = sizeof place / sizeof *place };
 static const double middle = 0.6, apart = 1e-3;
 
@@ -179,24 +179,49 @@ static double slope(Sides *s, uint32_t update, uint32_t score, double x) {
     return !met ? 0 : w->lost || !isfinite(by) ? NAN : fabs(by) < 1e-9 ? 0 : by;
 }
 
-// Where a loss would have scores: behind the first `low` places, in front of those from `high` on.
+// Where a loss would have scores: from `low` to `high`.
 typedef struct Side {
-    int low, high;
+    double low, high;
     bool any, known; // it follows from one of them; these would be at one place, which is known
 } Side;
 
+static const Side anywhere = {.low = -INFINITY, .high = INFINITY, .known = true};
+
+// How far a loss falls (`or_zero`: does not rise) that does so at `low` and not at `high`.
+static double falls_until(Sides *s, uint32_t update, uint32_t score, double low, double high,
+                          bool or_zero) {
+    for (int i = 0; i < 20; i++) {
+        double x = (low + high) / 2, by = slope(s, update, score, x);
+        if (by < 0 || (or_zero && by == 0))
+            low = x;
+        else
+            high = x;
+    }
+    return or_zero ? high : low;
+}
+
 static Side side_of_score(Sides *s, uint32_t update, uint32_t score) {
-    Side side = {.low = 0, .high = PLACES, .known = true};
+    Side side = anywhere;
+    int low = -1, high = PLACES; // the last place where more is better, the first where less is
     for (int i = 0; i < PLACES; i++) {
         double by = slope(s, update, score, place[i]);
         side.any |= by != 0;
         side.known &= !isnan(by);
         if (by < 0)
-            side.low = i + 1;
-        if (by > 0 && i < side.high)
-            side.high = i;
+            low = i;
+        if (by > 0 && i < high)
+            high = i;
     }
-    side.known &= side.low <= side.high; // it has one valley
+    side.known &= low < high; // it has one valley
+    if (!side.any || !side.known)
+        return side;
+    if (low >= 0)
+        side.low = low == PLACES - 1
+                       ? place[low]
+                       : falls_until(s, update, score, place[low], place[low + 1], false);
+    if (high < PLACES)
+        side.high =
+            !high ? place[0] : falls_until(s, update, score, place[high - 1], place[high], true);
     return side;
 }
 
@@ -227,17 +252,28 @@ static bool is_of_data(const Sides *s, uint32_t score) {
 
 // Where an update would have the scores of a net: of what `maker` trains to be made, NULL: of data.
 static Side side_of(Sides *s, uint32_t update, uint32_t net, const Update *maker) {
-    Side all = {.low = 0, .high = PLACES, .known = true};
+    Side all = anywhere;
     for (uint32_t i = 0; i < s->e->score.n && all.known; i++) {
         if (s->e->scorer.at[i] != net || !(maker ? is_made(s, i, maker) : is_of_data(s, i)))
             continue;
         Side one = side_of_score(s, update, s->e->score.at[i]);
         if (!one.any)
             continue;
-        all = (Side){one.low > all.low ? one.low : all.low,
-                     one.high < all.high ? one.high : all.high, true, one.known && meet(one, all)};
+        all = (Side){fmax(one.low, all.low), fmin(one.high, all.high), true,
+                     one.known && meet(one, all)};
     }
     return all;
+}
+
+// Whether another update, too, teaches a net what to say of data or of samples: this one may keep
+// its scores small.
+static bool learns_elsewhere(Sides *s, uint32_t c, uint32_t net, const Update *maker) {
+    const Func *f = &s->e->m->step;
+    for (uint32_t u = 0; u < f->update.n; u++)
+        if (u != c && trains(&f->update.at[u], net) &&
+            (side_of(s, u, net, NULL).any || side_of(s, u, net, maker).any))
+            return true;
+    return false;
 }
 
 static void compare(Sides *s, uint32_t c, uint32_t m, uint32_t net) {
@@ -246,7 +282,8 @@ static void compare(Sides *s, uint32_t c, uint32_t m, uint32_t net) {
     if (!data.any || !data.known)
         return;
     Side fake = side_of(s, c, net, maker), wanted = side_of(s, m, net, maker);
-    if (!fake.any || !fake.known || !wanted.any || !wanted.known)
+    if (!fake.any || !fake.known || !wanted.any || !wanted.known ||
+        learns_elsewhere(s, c, net, maker))
         return;
     Str d = s->e->m->net.at[net].name, g = update_name(s->e->perm, s->e->m, maker);
     if (meet(data, fake)) {

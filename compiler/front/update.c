@@ -443,9 +443,18 @@ static double learning_rate(Elab *e, Value opt, double step, uint32_t depth) {
     return NAN;
 }
 
+enum { Far = 1 << 30 }; // more steps than a run has
+
+// Whether a schedule that is 0 in step `none` is so later, as far as some steps of any period tell.
+static bool stays_zero(Elab *e, Value opt, uint32_t none) {
+    for (uint32_t more = 1; more < Far; more += more / 4 + 1)
+        if (!(learning_rate(e, opt, (double)none + more, 0) == 0))
+            return false;
+    return true;
+}
+
 // The step from which on a schedule is 0, having been more; 0: there is none.
 static uint32_t rate_ends(Elab *e, Value opt) {
-    enum { Far = 1 << 30 };
     uint32_t some = Far, none = Far; // a step where it is more, one where it is not
     if (!(learning_rate(e, opt, Far, 0) == 0))
         return 0;
@@ -460,7 +469,7 @@ static uint32_t rate_ends(Elab *e, Value opt) {
         else
             none = middle;
     }
-    return none;
+    return stays_zero(e, opt, none) ? none : 0;
 }
 
 static void warn_two(Elab *e, uint32_t net, Value opt) {
