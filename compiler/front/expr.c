@@ -455,8 +455,9 @@ static bool eval_along(Elab *e, Env *env, const AxisIndex *index, int64_t *from,
 
 // A mask is no index: the rows that its zeros and ones number are hardly what is meant.
 static bool want_rows(Elab *e, Val index) {
-    if (!val_type(index).rank || !known_truth(index))
-        return true;
+    double x;
+    if (!val_type(index).rank || node_is_const(index.b->g, index.id, &x) || !known_truth(index))
+        return true; // of equal numbers: rows, though they be 0 or 1
     diag(e->f, DiagE0305, here(e), "an index", "a condition of each element");
     diag_help(e->f, "write where(c, x, 0): how many elements a condition chooses is not known");
     note_origin(e, index);
