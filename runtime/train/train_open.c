@@ -236,12 +236,13 @@ static void warn_of_rates(const Train *t) {
         Arena scratch = *t->perm;
         if (end >= now->last || t->step >= now->last)
             continue;
+        bool stages = t->job->stage.n > 1;
+        Str fewer = stages ? (Str){0} : str_format(&scratch, ", or train with --steps %u", end);
         say(&t->host->console,
-            "warning: the learning rate of %.*s is 0 from step %u on, and %s ends with step %u: a "
-            "longer "
-            "schedule, or --steps %u, leaves none without",
-            SARG(update_name(&scratch, m, u)), end + 1,
-            t->job->stage.n > 1 ? "the stage" : "the run", now->last, end);
+            "warning: the learning rate of %.*s is 0 from step %u on, and %s ends with step %u: "
+            "make the schedule longer%.*s",
+            SARG(update_name(&scratch, m, u)), end + 1, stages ? "the stage" : "the run", now->last,
+            SARG(fewer));
     }
 }
 
