@@ -169,8 +169,7 @@ void warn_unreached_weights(Elab *e) {
         if (twin)
             diag_help(e->f,
                       "the same text in another call made `%.*s`, which is updated: a layer that "
-                      "calls or "
-                      "branches share is bound to a name before them",
+                      "calls or branches share is bound to a name before them",
                       SARG(twin->name));
         told[s->net] = 1;
     }
