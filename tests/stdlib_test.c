@@ -668,6 +668,21 @@ static void an_initial_value_may_read_earlier_weights(void **state) {
     trial_close(&t);
 }
 
+// A penalty between data of a label and samples of a drawn class.
+static void a_mixture_of_data_and_samples_may_have_the_label_of_the_data(void **state) {
+    static const char text[] =
+        "model m\ndata x : float(4), y : label(3)\n"
+        "net G(z: [3], c: label(3)) -> [4] = concat(z, one_hot(c)) |> dense(4)\n"
+        "net D(x: [4], c: label(3)) -> [] = concat(x, one_hot(c)) |> dense(1) |> squeeze\n"
+        "step {\nc = categorical(3)\nfake = G(normal(3), c)\nfn by_label(x) = D(x, y)\n"
+        "update D minimize wasserstein(D(x, y), D(fake, c)) + gradient_penalty(by_label, x, fake) "
+        "using sgd()\n"
+        "update G minimize wasserstein_g(D(fake, c)) using sgd()\n}\n";
+    Arena a = empty;
+    (void)state;
+    trial_module(&a, &(TrialOptions){.name = "m", .text = STR(text), .batch = 2});
+}
+
 // Of a critic, and of its generator: none is taken for one whose signs were exchanged.
 static void losses_of_both_sides_are_told_from_exchanged_ones(void **state) {
     static const char *const pair[][2] = {
@@ -716,6 +731,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(orthogonal_weights_are_orthogonal),
         cmocka_unit_test(an_initial_value_may_read_earlier_weights),
         cmocka_unit_test(losses_of_both_sides_are_told_from_exchanged_ones),
+        cmocka_unit_test(a_mixture_of_data_and_samples_may_have_the_label_of_the_data),
     };
     return ARENA_CASES(tests, 0);
 }

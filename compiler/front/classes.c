@@ -2,7 +2,8 @@
 //
 // In: the arguments of a net's call, of which one is a class that is drawn or a label of the data.
 // Out: a warning where another argument follows from such classes, as many, but not from this one:
-// what the two have to do with each other cannot be learned. Data follow from no class.
+// what the two have to do with each other cannot be learned. Data follow from no class; what mixes
+// them with samples, as a penalty does, may have their label.
 #include "checks.h"
 
 // How many classes there are of those that a node draws or reads; 0: it is none.
@@ -19,14 +20,25 @@ static int64_t classes_of(const Elab *e, const Graph *g, uint32_t id) {
     return f->kind == FieldLabel ? f->classes : 0;
 }
 
+// Whether a node reads data of which `class` is a label.
+static bool reads_labelled(const Elab *e, const Graph *g, uint32_t id, uint32_t class) {
+    if (graph_node(g, id)->op != OpRead || graph_node(g, class)->op != OpRead)
+        return false;
+    const Slot *s = &e->m->slot.at[node_slot(g, id)], *label = &e->m->slot.at[node_slot(g, class)];
+    return s->kind == SlotData && s->stream == label->stream;
+}
+
 static bool is_of_another(const Elab *e, Arena scratch, const Graph *g, uint32_t value,
                           uint32_t class) {
     const uint8_t *from = value_origins(g, &scratch, value);
     bool another = false;
     if (class <= value && from[class])
         return false;
-    for (uint32_t id = 1; id <= value; id++)
+    for (uint32_t id = 1; id <= value; id++) {
+        if (from[id] && reads_labelled(e, g, id, class))
+            return false;
         another |= from[id] && classes_of(e, g, id) == classes_of(e, g, class);
+    }
     return another;
 }
 
