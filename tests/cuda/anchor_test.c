@@ -50,6 +50,8 @@ static const ConvCase convs[] = {
     {3, 68, 68, {5, 6, 4}, {3, 1, 2}, {3, {1, 1, 2}, {1, 0, 0}, {1, 0, 1}, {1, 1, 1}, 68}},
     {37, 8, 8, {12, 12}, {3, 3}, {2, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 2}}, // many positions
     {37, 8, 8, {12, 12}, {3, 3}, {2, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 8}},
+    {1, 8, 8, {20, 9}, {8, 8}, {2, {1, 1}, {4, 4}, {4, 4}, {2, 1}, 8}},  // as many taps as fit
+    {1, 8, 8, {11, 9}, {13, 5}, {2, {1, 1}, {6, 2}, {6, 2}, {1, 1}, 2}}, // and one more
 };
 
 // Types differ in how elements are read and stored, not in where they are: f32 tries every case,
