@@ -44,6 +44,7 @@ template <int N> GAN_FN gan_channels gan_channels_of(const gan_args<N> &w, int d
     const gan_list d = gan_list_at(w, deep), e = gan_list_at(w, wide);
     const int apart = gan_list_at(w, GAN_OF_G).at;
     gan_channels c;
+#pragma unroll
     for (int x = 0; x < 3; x++)
         c.group[x] = (int64_t)w.at[apart + 1 + x];
     c.deep = gan_axis_at(w, d.at + (d.n - 1) * GAN_AXIS_WORDS);
@@ -191,8 +192,10 @@ template <class P, bool DEEP, int N> GAN_FN void gan_grouped(const gan_args<N> &
             const bool line = i < 2 * GAN_TILE;
             const uint32_t j = line ? i : i - 2 * GAN_TILE, size = line ? GAN_TILE : c.count;
             const uint32_t side = j >= size, at = j - side * size;
-            gan_spot<P::space> x =
-                gan_spot_at<P>(w, line ? rows : c.taps, (int)side, line ? m + at : at);
+            gan_list list = rows; // a reference to either of the two would be one to local memory
+            if (!line)
+                list = c.taps;
+            gan_spot<P::space> x = gan_spot_at<P>(w, list, (int)side, line ? m + at : at);
             if (line || side) // a tap in A is counted from its row
                 x = gan_join(x, s.operand[line ? 2 * side : 1].first);
             if (line)
