@@ -12,7 +12,10 @@
 
 // Between numbers that are targets or margins, and beyond them.
 static const double place[] = {-40, -4.1, -2.1, -0.9, -0.4, 0.1, 0.6, 1.1, 2.1, 4.1, 40};
-enum { PLACES = sizeof place / sizeof *place };
+enum {
+    PLACES = sizeof place / sizeof *place,
+    PATIENCE = 6000, // operations on numbers: a model that needs more is not judged
+};
 static const double middle = 0.6, apart = 1e-3;
 
 bool note_scores(Elab *e, uint32_t net, Value v) {
@@ -111,7 +114,9 @@ typedef struct Sides {
     uint8_t *is_score; // [node]
     Worth *known;      // [node], of those at work
     Nodes *terms;      // [update] what its loss is computed by, down to scores, in order
-    uint8_t *from;     // [score][net + 1] which nets' weights it follows from; the last: from state
+    uint32_t at_work;  // update + 1 whose terms `known` is of, with all scores in the middle
+    uint32_t patience;
+    uint8_t *from; // [score][net + 1] which nets' weights it follows from; the last: from state
     uint32_t nets;
 } Sides;
 
@@ -162,21 +167,56 @@ static void find_origins(Sides *s, uint32_t score, uint8_t *out) {
     arena_release(&scratch);
 }
 
-// How the loss of an update moves with a score at x; NaN: that is not known.
-static double slope(Sides *s, uint32_t update, uint32_t score, double x) {
+static Worth score_at(double x, double far, bool moves) {
+    return (Worth){.at = {x, x - far, x + far}, .moves = moves};
+}
+
+static Worth look_at(Sides *s, uint32_t id) {
+    s->patience -= s->patience > 0;
+    return worth_of(s->e, s->g, id, s->known);
+}
+
+static void begin_update(Sides *s, uint32_t update) {
     const Nodes *terms = &s->terms[update];
-    bool met = false;
+    if (s->at_work == update + 1)
+        return;
+    s->at_work = update + 1;
     for (uint32_t i = 0; i < terms->n; i++) {
         uint32_t id = terms->at[i];
-        double at = id == score ? x : middle, far = id == score ? apart : 0;
-        met |= id == score;
-        s->known[id] = s->is_score[id]
-                           ? (Worth){.at = {at, at - far, at + far}, .moves = id == score}
-                           : worth_of(s->e, s->g, id, s->known);
+        s->known[id] = s->is_score[id] ? score_at(middle, 0, false) : look_at(s, id);
     }
-    const Worth *w = &s->known[s->e->m->step.update.at[update].loss];
+}
+
+// The terms of an update that follow from a score, in order.
+static void find_behind(const Sides *s, Arena *a, uint32_t update, uint32_t score, Nodes *out) {
+    const Nodes *terms = &s->terms[update];
+    Arena scratch;
+    arena_need(&scratch);
+    uint8_t *behind = arena_array(&scratch, uint8_t, s->g->node.n);
+    behind[score] = 1;
+    for (uint32_t i = 0; i < terms->n; i++) {
+        uint32_t id = terms->at[i];
+        for (uint32_t k = 0; !ends_terms(s, id) && k < graph_node(s->g, id)->nin; k++)
+            behind[id] |= behind[node_in(s->g, id, k)];
+        if (behind[id] && id != score)
+            vec_push(a, out, id);
+    }
+    arena_release(&scratch);
+}
+
+typedef struct Probe { // of an update's loss by one score
+    uint32_t update, score;
+    Nodes behind;
+} Probe;
+
+// How the loss moves with the score at x; NaN: that is not known.
+static double slope(Sides *s, const Probe *p, double x) {
+    s->known[p->score] = score_at(x, apart, true);
+    for (uint32_t i = 0; i < p->behind.n; i++)
+        s->known[p->behind.at[i]] = look_at(s, p->behind.at[i]);
+    const Worth *w = &s->known[s->e->m->step.update.at[p->update].loss];
     double by = (w->at[2] - w->at[1]) / (2 * apart);
-    return !met ? 0 : w->lost || !isfinite(by) ? NAN : fabs(by) < 1e-9 ? 0 : by;
+    return w->lost || !isfinite(by) || !s->patience ? NAN : fabs(by) < 1e-9 ? 0 : by;
 }
 
 // Where a loss would have scores: from `low` to `high`.
@@ -188,10 +228,9 @@ typedef struct Side {
 static const Side anywhere = {.low = -INFINITY, .high = INFINITY, .known = true};
 
 // How far a loss falls (`or_zero`: does not rise) that does so at `low` and not at `high`.
-static double falls_until(Sides *s, uint32_t update, uint32_t score, double low, double high,
-                          bool or_zero) {
+static double falls_until(Sides *s, const Probe *p, double low, double high, bool or_zero) {
     for (int i = 0; i < 20; i++) {
-        double x = (low + high) / 2, by = slope(s, update, score, x);
+        double x = (low + high) / 2, by = slope(s, p, x);
         if (by < 0 || (or_zero && by == 0))
             low = x;
         else
@@ -200,11 +239,11 @@ static double falls_until(Sides *s, uint32_t update, uint32_t score, double low,
     return or_zero ? high : low;
 }
 
-static Side side_of_score(Sides *s, uint32_t update, uint32_t score) {
+static Side find_side(Sides *s, const Probe *p) {
     Side side = anywhere;
     int low = -1, high = PLACES; // the last place where more is better, the first where less is
-    for (int i = 0; i < PLACES; i++) {
-        double by = slope(s, update, score, place[i]);
+    for (int i = 0; i < PLACES && side.known; i++) {
+        double by = slope(s, p, place[i]);
         side.any |= by != 0;
         side.known &= !isnan(by);
         if (by < 0)
@@ -216,12 +255,34 @@ static Side side_of_score(Sides *s, uint32_t update, uint32_t score) {
     if (!side.any || !side.known)
         return side;
     if (low >= 0)
-        side.low = low == PLACES - 1
-                       ? place[low]
-                       : falls_until(s, update, score, place[low], place[low + 1], false);
+        side.low =
+            low == PLACES - 1 ? place[low] : falls_until(s, p, place[low], place[low + 1], false);
     if (high < PLACES)
-        side.high =
-            !high ? place[0] : falls_until(s, update, score, place[high - 1], place[high], true);
+        side.high = !high ? place[0] : falls_until(s, p, place[high - 1], place[high], true);
+    return side;
+}
+
+static bool is_term(const Sides *s, uint32_t update, uint32_t id) {
+    const Nodes *terms = &s->terms[update];
+    uint32_t i = 0;
+    while (i < terms->n && terms->at[i] != id)
+        i++;
+    return i < terms->n;
+}
+
+static Side side_of_score(Sides *s, uint32_t update, uint32_t score) {
+    Arena a;
+    Probe p = {update, score, {0}};
+    if (!is_term(s, update, score))
+        return anywhere;
+    arena_need(&a);
+    begin_update(s, update);
+    find_behind(s, &a, update, score, &p.behind);
+    Side side = find_side(s, &p);
+    s->known[score] = score_at(middle, 0, false); // as begin_update left them
+    for (uint32_t i = 0; i < p.behind.n; i++)
+        s->known[p.behind.at[i]] = look_at(s, p.behind.at[i]);
+    arena_release(&a);
     return side;
 }
 
@@ -304,6 +365,7 @@ void warn_sides(Elab *e) {
                .g = &f->g,
                .is_score = arena_array(&a, uint8_t, nodes),
                .known = arena_array(&a, Worth, nodes),
+               .patience = PATIENCE,
                .terms = arena_array(&a, Nodes, f->update.n + 1),
                .from = arena_array(&a, uint8_t, e->score.n * (nets + 1) + 1),
                .nets = nets};
