@@ -231,25 +231,27 @@ static Str kernel_text(Arena *a, const CallKernel *k, const CallRegion *c, uint3
 
 // --- regions -------------------------------------------------------------------------------------
 
-// `sums`: of a tile.
-static void set_region(Region *r, const Product *p, const Cut *c, int64_t sums) {
+// What a kernel is called with; false: too much. `sums`: of a tile.
+static bool fill_region(Arena *perm, const CallRegion *call, const Product *p, const Cut *c,
+                        int64_t sums, Arena scratch) {
+    Region *r = call->r;
     size_t size = p->in == DtF64 ? 8 : 4;
     bool split = c->splits > 1;
+    if (!fits(p, c))
+        return false;
     r->blocks = (uint32_t)c->jobs;
     r->tickets = split ? (uint32_t)(c->jobs / c->splits) : 0;
     r->scratch = split ? (size_t)(c->jobs * sums) * size : 0;
+    r->number.n = 0;
+    put_words(&(WordList){perm, r}, call, p, c, scratch);
+    return true;
 }
 
 static bool product_words(Arena *perm, const CallRegion *call, Arena scratch) {
     Product p;
     product_read(call->g, call->r->node.at[0], call->spaces, &p);
     Cut c = cut_of(&p);
-    if (!fits(&p, &c))
-        return false;
-    set_region(call->r, &p, &c, GAN_TILE * GAN_TILE);
-    call->r->number.n = 0;
-    put_words(&(WordList){perm, call->r}, call, &p, &c, scratch);
-    return true;
+    return fill_region(perm, call, &p, &c, GAN_TILE * GAN_TILE, scratch);
 }
 
 static Str shape_text(Arena *a, const Product *p) {
@@ -278,12 +280,8 @@ static bool grouped_words(Arena *perm, const CallRegion *call, Arena scratch) {
     product_read(call->g, call->r->node.at[0], call->spaces, &p);
     const List *taps = of_weights(call) ? &p.columns : &p.terms; // and, last, a group's channels
     Cut c = of_weights(call) ? grouped_weights_cut(&p, sums) : grouped_cut(&p);
-    if (!fits(&p, &c) || list_size(taps) / taps->axis[taps->n - 1].extent > GAN_TAPS)
-        return false;
-    set_region(call->r, &p, &c, GAN_THREADS * sums);
-    call->r->number.n = 0;
-    put_words(&(WordList){perm, call->r}, call, &p, &c, scratch);
-    return true;
+    return list_size(taps) / taps->axis[taps->n - 1].extent <= GAN_TAPS &&
+           fill_region(perm, call, &p, &c, GAN_THREADS * sums, scratch);
 }
 
 static Str grouped_call(Arena *a, const CallRegion *call) {
