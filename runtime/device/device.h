@@ -76,8 +76,9 @@ typedef struct JitKernel {
     Str source; // its functions; no two kernels define one of the same name
 } JitKernel;
 // Machine code of `n` kernels behind `prelude`: each from the cache where it is there, whatever it
-// was compiled together with, else compiled now, quickly.
-GanStatus jit_load(const Jit *j, Str prelude, const JitKernel *kernel, uint32_t n, JitCode **out);
+// was compiled together with, else compiled now, quickly. What the cache's folder cannot take is
+// kept elsewhere until jit_close, with a notice.
+GanStatus jit_load(Jit *j, Str prelude, const JitKernel *kernel, uint32_t n, JitCode **out);
 // Code that was compiled quickly, because the cache had none, is compiled better in the background,
 // half a second after it was loaded, and then takes its place. *moved: functions are elsewhere now.
 // `wait`: when this returns, none is left to be. On failure the code stays what it is.

@@ -15,8 +15,8 @@
 // none of them runs. A few kernels are compiled well at once: those of initial values run only
 // once, but draw every weight, which takes ten times as long in scalar code.
 //
-// The loader ignores the seal behind an ELF image. Several threads may load at once: a Jit does not
-// change once it is open.
+// The loader ignores the seal behind an ELF image. Several threads may load at once: of a Jit that
+// is open only what its lock guards changes.
 #define _GNU_SOURCE
 #include "cache.h"
 #include "cc.h"
@@ -26,6 +26,8 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -47,16 +49,20 @@ static const double Patience = 0.5; // seconds of a run until kernels are worth 
 struct Jit {
     Arena arena;
     Cc cc;
-    int threads;        // units that this process compiles at once
-    int units;          // into which kernels are dealt: of all processes with the same work
-    int first;          // the one this process begins with
-    Str dir;            // cache folder, ours and private
-    TemporaryDir aside; // it, where nothing is kept; else empty
+    int threads; // units that this process compiles at once
+    int units;   // into which kernels are dealt: of all processes with the same work
+    int first;   // the one this process begins with
+    Str dir;     // cache folder, ours and private
+    DeviceOptions options;
+    pthread_mutex_t lock; // of what follows: several threads may load
+    TemporaryDir aside;   // where kernels lie that are not kept; empty until one is
+    bool told;            // that some are not
 };
 
 struct JitCode {
     Arena arena; // what is pointed to
     const Jit *jit;
+    Str dir; // the cache's folder, or aside
     uint32_t n;
     uint8_t *of;    // [n] the unit that has the kernel
     uint8_t *later; // [n] the one of best[] that will have it, or NOWHERE
@@ -69,17 +75,29 @@ struct JitCode {
     double due; // when the first is to be started
 };
 
-// --- the cache folder ----------------------------------------------------------------------------
+// --- the cache folder, and one for what is not kept ---------------------------------------------
 
-static GanStatus open_dir(Jit *j, const DeviceOptions *o) {
+static void tell_not_kept(Jit *j, const char *why) {
+    if (!j->told && j->options.notice)
+        j->options.notice(j->options.user,
+                          str_format(&j->arena, "compiled kernels are not kept: %s", why).ptr);
+    j->told = true;
+}
+
+static GanStatus make_aside(Jit *j) {
+    return j->aside.lock ? GAN_OK
+                         : temporary_make(&j->arena, STR("/tmp"), STR(CACHE_ASIDE), &j->aside);
+}
+
+static GanStatus open_dir(Jit *j) {
+    const DeviceOptions *o = &j->options;
     if (o->cache_dir.len && cache_dir(&j->arena, o->cache_dir, o->cache_limit) == GAN_OK) {
         j->dir = str_copy(&j->arena, o->cache_dir);
         return GAN_OK;
     }
-    if (o->cache_dir.len && o->notice)
-        o->notice(o->user,
-                  str_format(&j->arena, "compiled kernels are not kept: %s", gan_error()).ptr);
-    TRY(temporary_make(&j->arena, STR("/tmp"), STR(CACHE_ASIDE), &j->aside));
+    if (o->cache_dir.len)
+        tell_not_kept(j, gan_error());
+    TRY(make_aside(j));
     j->dir = j->aside.path;
     return GAN_OK;
 }
@@ -94,6 +112,12 @@ GanStatus jit_open(const DeviceOptions *o, Jit **out) {
         mem_free(j);
         return st;
     }
+    if (pthread_mutex_init(&j->lock, NULL) != 0) {
+        arena_release(&j->arena);
+        mem_free(j);
+        return fail(GAN_ERR_MEMORY, "no memory for the kernel compiler");
+    }
+    j->options = *o;
     j->threads = device_threads_for(o->threads);
     j->units = j->threads * (o->peers > 1 ? o->peers : 1);
     if (j->units > MOST_AT_ONCE)
@@ -103,7 +127,7 @@ GanStatus jit_open(const DeviceOptions *o, Jit **out) {
         jit_close(j);
         return GAN_OK;
     }
-    st = open_dir(j, o);
+    st = open_dir(j);
     if (st == GAN_OK)
         *out = j;
     else
@@ -115,6 +139,7 @@ void jit_close(Jit *j) {
     if (!j)
         return;
     temporary_remove(&j->aside);
+    pthread_mutex_destroy(&j->lock);
     arena_release(&j->arena);
     mem_free(j);
 }
@@ -163,7 +188,7 @@ static GanStatus kernels_find(Loading *l, Str key, Str *link) {
     for (uint32_t k = 0; k < c->n; k++) {
         if (c->of[k] != NOWHERE)
             continue;
-        link[k] = cache_path_of(&c->arena, c->jit->dir, key, l->kernel[k].source, ".kernel");
+        link[k] = cache_path_of(&c->arena, c->dir, key, l->kernel[k].source, ".kernel");
         TRY(kernel_find(c, k, link[k], first));
     }
     return GAN_OK;
@@ -206,7 +231,7 @@ static GanStatus kernels_deal(Loading *l, Str key, Unit *u, uint32_t *n, uint8_t
         to[k] = least;
     }
     for (uint32_t i = 0; i < *n; i++) {
-        u[i].path = cache_path_of(&c->arena, c->jit->dir, key, text_str(&u[i].text), ".so");
+        u[i].path = cache_path_of(&c->arena, c->dir, key, text_str(&u[i].text), ".so");
         u[i].arena.oom = NULL;
     }
     return GAN_OK;
@@ -379,8 +404,8 @@ static GanStatus load(void *user) {
     return GAN_OK;
 }
 
-static GanStatus try_to_load(const Jit *j, Str prelude, const JitKernel *kernel, uint32_t n,
-                             JitCode **out) {
+static GanStatus try_to_load(const Jit *j, Str dir, Str prelude, const JitKernel *kernel,
+                             uint32_t n, JitCode **out) {
     *out = NULL;
     Loading *l = mem_alloc(sizeof *l);
     JitCode *c = mem_alloc(sizeof *c);
@@ -388,6 +413,7 @@ static GanStatus try_to_load(const Jit *j, Str prelude, const JitKernel *kernel,
     if (l && c) {
         *l = (Loading){.code = c, .prelude = prelude, .kernel = kernel};
         c->jit = j;
+        c->dir = dir;
         c->n = n;
         st = arena_init(&c->arena, (size_t)1 << 30);
         if (st == GAN_OK)
@@ -404,14 +430,34 @@ static GanStatus try_to_load(const Jit *j, Str prelude, const JitKernel *kernel,
 }
 
 // Somebody may empty the cache, or remove its folder, while kernels are compiled there.
-GanStatus jit_load(const Jit *j, Str prelude, const JitKernel *kernel, uint32_t n, JitCode **out) {
+static GanStatus load_in(const Jit *j, Str dir, Str prelude, const JitKernel *kernel, uint32_t n,
+                         JitCode **out) {
     enum { TRIES = 3 };
-    GanStatus st = try_to_load(j, prelude, kernel, n, out);
+    GanStatus st = try_to_load(j, dir, prelude, kernel, n, out);
     for (int i = 1; i < TRIES && st == GAN_ERR_IO; i++) {
-        cache_dir_make(j->dir);
-        st = try_to_load(j, prelude, kernel, n, out);
+        cache_dir_make(dir);
+        st = try_to_load(j, dir, prelude, kernel, n, out);
     }
     return st;
+}
+
+// Where the cache's disk is full, its owner's quota used up, or nothing may be run in its folder, a
+// compiler and a loader fail as they do by mistakes of ours, which fail anywhere.
+GanStatus jit_load(Jit *j, Str prelude, const JitKernel *kernel, uint32_t n, JitCode **out) {
+    char why[2048];
+    GanStatus st = load_in(j, j->dir, prelude, kernel, n, out);
+    if (st != GAN_ERR_IO && st != GAN_ERR_DEVICE)
+        return st;
+    snprintf(why, sizeof why, "%s", gan_error());
+    pthread_mutex_lock(&j->lock);
+    bool elsewhere = j->dir.ptr != j->aside.path.ptr && make_aside(j) == GAN_OK;
+    pthread_mutex_unlock(&j->lock);
+    if (!elsewhere || load_in(j, j->aside.path, prelude, kernel, n, out) != GAN_OK)
+        return fail(st, "%s", why);
+    pthread_mutex_lock(&j->lock);
+    tell_not_kept(j, why);
+    pthread_mutex_unlock(&j->lock);
+    return GAN_OK;
 }
 
 void jit_free(JitCode *c) {

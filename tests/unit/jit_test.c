@@ -42,7 +42,7 @@ static JitKernel kernel_of(uint32_t k, int comment) {
                                   k, 1000 + k, comment, "")};
 }
 
-static JitCode *load_code(const Jit *j, uint32_t from, uint32_t to, int comment) {
+static JitCode *load_code(Jit *j, uint32_t from, uint32_t to, int comment) {
     JitKernel kernel[KERNELS] = {0};
     JitCode *code;
     for (uint32_t k = from; k < to; k++)
@@ -249,6 +249,13 @@ static void a_run_that_lasts_gets_better_code(void **state) {
 }
 
 // A compiler that runs `what` when called with -O3.
+static StrVec noticed; // in order
+
+static void note(void *user, const char *text) {
+    (void)user;
+    vec_push(&arena, &noticed, str_copy(&arena, str_c(text)));
+}
+
 static Jit *open_as(const char *script, Str dir) {
     Jit *j;
     Str path = path_join(&arena, str_c(folder), STR("compiler"));
@@ -256,8 +263,11 @@ static Jit *open_as(const char *script, Str dir) {
     assert_int_equal(file_write_atomic(path, text.ptr, text.len), GAN_OK);
     assert_int_equal(chmod(path.ptr, 0700), 0);
     assert_int_equal(
-        jit_open(&(DeviceOptions){.threads = 1, .cache_dir = dir, .compiler = path}, &j), GAN_OK);
+        jit_open(&(DeviceOptions){.threads = 1, .cache_dir = dir, .compiler = path, .notice = note},
+                 &j),
+        GAN_OK);
     assert_non_null(j);
+    noticed.n = 0;
     return j;
 }
 
@@ -306,6 +316,60 @@ static void a_cache_that_is_removed_meanwhile_ends_no_run(void **state) {
     }
 }
 
+// Kernels of two functions are compiled, and improved, elsewhere.
+static void check_not_kept(Jit *j, const char *why) {
+    bool moved;
+    JitCode *one = load_code(j, 0, 4, LONG), *two = load_code(j, 2, 7, 0);
+    check_code(one, 0, 4);
+    check_code(two, 2, 7);
+    assert_int_equal(noticed.n, 1);
+    assert_non_null(strstr(noticed.at[0].ptr, "compiled kernels are not kept: "));
+    assert_non_null(strstr(noticed.at[0].ptr, why));
+    assert_int_equal(jit_improve(one, true, &moved), GAN_OK);
+    assert_true(moved);
+    check_code(one, 0, 4);
+    jit_free(one);
+    jit_free(two);
+    jit_close(j);
+}
+
+static void a_cache_that_cannot_be_written_ends_no_run(void **state) {
+    (void)state;
+    Str cache = path_join(&arena, str_c(folder), STR("cache"));
+    Jit *j = open_as("exec cc \"$@\"", cache);
+    remove_folder(cache);
+    assert_int_equal(file_write_atomic(cache, "", 0), GAN_OK);
+    check_not_kept(j, "cache");
+}
+
+// The compiler writes most of what is kept.
+static void a_full_disk_ends_no_run(void **state) {
+    (void)state;
+    Str cache = path_join(&arena, str_c(folder), STR("cache"));
+    Jit *j =
+        open_as(str_format(&arena,
+                           "case \"$*\" in *\" -o %s\"*) echo No space left on device; exit 1;; "
+                           "esac\nexec cc \"$@\"",
+                           cache.ptr)
+                    .ptr,
+                cache);
+    check_not_kept(j, "No space left on device");
+    remove_folder(cache);
+}
+
+static void a_compiler_that_fails_everywhere_ends_a_run(void **state) {
+    (void)state;
+    JitKernel kernel = kernel_of(0, 0);
+    JitCode *code;
+    Jit *j = open_as("case \"$*\" in *-o*) exit 3 ;; esac\nexec cc \"$@\"", str_c(folder));
+    assert_int_equal(jit_load(j, (Str){0}, &kernel, 1, &code), GAN_ERR_DEVICE);
+    assert_null(code);
+    assert_non_null(strstr(gan_error(), "exit code 3"));
+    assert_non_null(strstr(gan_error(), folder)); // where its source stays
+    assert_int_equal(noticed.n, 0);
+    jit_close(j);
+}
+
 static void a_run_that_ends_stops_the_compiler(void **state) {
     (void)state;
     bool moved;
@@ -323,7 +387,7 @@ static void a_run_that_ends_stops_the_compiler(void **state) {
 
 // --- several processes ---------------------------------------------------------------------------
 
-static void load_well(const Jit *j, int comment) {
+static void load_well(Jit *j, int comment) {
     bool moved;
     JitCode *code = load_code(j, 0, 4, comment);
     assert_int_equal(jit_improve(code, true, &moved), GAN_OK);
@@ -331,7 +395,7 @@ static void load_well(const Jit *j, int comment) {
     jit_free(code);
 }
 
-static pid_t load_in_child(const Jit *j, int comment) {
+static pid_t load_in_child(Jit *j, int comment) {
     pid_t child = fork();
     if (!child) {
         load_well(j, comment);
@@ -561,6 +625,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(a_run_that_lasts_gets_better_code, clear_cache),
         cmocka_unit_test_teardown(code_stays_where_the_compiler_fails, clear_cache),
         cmocka_unit_test_teardown(a_cache_that_is_removed_meanwhile_ends_no_run, clear_cache),
+        cmocka_unit_test_teardown(a_cache_that_cannot_be_written_ends_no_run, clear_cache),
+        cmocka_unit_test_teardown(a_full_disk_ends_no_run, clear_cache),
+        cmocka_unit_test_teardown(a_compiler_that_fails_everywhere_ends_a_run, clear_cache),
         cmocka_unit_test_teardown(a_run_that_ends_stops_the_compiler, clear_cache),
         cmocka_unit_test_teardown(a_program_is_loaded_from_so_many_units_at_most, clear_cache),
         cmocka_unit_test_teardown(processes_compile_the_same_kernels_once, clear_cache),
