@@ -65,7 +65,7 @@ GanStatus cuda_comm_card(Comm *ranks, int cards, int *card) {
 GanStatus cuda_comm_open(Cuda *c, CudaComm **out) {
     Comm *ranks = c->base.options.comm;
     *out = NULL;
-    if (comm_size(ranks) == 1 || !comm_talks(ranks))
+    if (comm_size(ranks) == 1 || !comm_talks(ranks) || c->base.options.no_sums)
         return GAN_OK;
     CudaComm *m = *out = mem_alloc(sizeof *m);
     if (!m)

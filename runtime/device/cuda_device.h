@@ -264,7 +264,7 @@ void cufft_release(CufftCalls *calls);
 GanStatus cuda_comm_card(Comm *ranks, int cards, int *card);
 
 typedef struct CudaCall CudaCall;                  // one collective of a loaded plan
-GanStatus cuda_comm_open(Cuda *c, CudaComm **out); // *out is NULL on one rank
+GanStatus cuda_comm_open(Cuda *c, CudaComm **out); // *out is NULL where nothing is summed
 // False: a library is still using the card's context. Accepts NULL.
 bool cuda_comm_close(Cuda *c, CudaComm *m);
 GanStatus cuda_comm_load(Loaded *l);      // Loaded.collective

@@ -32,6 +32,7 @@ typedef struct DeviceOptions {
     void (*notice)(void *user, const char *text);
     void *user;
     struct Comm *comm; // the other ranks (comm.h); NULL: there are none. Borrowed
+    bool no_sums;      // no plan is divided among them: each rank computes for itself
     CardRoute route;   // cuda: how their sums travel
 } DeviceOptions;
 

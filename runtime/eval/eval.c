@@ -18,7 +18,8 @@ typedef struct Eval {
     Arena sets; // owned: samples of the entry at hand
     const Host *host;
     const Options *options;
-    Trained run; // owned
+    Trained run;    // owned
+    uint32_t named; // by --entry, or NONE
     FeaturesAsked features;
     FeatureNet net; // owned; empty without --features
     SetSource from;
@@ -214,12 +215,12 @@ static void end(Eval *v) {
         say(&v->host->console, "not kept for `ganrun report`: %s", gan_error());
 }
 
-static GanStatus eval_entries(Eval *v, uint32_t named, const Metric *only) {
+static GanStatus eval_entries(Eval *v, const Metric *only) {
     const Module *m = module_of(v);
     for (uint32_t i = 0; i < m->entry.n; i++) {
         const Func *f = &m->entry.at[i];
         if (f->result.n && !sampler_is_drawn(m, i) && // else it is what others are held against
-            (named == NONE || named == i))
+            (v->named == NONE || v->named == i))
             TRY(eval_entry(v, i, only));
     }
     return GAN_OK;
@@ -228,7 +229,7 @@ static GanStatus eval_entries(Eval *v, uint32_t named, const Metric *only) {
 // The checkpoint whose largest distance, in units of data to data, is the least. What it is chosen
 // by is other samples against the other half of the data than what will be said of it, so that
 // choosing the luckiest of many does not flatter it.
-static GanStatus load_best(Eval *v, uint32_t named, const Metric *only) {
+static GanStatus load_best(Eval *v, const Metric *only) {
     CheckpointSteps steps;
     uint32_t best = NONE;
     double least = INFINITY;
@@ -240,7 +241,7 @@ static GanStatus load_best(Eval *v, uint32_t named, const Metric *only) {
             continue; // of another stage
         v->worst = 0;
         TRY(trained_load(v->perm, v->host, &v->run, steps.at[i]));
-        TRY(eval_entries(v, named, only));
+        TRY(eval_entries(v, only));
         if (!(v->worst > 0))
             continue; // no metric is a distance, or none is finite
         say(&v->host->console, "step %u: largest ratio of generated to data %.2f", steps.at[i],
@@ -255,13 +256,24 @@ static GanStatus load_best(Eval *v, uint32_t named, const Metric *only) {
     return trained_load(v->perm, v->host, &v->run, best);
 }
 
+// All that may be wrong with what is asked of the model.
+static GanStatus check_asked(void *user) {
+    Eval *v = user;
+    const Options *o = v->options;
+    v->named = NONE;
+    if (o->at[OptEntry].given)
+        TRY(sampler_named(module_of(v), o->at[OptEntry].text, &v->named));
+    TRY(features_there(&v->features));
+    return trained_feed(v->perm, v->host, &v->run);
+}
+
 static GanStatus run_eval(Eval *v) {
     const Options *o = v->options;
     const Metric *only;
     TRY(find_metric(o, &only));
     TRY(features_asked(v->perm, o, &v->features));
-    TRY(trained_open(v->perm, v->host, o, &v->run));
-    TRY(trained_feed(v->perm, v->host, &v->run));
+    TRY(trained_open(v->perm, v->host, o, &(TrainedOptions){.check = check_asked, .user = v},
+                     &v->run));
     if (o->at[OptFeatures].given)
         TRY(features_open(v->perm, v->host, &v->features, &v->run.job, &v->net));
     TRY(arena_init(&v->sets, 0));
@@ -276,13 +288,10 @@ static GanStatus run_eval(Eval *v) {
                           .threads = device_threads_for(job->threads)};
     v->subset = (size_t)option_number(o, OptSubset, 0);
     const Module *m = module_of(v);
-    uint32_t named = NONE;
-    if (o->at[OptEntry].given)
-        TRY(sampler_named(m, o->at[OptEntry].text, &named));
     if (o->at[OptBest].given)
-        TRY(load_best(v, named, only));
+        TRY(load_best(v, only));
     begin(v);
-    TRY(eval_entries(v, named, only));
+    TRY(eval_entries(v, only));
     if (!v->rows && v->from.unfit.batched)
         return features_refuse(&v->net, *v->perm, &v->from.unfit);
     if (!v->rows)

@@ -69,6 +69,8 @@ typedef struct FeatureNet { // --features
     bool images;         // inputs are images, quantized to 8 bits
     uint32_t d;          // features of one sample
 } FeatureNet;
+// GAN_ERR_INPUT when the net's text is missing; also fine where no features are asked for.
+GanStatus features_there(const FeaturesAsked *asked);
 // Opens the net on the device of `run`, in f32 (f64 on a device without). On several ranks rank 0
 // reads its weights.
 GanStatus features_open(Arena *perm, const Host *h, const FeaturesAsked *asked, const Job *run,

@@ -48,6 +48,15 @@ static GanStatus read_weights(Arena *perm, Comm *c, FeatureNet *net) {
     return checkpoint_share(net->session.exec, c);
 }
 
+GanStatus features_there(const FeaturesAsked *asked) {
+    if (!asked->path.len || file_exists(asked->path))
+        return GAN_OK;
+    return fail(
+        GAN_ERR_INPUT,
+        "--features %.*s: there is no such file; docs/cookbook.md has the text of one (FID)",
+        SARG(asked->path));
+}
+
 GanStatus features_open(Arena *perm, const Host *h, const FeaturesAsked *asked, const Job *run,
                         FeatureNet *out) {
     static const uint64_t seed = 0;
@@ -61,11 +70,7 @@ GanStatus features_open(Arena *perm, const Host *h, const FeaturesAsked *asked, 
                                 .tf32 = run->tf32,
                                 .batch = FeatureBatch,
                                 .real = api->supports(DtF32) ? DtF32 : DtF64}};
-    if (!file_exists(asked->path))
-        return fail(
-            GAN_ERR_INPUT,
-            "--features %.*s: there is no such file; docs/cookbook.md has the text of one (FID)",
-            SARG(asked->path));
+    TRY(features_there(asked));
     for (uint32_t i = 0; i < asked->weights.n; i++) // its own, as it learns hashes
         vec_push(perm, &out->job.weights, asked->weights.at[i]);
     SessionOptions so = job_session(&out->job, &h->device, NULL);

@@ -209,7 +209,7 @@ GanStatus cmd_export(Arena *perm, const Host *h, const Options *o) {
     if (!onnx && o->at[OptModel].given)
         return fail(GAN_ERR_USAGE,
                     "--model is for ONNX: the run's weights are those of its own text");
-    GanStatus st = trained_open(perm, h, o, &t);
+    GanStatus st = trained_open(perm, h, o, &(TrainedOptions){0}, &t);
     if (st == GAN_OK)
         st = onnx ? write_entry(perm, &t, entry, path) : write_tensors(perm, h, &t, net, path);
     if (st == GAN_OK)

@@ -24,6 +24,7 @@ SessionOptions job_session(const Job *job, const DeviceOptions *device, const Pa
                         .device = *device};
     if (p)
         o.compile.parallel = *p;
+    o.device.no_sums = o.compile.parallel.ranks <= 1;
     if (job->threads)
         o.device.threads = job->threads;
     o.device.no_tf32 = !job->tf32;

@@ -58,7 +58,27 @@ static void drop_data(Job *job, const Module *m, const Options *o) {
     job->data.n = kept;
 }
 
-static GanStatus open_run(Arena *perm, const Host *h, const Options *o, bool fed, Trained *out) {
+typedef struct Opening {
+    Arena *perm;
+    const Options *options;
+    const TrainedOptions *how;
+    Trained *run;
+} Opening;
+
+static GanStatus check(void *user) {
+    const Opening *w = user;
+    Job *job = &w->run->job;
+    const Module *m = &w->run->session.compiled.module;
+    if (w->run->other)
+        drop_data(job, m, w->options);
+    TRY(feed_names_known(*w->perm, m, job));
+    TRY(weights_names_known(m, job));
+    return w->how->check ? w->how->check(w->how->user) : GAN_OK;
+}
+
+GanStatus trained_open(Arena *perm, const Host *h, const Options *o, const TrainedOptions *how,
+                       Trained *out) {
+    Opening opening = {perm, o, how, out};
     *out = (Trained){.dir = o->file.at[0]};
     TRY(run_want(*perm, out->dir));
     TRY(run_read(perm, out->dir, &out->job));
@@ -71,16 +91,15 @@ static GanStatus open_run(Arena *perm, const Host *h, const Options *o, bool fed
     if (out->job.stage.n > 1)
         weights_forget(&out->job);
     SessionOptions so = job_session(&out->job, &h->device, NULL);
-    so.compile.feed_entries = fed;
+    so.compile.feed_entries = how->fed;
     so.compile.memory = 0; // of a rank of the training
+    so.check = check;
+    so.user = &opening;
     GanStatus st = session_open(&out->session, &so);
-    if (st != GAN_OK || out->other) // warnings of the run's own text were shown as it began
+    // Warnings of the run's own text were shown as it began.
+    if (out->other || (st != GAN_OK && diag_errors(&out->session.front)))
         show_diagnostics(perm, &out->session.front, &h->console);
     TRY(st);
-    if (out->other)
-        drop_data(&out->job, &out->session.compiled.module, o);
-    TRY(feed_names_known(*perm, &out->session.compiled.module, &out->job));
-    TRY(weights_names_known(&out->session.compiled.module, &out->job));
     TRY(trained_load(perm, h, out, step));
     return samples_ask(&out->session.compiled.module)
                ? weights_pretrained(perm, &out->job, out->session.exec, false)
@@ -117,14 +136,6 @@ GanStatus trained_load(Arena *perm, const Host *h, Trained *t, uint32_t step) {
                                   .epoch = (double)at.epoch,
                                   .kimg = (double)steps * (double)job_batch(&t->job) / 1000});
     return GAN_OK;
-}
-
-GanStatus trained_open(Arena *perm, const Host *h, const Options *o, Trained *out) {
-    return open_run(perm, h, o, false, out);
-}
-
-GanStatus trained_open_fed(Arena *perm, const Host *h, const Options *o, Trained *out) {
-    return open_run(perm, h, o, true, out);
 }
 
 GanStatus trained_reads(const Func *entry, const Options *o) {

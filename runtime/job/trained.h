@@ -14,10 +14,16 @@ typedef struct Trained {
     Feed *feed;       // owned; NULL until trained_feed
     uint32_t step;    // steps trained
 } Trained;
+typedef struct TrainedOptions {
+    bool fed; // uniform and normal draws of entry points become input slots
+    // Called once out->session's module is known, before anything is compiled: what else does not
+    // suit it, its data first of all, is refused here. Nodes are still the text's. NULL: nothing.
+    GanStatus (*check)(void *user);
+    void *user;
+} TrainedOptions;
 // o->file[0] is the folder; reads --model, --step, --device, --threads, --weights and --data.
-GanStatus trained_open(Arena *perm, const Host *h, const Options *o, Trained *out);
-// The same; uniform and normal draws of entry points become input slots.
-GanStatus trained_open_fed(Arena *perm, const Host *h, const Options *o, Trained *out);
+GanStatus trained_open(Arena *perm, const Host *h, const Options *o, const TrainedOptions *how,
+                       Trained *out);
 // Loads the checkpoint of step `step`, NONE: the newest whole one, of the stage the run was opened
 // in.
 GanStatus trained_load(Arena *perm, const Host *h, Trained *t, uint32_t step);

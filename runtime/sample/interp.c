@@ -24,6 +24,8 @@ typedef struct Blend { // one fed draw of the entry
 typedef struct Interp {
     Arena *perm;
     const Host *host;
+    const Options *options;
+    Str path;    // to write
     Trained run; // owned
     Sampler sampler;
     uint64_t seed;
@@ -126,8 +128,9 @@ static GanStatus draw_column(Interp *p, size_t column, double *x) {
     return GAN_OK;
 }
 
-static GanStatus write_out(const Interp *p, Str path) {
+static GanStatus write_out(const Interp *p) {
     const Sampler *s = &p->sampler;
+    Str path = p->path;
     if (str_eq(path_ext(path), STR("npy"))) {
         int64_t dim[DATA_MAX_RANK] = {(int64_t)p->rows, (int64_t)p->columns};
         for (uint32_t i = 0; i < s->type.rank; i++)
@@ -142,9 +145,9 @@ static GanStatus write_out(const Interp *p, Str path) {
     return st;
 }
 
-static GanStatus check_shape(const Interp *p, Str path) {
+static GanStatus check_shape(const Interp *p) {
     size_t numbers;
-    bool grid = str_ends(path, STR(".png"));
+    bool grid = str_ends(p->path, STR(".png"));
     if (!grid && p->sampler.type.rank + 2 > DATA_MAX_RANK)
         return fail(GAN_ERR_USAGE, "rows of samples of %u axes are too many axes for an npy file",
                     p->sampler.type.rank);
@@ -157,25 +160,34 @@ static GanStatus check_shape(const Interp *p, Str path) {
     return GAN_OK;
 }
 
-static GanStatus run_interp(Interp *p, const Options *o) {
-    Str path = option_text(o, OptFile, path_join(p->perm, o->file.at[0], STR("interp.png")));
-    TRY(path_writes(path, ".png .npy", false));
-    TRY(trained_open_fed(p->perm, p->host, o, &p->run));
+// All that may be wrong with what is asked of the model.
+static GanStatus check_asked(void *user) {
+    Interp *p = user;
+    const Module *m = &p->run.session.compiled.module;
+    TRY(sampler_find(m, option_text(p->options, OptEntry, (Str){0}), &p->sampler));
+    TRY(check_shape(p));
+    const Func *f = &m->entry.at[p->sampler.entry];
+    TRY(trained_reads(f, p->options));
+    return f->data.n ? trained_feed(p->perm, p->host, &p->run) : GAN_OK;
+}
+
+static GanStatus run_interp(Interp *p) {
+    const Options *o = p->options;
+    p->path = option_text(o, OptFile, path_join(p->perm, o->file.at[0], STR("interp.png")));
+    TRY(path_writes(p->path, ".png .npy", false));
+    TRY(trained_open(p->perm, p->host, o,
+                     &(TrainedOptions){.fed = true, .check = check_asked, .user = p}, &p->run));
     p->seed = (uint64_t)option_number(o, OptSeed, (int64_t)p->run.job.seed);
     const Session *s = &p->run.session;
-    TRY(sampler_find(&s->compiled.module, option_text(o, OptEntry, (Str){0}), &p->sampler));
-    TRY(check_shape(p, path));
+    sampler_settle(&p->sampler, &s->compiled.module);
     TRY(find_draws(p));
-    TRY(trained_reads(&s->compiled.module.entry.at[p->sampler.entry], o));
-    if (s->compiled.module.entry.at[p->sampler.entry].data.n)
-        TRY(trained_feed(p->perm, p->host, &p->run));
     size_t one = sampler_elements(&p->sampler);
     p->out = arena_array(p->perm, float, p->rows * p->columns * one);
     double *x = arena_array(p->perm, double, (size_t)s->compiled.module.batch *one);
     for (size_t c = 0; c < p->columns; c++)
         TRY(draw_column(p, c, x));
-    TRY(write_out(p, path));
-    p->host->console.result(p->host->console.user, str_format(p->perm, "%.*s\n", SARG(path)));
+    TRY(write_out(p));
+    p->host->console.result(p->host->console.user, str_format(p->perm, "%.*s\n", SARG(p->path)));
     return GAN_OK;
 }
 
@@ -183,10 +195,11 @@ GanStatus cmd_interp(Arena *perm, const Host *h, const Options *o) {
     Interp p = {
         .perm = perm,
         .host = h,
+        .options = o,
         .rows = (size_t)option_number(o, OptRows, 8),
         .columns = (size_t)option_number(o, OptSamples, 8),
     };
-    GanStatus st = run_interp(&p, o);
+    GanStatus st = run_interp(&p);
     trained_close(&p.run);
     return st;
 }

@@ -11,6 +11,7 @@ typedef enum Form { FormGrid, FormNumbers, FormSound, FormFolder } Form;
 typedef struct Sampling {
     Arena *perm;
     const Host *host;
+    const Options *options;
     Trained run; // owned
     Str to;      // the file or folder to write,
     Form form;   // as what
@@ -58,29 +59,6 @@ static GanStatus open_data(Sampling *s, const Options *o) {
     return GAN_OK;
 }
 
-static GanStatus open_sampling(Sampling *s, const Options *o) {
-    s->to = option_text(o, OptFile, path_join(s->perm, o->file.at[0], STR("sample.png")));
-    TRY(path_writes(s->to, ".png .npy .wav", true));
-    s->form = form_of(s->to);
-    TRY(trained_open(s->perm, s->host, o, &s->run));
-    const Module *m = &s->run.session.compiled.module;
-    TRY(sampler_find(m, option_text(o, OptEntry, (Str){0}), &s->sampler));
-    TRY(inputs_read(s->perm, m, s->sampler.entry, &s->run.job.class_name, &o->at[OptInput],
-                    &s->inputs));
-    s->sampler.inputs = &s->inputs;
-    if (s->inputs.given.n)
-        s->sampler.columns = 0;
-    s->seed = (uint64_t)option_number(o, OptSeed, (int64_t)s->run.job.seed);
-    s->count = (size_t)option_number(o, OptSamples, 64);
-    TRY(set_rate(s, o));
-    return open_data(s, o);
-}
-
-static GanStatus draw(Sampling *s, size_t first, size_t n, float *out) {
-    return sampler_draw(&s->sampler, &s->run.session, s->run.feed, (Draws){s->seed, first, n},
-                        *s->perm, out);
-}
-
 static GanStatus refuse_image(const Sampling *s, Str name, Str type) {
     const char *else_too = s->form == FormFolder ? "" : ", nor points of 2 or 3 axes";
     bool large = sampler_too_large(&s->sampler.type);
@@ -103,6 +81,40 @@ static GanStatus check_form(const Sampling *s) {
     return sound ? fail(GAN_ERR_USAGE, "sample %.*s is %.*s, no sound of 1 or 2 channels, [1, n]",
                         SARG(name), SARG(type))
                  : refuse_image(s, name, type);
+}
+
+// All that may be wrong with what is asked of the model.
+static GanStatus check_asked(void *user) {
+    Sampling *s = user;
+    const Options *o = s->options;
+    const Module *m = &s->run.session.compiled.module;
+    TRY(sampler_find(m, option_text(o, OptEntry, (Str){0}), &s->sampler));
+    TRY(inputs_read(s->perm, m, s->sampler.entry, &s->run.job.class_name, &o->at[OptInput],
+                    &s->inputs));
+    s->sampler.inputs = &s->inputs;
+    if (s->inputs.given.n)
+        s->sampler.columns = 0;
+    s->seed = (uint64_t)option_number(o, OptSeed, (int64_t)s->run.job.seed);
+    s->count = (size_t)option_number(o, OptSamples, 64);
+    TRY(set_rate(s, o));
+    TRY(check_form(s));
+    return open_data(s, o);
+}
+
+static GanStatus open_sampling(Sampling *s) {
+    const Options *o = s->options;
+    s->to = option_text(o, OptFile, path_join(s->perm, o->file.at[0], STR("sample.png")));
+    TRY(path_writes(s->to, ".png .npy .wav", true));
+    s->form = form_of(s->to);
+    TRY(trained_open(s->perm, s->host, o, &(TrainedOptions){.check = check_asked, .user = s},
+                     &s->run));
+    sampler_settle(&s->sampler, &s->run.session.compiled.module);
+    return GAN_OK;
+}
+
+static GanStatus draw(Sampling *s, size_t first, size_t n, float *out) {
+    return sampler_draw(&s->sampler, &s->run.session, s->run.feed, (Draws){s->seed, first, n},
+                        *s->perm, out);
 }
 
 // Of the file that a sample was computed from, "-cat" of "pets/cat.jpg"; empty: there is none.
@@ -191,9 +203,8 @@ static GanStatus write_file(Sampling *s) {
     return npy_write_f32(s->to, x, s->sampler.type.rank + 1, dim);
 }
 
-static GanStatus run_sampling(Sampling *s, const Options *o) {
-    TRY(open_sampling(s, o));
-    TRY(check_form(s));
+static GanStatus run_sampling(Sampling *s) {
+    TRY(open_sampling(s));
     if (s->form == FormNumbers)
         s->sampler.node = s->sampler.raw; // in the units of the data
     TRY(s->form == FormFolder ? write_folder(s) : write_file(s));
@@ -202,8 +213,8 @@ static GanStatus run_sampling(Sampling *s, const Options *o) {
 }
 
 GanStatus cmd_sample(Arena *perm, const Host *h, const Options *o) {
-    Sampling s = {.perm = perm, .host = h};
-    GanStatus st = run_sampling(&s, o);
+    Sampling s = {.perm = perm, .host = h, .options = o};
+    GanStatus st = run_sampling(&s);
     trained_close(&s.run);
     return st;
 }

@@ -200,6 +200,12 @@ GanStatus sampler_find(const Module *m, Str name, Sampler *out) {
                       SARG(m->entry.at[entry].name));
 }
 
+void sampler_settle(Sampler *s, const Module *m) {
+    const Func *f = &m->entry.at[s->entry];
+    s->node = f->result.at[0].node;
+    s->raw = raw_node(f);
+}
+
 size_t sampler_elements(const Sampler *s) {
     return (size_t)type_sample(&s->type);
 }

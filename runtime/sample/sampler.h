@@ -69,6 +69,8 @@ GanStatus sampler_named(const Module *m, Str name, uint32_t *out); // GAN_ERR_US
 // `name` empty: the first entry whose value is an image, else the first. GAN_ERR_INPUT or _USAGE
 // when there is none.
 GanStatus sampler_find(const Module *m, Str name, Sampler *out);
+// Of a sampler that was found before the model was planned: nodes are the plan's now.
+void sampler_settle(Sampler *s, const Module *m);
 size_t sampler_elements(const Sampler *s); // of one sample
 // Draws samples: out [n, ...]. The first is a multiple of the batch; feed NULL: the entry reads no
 // data.

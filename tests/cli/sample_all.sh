@@ -13,6 +13,7 @@ sample left = x[0, 0, 0]
 sample more = mean(x, sample) + u
 sample copy = x
 sample noise = normal(2)
+sample noisy = x + normal(1, 4, 4)
 END
 header() { printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '$1', 'fortran_order': False, 'shape': $2, }"; }
 # Five images of 8x8, each of one grey, but for the columns of the last: 0, 10, ... 70.
@@ -60,3 +61,16 @@ refused 1 'a batch of 3, and the data has 1 sample' ganrun sample run --entry le
 refused 2 '\-\-all and --count both say how many' ganrun sample run --entry level --all --count 3 -o s.npy
 refused 2 'sample noise reads no data' ganrun sample run --entry noise --all -o s.npy
 refused 2 'data x: sample noise reads no data' ganrun sample run --entry noise --data x=one.npy -o s.npy
+
+# What is wrong with what is asked for, and with the data, is said before anything is planned or weights are read.
+mkdir bad
+printf x >bad/1.png
+mv run/ckpt ckpt
+first() { refused "$1" "$2" ganrun "$3" run --threads 1 $4; }
+first 1 '/bad: none of 1 samples' sample '--entry copy --data x=bad'
+first 1 '/bad: none of 1 samples' interp '--entry noisy --data x=bad -o i.npy'
+first 1 '/bad: none of 1 samples' eval '--data x=bad'
+first 2 'sample left is' sample '--entry left -o s.wav'
+first 2 'no sample `right`' eval '--entry right'
+first 1 'there is no such file' eval '--features nowhere.gan'
+first 1 'run has no checkpoint yet' sample '--entry noise -o s.npy'

@@ -277,6 +277,24 @@ static void a_rank_that_cannot_capture_its_sums_ends(void **state) {
     }
 }
 
+// A model that each rank computes for itself, such as that of --features, joins nobody.
+static void a_device_that_sums_nothing_opens_no_communicator(void **state) {
+    (void)state;
+    for (int without = 0; without < 2; without++) {
+        Ranks ranks;
+        ranks_open(&ranks, RouteNccl, &(CommOptions){0});
+        ranks.parallel.ranks = without ? 1 : 2;
+        ranks.device.no_sums = without;
+        Run *run = tiny_on(&ranks);
+        assert_fine(init_and_steps(run, &ranks.device, 3));
+        assert_int_equal(record_nccl_live(), !without);
+        close_run(run);
+        assert_clean(run->r, "a device that sums nothing");
+        free_run(run);
+        ranks_close(&ranks);
+    }
+}
+
 // --- refusals ------------------------------------------------------------------------------------
 
 static void options_nccl_cannot_do_are_refused(void **state) {
@@ -470,6 +488,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(the_link_is_given_calls_in_their_order),
         cmocka_unit_test(an_unordered_all_reduce_is_detected),
         cmocka_unit_test(a_rank_that_cannot_capture_its_sums_ends),
+        cmocka_unit_test(a_device_that_sums_nothing_opens_no_communicator),
         cmocka_unit_test(options_nccl_cannot_do_are_refused),
         cmocka_unit_test(a_lost_rank_ends_the_wait),
         cmocka_unit_test(a_rank_that_never_arrives_is_not_waited_for),

@@ -610,6 +610,9 @@ static void each_next_takes_one_batch(void **state) {
                .device = STR("ref")};
     vec_push(&p->arena, &job.data, ((Setting){STR("x"), points(p, 20)}));
     SessionOptions so = job_session(&job, &(DeviceOptions){.threads = 1}, NULL);
+    const Parallel two = {.ranks = 2};
+    assert_true(so.device.no_sums); // what is not divided opens no communicator of cards
+    assert_false(job_session(&job, &(DeviceOptions){.threads = 1}, &two).device.no_sums);
     Session s;
     assert_ok(session_start(&s, &so, &silent));
     FeedOptions fo = {.job = &job};
