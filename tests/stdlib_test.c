@@ -171,6 +171,9 @@ static const Row layers[] = {
     {"rnn(gru(2), reshape(x, 8, 4), expand(0, 2))", 0.5003506027857663},
     {"lstm(3)(flatten(x)[:5], flatten(x)[5:11])", -0.1200163490813398},
     {"rnn(lstm(2), reshape(x, 8, 4), expand(0, 4))[:, :2]", -0.09341290828135715},
+    {"gru(2, k=3)(x, x^2)", -0.7937679548563807}, // of positions: a convolution
+    {"lstm(1, k=[3, 1])(x[:1], x)", 0.09412105224126922},
+    {"lstm(2)(reshape(x, 4, 8)[:2], reshape(x, 4, 8))", -0.7865051984809833},
     {"upsample(x, 2)", 0.15097231323482152},
     {"upsample_linear(x)", 0.79000495816130323},
     {"resize_linear(x, [2*e for e in shape(x, space)])", 0.79000495816130323}, // the same

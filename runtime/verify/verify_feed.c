@@ -113,6 +113,11 @@ static GanStatus feed(Verify *v, uint32_t kind, const Json *entry, uint32_t slot
     const Module *m = &v->session.compiled.module;
     const Slot *s = &m->slot.at[slot];
     Arena *a = &v->session.perm;
+    if (!entry && s->kind == SlotData)
+        return fail(GAN_ERR_INPUT,
+                    "step %u: the model reads another batch of %.*s %.*s, the case has no more of "
+                    "that name",
+                    v->step, SARG(s->name), SARG(type_text(a, &s->type)));
     if (!entry)
         return fail(GAN_ERR_INPUT,
                     "step %u: the model reads another %s random number %.*s, the case has no more",

@@ -135,6 +135,9 @@ sed 's/"key": "z", "kind": "normal"/"key": "z", "kind": "data", "stream": "x"/' 
 sed 's/"fed": \[\[\(.*\)\]\]/"fed": [[\1, \1]]/' read.json >twice.json
 expect 1 verify read.gan twice.json
 says 'step 0: the case feeds another data \[2, 1\], the model reads no more'
+sed 's/"stream": "x"/"stream": "y"/' read.json >other.json
+expect 1 verify read.gan other.json
+says 'step 0: the model reads another batch of x \[B, 1\], the case has no more of that name'
 
 expect 1 verify tiny.gan "$reference"
 expect 1 verify "$model" nothing.json

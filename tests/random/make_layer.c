@@ -191,7 +191,12 @@ static void make_other(Maker *k) {
         bind(k, v->type, "%s |> attention", v->name);
     else if (v->type.rank >= 2 && chance(k, 25))
         bind(k, v->type, "%s |> multihead_attention(%d)", v->name, v->type.dim[0] % 2 ? 1 : 2);
-    else if (h && v->type.rank == 1 && chance(k, 50))
+    else if (v->type.rank >= 2 && v->type.rank <= 4 && chance(k, 10)) {
+        long long c = (long long)v->type.dim[0];
+        bool pair = c % 2 == 0 && chance(k, 50);
+        bind(k, v->type, pair ? "lstm(%lld, k=%d)(%s, %s)" : "gru(%lld, k=%d)(%s, %s)",
+             pair ? c / 2 : c, 1 + 2 * (int)roll(k, 2), v->name, v->name);
+    } else if (h && v->type.rank == 1 && chance(k, 50))
         bind(k, h->type, "gru(%lld)(%s, %s)", (long long)h->type.dim[0], v->name, h->name);
     else if (h && v->type.rank == 1 && h->type.dim[0] % 2 == 0 && chance(k, 30))
         bind(k, h->type, "lstm(%lld)(%s, %s)", (long long)h->type.dim[0] / 2, v->name, h->name);
