@@ -49,6 +49,21 @@ const char *fit_name(FitMode mode);
 bool fit_find(Str name, FitMode *out);
 // out: planar [channels, h, w] of uint8_t or uint16_t. Fails only when out of memory.
 GanStatus image_fit(const Image *m, const FitRule *rule, void *out);
+// What an image has and cannot keep as it is fitted, as bits (1 << ImageLoss): colours in grey
+// ones, parts that are transparent, more than 8 bits in those of 8. What is hardly visible does not
+// count.
+#define IMAGE_LOSSES(X)                                                                            \
+    X(LossColour, "in colour, and made grey")                                                      \
+    X(LossAlpha, "transparent in places, and put on the background")                               \
+    X(LossBits, "of 16 bits, and rounded to 8 like the first")
+typedef enum ImageLoss {
+#define X(name, words) name,
+    IMAGE_LOSSES(X)
+#undef X
+        ImageLosses
+} ImageLoss;
+extern const char *const image_loss_words[ImageLosses];
+uint32_t image_losses(const Image *m, const FitRule *rule);
 // The same resampling for one plane of numbers: in [h, w] to out [oh, ow].
 GanStatus plane_resize(const float *in, uint32_t h, uint32_t w, float *out, uint32_t oh,
                        uint32_t ow);
@@ -147,6 +162,7 @@ typedef struct PackSummary {
     // In `rounded` an array's numbers lie between those of f32; of sounds, some were padded with
     // silence and some cut.
     uint64_t good, bad, rounded, shorter, longer;
+    uint64_t lost[ImageLosses]; // images that lost this, unless an option asked for that
 } PackSummary;
 // Writes to `out_path`, or with "" opens the result from memory into *pack (else pack may be NULL).
 GanStatus pack_build(Arena *perm, Str path, const PackOptions *o, Str out_path, Pack *pack,

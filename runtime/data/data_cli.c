@@ -177,6 +177,10 @@ static GanStatus run_pack(Arena *arena, DataArgs *a) {
                 sum.shorter, sum.good);
     if (sum.longer)
         fprintf(a->err, "longer and cut: %" PRIu64 " of %" PRIu64 "\n", sum.longer, sum.good);
+    for (int i = 0; i < ImageLosses; i++)
+        if (sum.lost[i])
+            fprintf(a->err, "%s: %" PRIu64 " of %" PRIu64 "\n", image_loss_words[i], sum.lost[i],
+                    sum.good);
     if (sum.rounded)
         fprintf(a->err, "numbers rounded to 32 bits: in %" PRIu64 " of %" PRIu64 "\n", sum.rounded,
                 sum.good);

@@ -293,6 +293,51 @@ static void fit_rows(const Image *m, const FitRule *r, const Place *p, uint32_t 
     }
 }
 
+const char *const image_loss_words[ImageLosses] = {
+#define X(name, words) words,
+    IMAGE_LOSSES(X)
+#undef X
+};
+
+// In some pixel two channels differ by so much.
+static bool is_coloured(const Image *m, uint32_t least) {
+    const uint8_t *p8 = m->pixels;
+    const uint16_t *p16 = m->pixels;
+    size_t c = m->channels, n = (size_t)m->w * m->h * c;
+    for (size_t i = 0; c >= 3 && i < n; i += c) {
+        uint32_t v[3];
+        for (size_t k = 0; k < 3; k++)
+            v[k] = m->bits == 8 ? p8[i + k] : p16[i + k];
+        uint32_t lo = v[0] < v[1] ? v[0] : v[1], hi = v[0] < v[1] ? v[1] : v[0];
+        lo = v[2] < lo ? v[2] : lo;
+        hi = v[2] > hi ? v[2] : hi;
+        if (hi - lo >= least)
+            return true;
+    }
+    return false;
+}
+
+static bool is_transparent(const Image *m, uint32_t opaque) {
+    const uint8_t *p8 = m->pixels;
+    const uint16_t *p16 = m->pixels;
+    size_t c = m->channels, n = (size_t)m->w * m->h * c;
+    for (size_t i = c - 1; c % 2 == 0 && i < n; i += c)
+        if ((m->bits == 8 ? p8[i] : p16[i]) < opaque)
+            return true;
+    return false;
+}
+
+uint32_t image_losses(const Image *m, const FitRule *r) {
+    uint32_t most = m->bits == 8 ? 255 : 65535, visible = most / 16 + 1, lost = 0;
+    if (r->channels == 1 && is_coloured(m, visible))
+        lost |= 1u << LossColour;
+    if (is_transparent(m, most - most / 16))
+        lost |= 1u << LossAlpha;
+    if (r->bits < m->bits)
+        lost |= 1u << LossBits;
+    return lost;
+}
+
 GanStatus image_fit(const Image *m, const FitRule *r, void *out) {
     assert((r->channels == 1 || r->channels == 3) && (r->bits == 8 || r->bits == 16));
     Place p = place_image(m, r);

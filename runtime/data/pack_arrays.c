@@ -116,7 +116,7 @@ static void set_array_field(Build *b, const ArrayPlan *p) {
     b->field[b->fields++] = f;
 }
 
-static GanStatus fit_sample(const Build *b, const ArrayPlan *p, const Array *row, uint8_t *record) {
+static GanStatus fit_sample(Build *b, const ArrayPlan *p, const Array *row, uint8_t *record) {
     Image m = {0};
     TRY(image_new(p->w, p->h, p->c, 8 * p->a.size, &m));
     size_t plane = (size_t)p->w * p->h;
@@ -129,6 +129,7 @@ static GanStatus fit_sample(const Build *b, const ArrayPlan *p, const Array *row
             ((uint16_t *)m.pixels)[to] = (uint16_t)v;
     }
     GanStatus st = image_fit(&m, &b->rule, record);
+    build_count_losses(b, image_losses(&m, &b->rule));
     image_release(&m);
     return st;
 }

@@ -55,8 +55,18 @@ static GanStatus work_image(void *user, const Item *item, void *result) {
     GanStatus st = check_size(b, &m);
     if (st == GAN_OK)
         st = image_fit(&m, &b->rule, result);
+    ((uint8_t *)result)[pack_writer_stride(b->writer)] = (uint8_t)image_losses(&m, &b->rule);
     image_release(&m);
     return st == GAN_OK ? build_put_label_of(b, item->name, result) : st;
+}
+
+void build_count_losses(Build *b, uint32_t lost) {
+    const PackOptions *o = b->o;
+    const bool asked[ImageLosses] = {[LossColour] = o->channels && !o->implied,
+                                     [LossAlpha] = o->background_set,
+                                     [LossBits] = o->bits > 0};
+    for (int i = 0; i < ImageLosses; i++)
+        b->sum.lost[i] += !asked[i] && (lost >> i & 1);
 }
 
 static GanStatus done_image(void *user, const Item *item, GanStatus st, const char *reason,
@@ -64,6 +74,7 @@ static GanStatus done_image(void *user, const Item *item, GanStatus st, const ch
     Build *b = user;
     if (st != GAN_OK)
         return build_refuse(b, item->name, st, reason);
+    build_count_losses(b, ((uint8_t *)result)[pack_writer_stride(b->writer)]);
     b->sum.good++;
     build_progress(b);
     return pack_writer_add(b->writer, result, item->name);
@@ -162,7 +173,7 @@ static GanStatus build_images(Build *b, const Image *first) {
     TRY(build_check_options(b, "images", sizeof useless / sizeof *useless, useless));
     // If nothing is readable, the same walk with any size reports every file with its reason.
     build_rule(b, first->w ? first->w : 1, first->h ? first->h : 1, 3, first->bits == 16 ? 16 : 8);
-    return build_members(b, work_image, done_image, 0);
+    return build_members(b, work_image, done_image, sizeof(uint8_t));
 }
 
 // --- one build -----------------------------------------------------------------------------------

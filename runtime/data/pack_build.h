@@ -75,6 +75,7 @@ GanStatus build_check_options(const Build *b, const char *source, size_t n,
                               const OptionCheck *check);
 // How samples are fitted to what was asked for, from the first one's extents and bits.
 void build_rule(Build *b, uint32_t w, uint32_t h, uint32_t channels, uint32_t bits);
+void build_count_losses(Build *b, uint32_t lost); // of an image; lost: image_losses
 // b->field[0] and the labels, of every member of a folder or archive. A result of `work` is a
 // record, and `beside` bytes for `done`, which adds it to b->writer.
 GanStatus build_members(Build *b, ItemWork *work, ItemDone *done, size_t beside);

@@ -25,7 +25,18 @@ static void tell_progress(void *user, uint64_t files) {
 }
 
 static void tell_changes(DataStream *s, Str path, const PackSummary *sum) {
-    char text[160];
+    static const char *const else_do[ImageLosses] = {
+        [LossColour] = "a field image(3, ...) keeps colours",
+        [LossAlpha] = "which is white; `ganrun data pack --background` chooses another",
+        [LossBits] = "`ganrun data pack --bits 16` keeps them"};
+    char text[200];
+    for (int i = 0; i < ImageLosses; i++) {
+        if (!sum->lost[i])
+            continue;
+        snprintf(text, sizeof text, "of %" PRIu64 " images %" PRIu64 " are %s: %s", sum->good,
+                 sum->lost[i], image_loss_words[i], else_do[i]);
+        tell_field(s, path, text);
+    }
     if (sum->shorter || sum->longer) {
         snprintf(text, sizeof text,
                  "of %" PRIu64 " sounds %" PRIu64 " are shorter and padded with silence, %" PRIu64

@@ -174,6 +174,29 @@ absent other
 expect 0 sample run -o made/ --count 4
 expect 0 data inspect made
 rm -r run
+
+# What images lose as they become the model's is said, unless an option asked for it.
+cat >grey.gan <<'MODEL'
+model grey
+data x : image(1, 8, 8) scale(-1, 1)
+net D(x: [1, 8, 8]) -> [] = flatten(x) |> dense(1) |> squeeze
+step { update D minimize mean(D(x)) using adam() }
+MODEL
+expect 0 train grey.gan --data x=made --batch 4 --steps 1 --out run
+says '/made: of 4 images 4 are in colour, and made grey: a field image(3, ...) keeps colours$'
+expect 0 data pack made --channels 1 -o grey.pack
+! grep -q colour err || fail '--channels 1 asks for grey'
+expect 0 train grey.gan --data x=grey.pack --batch 4 --steps 1 --out run --resume auto
+! grep -q colour err || fail 'grey images have no colours to lose'
+rm -r run
+{ printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': (4, 4, 8, 8), }"
+  head -c 1024 s.pack; } >clear.npy
+expect 0 train tiny.gan --data x=clear.npy --batch 4 --steps 1 --out run; rm -r run
+says 'clear.npy: of 4 images 4 are transparent in places, and put on the background: which is white; `ganrun data pack'
+expect 0 data pack clear.npy --size 6 -o clear.pack
+says '^transparent in places, and put on the background: 4 of 4$'
+expect 0 data pack clear.npy --size 6 -o clear.pack --background black
+! grep -q background err || fail '--background says which'
 o='\000\000\200\077' nan='\000\000\300\177' inf='\000\000\200\377'
 npy ok.npy  '5, 4' $o $o $o $o  $o $o $o $o  $o $o $o $o  $o $o $o $o  $o $o $o $o
 npy nan.npy '5, 4' $o $o $o $o  $o $o $o $o  $o $o $nan $o  $o $o $o $o  $o $o $o $o

@@ -451,6 +451,35 @@ static void alpha_is_blended_over_the_background(void **state) {
     image_release(&g);
 }
 
+static void what_a_fit_loses_is_known(void **state) {
+    (void)state;
+    enum { Colour = 1 << LossColour, Alpha = 1 << LossAlpha, Bits = 1 << LossBits };
+    uint8_t red[] = {200, 30, 60, 255}, clear[] = {90, 90, 90, 200}, tint[] = {90, 92, 95, 250};
+    const struct {
+        uint8_t *pixel;
+        uint32_t channels, to, lost;
+    } cases[] = {
+        {red, 3, 1, Colour}, {red, 3, 3, 0},       {red, 4, 1, Colour},
+        {clear, 3, 1, 0},    {clear, 4, 3, Alpha}, {clear, 4, 1, Alpha},
+        {tint, 4, 1, 0},     {red, 1, 1, 0},       {clear + 2, 2, 3, Alpha},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Image m = constant(5, 4, cases[i].channels, cases[i].pixel);
+        FitRule rule = {.w = 2, .h = 2, .channels = cases[i].to, .bits = 8};
+        assert_int_equal(image_losses(&m, &rule), cases[i].lost);
+        rule.bits = 16;
+        assert_int_equal(image_losses(&m, &rule), cases[i].lost);
+        image_release(&m);
+    }
+    Image deep = {0};
+    assert_ok(image_new(5, 4, 4, 16, &deep)); // all black, and nowhere to be seen
+    FitRule rule = {.w = 2, .h = 2, .channels = 1, .bits = 8};
+    assert_int_equal(image_losses(&deep, &rule), Alpha | Bits);
+    ((uint16_t *)deep.pixels)[8] = 5000; // one pixel is dark red
+    assert_int_equal(image_losses(&deep, &rule), Colour | Alpha | Bits);
+    image_release(&deep);
+}
+
 static void shrinking_averages_and_same_size_is_exact(void **state) {
     (void)state;
     Image m = {0};
@@ -529,6 +558,7 @@ int main(int argc, char **argv) {
         T(every_truncation_and_flip_of_a_png_is_survived),
         T(a_fit_keeps_constant_images_and_pads_with_the_background),
         T(alpha_is_blended_over_the_background),
+        T(what_a_fit_loses_is_known),
         T(shrinking_averages_and_same_size_is_exact),
         T(sixteen_bits_survive_a_fit),
         T(a_grid_has_as_many_columns_as_fit),
