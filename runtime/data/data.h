@@ -129,6 +129,9 @@ uint64_t pack_blocks(const Pack *p);  // of `block` samples each, the last may b
 GanStatus pack_check(const Pack *p, uint64_t block); // the same for one of them
 Str pack_name(const Pack *p, uint64_t sample);       // "" when the name is damaged
 const uint8_t *pack_record(const Pack *p, uint64_t sample);
+// The least class of all samples, where classes are numbers; 0 for another field. Reads until it
+// finds class 0.
+uint32_t pack_least_class(const Pack *p, const PackField *f);
 
 // --- pack_build.c: from any source to a pack -----------------------------------------------------
 
@@ -143,13 +146,14 @@ typedef struct PackOptions {
     uint8_t background[3];
     bool background_set; // false: white
     bool skip_bad;
-    bool channels_last; // an array's samples are [..., c]: store them channels first
-    Str dataset;        // of an HDF5 or npz file; "": the only one (HDF5: of two axes or more)
-    Str labels;         // "": none; else as --labels has it (data.def)
-    Str label_columns;  // of a table, with commas between them; "": the only one
-    Str split;          // "": all; else which samples, as --split has it
-    uint64_t limit;     // 0: all
-    int threads;        // 0: one per core
+    bool channels_last;   // an array's samples are [..., c]: store them channels first
+    Str dataset;          // of an HDF5 or npz file; "": the only one (HDF5: of two axes or more)
+    Str labels;           // "": none; else as --labels has it (data.def)
+    Str label_columns;    // of a table, with commas between them; "": the only one
+    uint64_t first_class; // of classes that are numbers: which of them becomes 0
+    Str split;            // "": all; else which samples, as --split has it
+    uint64_t limit;       // 0: all
+    int threads;          // 0: one per core
     // called for each sample that cannot be used; may be NULL
     void (*bad)(void *user, Str name, const char *reason);
     // called every so many seconds with the number of files done; may be NULL

@@ -123,6 +123,7 @@ static GanStatus read_values(const ArgValue *v, DataArgs *a) {
                                                        : 0;
     a->pack.labels = v[OptLabels].text;
     a->pack.label_columns = v[OptColumnNames].text;
+    a->pack.first_class = (uint64_t)v[OptFirst].number;
     a->pack.split = v[OptSplit].text;
     a->pack.dataset = v[OptDataset].text;
     a->pack.channels_last = v[OptLast].given;
@@ -184,6 +185,12 @@ static GanStatus run_pack(Arena *arena, DataArgs *a) {
     if (sum.rounded)
         fprintf(a->err, "numbers rounded to 32 bits: in %" PRIu64 " of %" PRIu64 "\n", sum.rounded,
                 sum.good);
+    for (uint32_t i = 0; i < pack.fields; i++) {
+        uint32_t least = pack_least_class(&pack, &pack.field[i]);
+        if (least)
+            fprintf(a->err, "no sample has a class below %u: --first-class %u makes it class 0\n",
+                    least, least);
+    }
     fprintf(a->err, "packed in %.2f s\n", took);
     pack_close(&pack);
     return GAN_OK;

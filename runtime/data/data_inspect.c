@@ -260,6 +260,13 @@ static void tell_classes(const PackField *f, const uint64_t *samples, FILE *out)
     if (empty)
         fprintf(out, ", %u without any", empty);
     fputc('\n', out);
+    uint32_t first = 0;
+    while (samples && most && !samples[first])
+        first++;
+    if (first && !f->class_name)
+        fprintf(out,
+                "           they begin with %u: `data pack --first-class %u` makes it class 0\n",
+                first, first);
     for (uint32_t c = 0; samples && f->class_name && c < f->classes && c < ClassesShown; c++)
         fprintf(out, "           class %u: %.*s (%" PRIu64 ")\n", c, SARG(f->class_name[c]),
                 samples[c]);

@@ -240,6 +240,18 @@ const uint8_t *pack_record(const Pack *p, uint64_t sample) {
     return p->records + (size_t)sample * p->stride;
 }
 
+uint32_t pack_least_class(const Pack *p, const PackField *f) {
+    uint32_t least = f->classes;
+    if (f->kind != DataLabel || f->class_name)
+        return 0;
+    for (uint64_t i = 0; least && i < p->count; i++) {
+        uint32_t class;
+        memcpy(&class, pack_record(p, i) + f->offset, sizeof class);
+        least = class < least ? class : least;
+    }
+    return least;
+}
+
 Str pack_name(const Pack *p, uint64_t sample) {
     uint64_t from[2];
     assert(sample < p->count);

@@ -27,6 +27,7 @@ typedef struct Labels {
     bool on;
     uint32_t width;        // numbers of a vector; 0: classes
     uint32_t classes;      // 0: vectors
+    uint32_t first;        // of `array`: what becomes class 0
     const Str *class_name; // [classes], sorted: of folders and words; NULL: numbers
     double lo, hi;         // of vectors
     // Of members of a folder or archive:

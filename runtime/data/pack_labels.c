@@ -369,7 +369,34 @@ void build_labels_of_records(Build *b, const ArrayFile *f) {
     b->labels.array.dim[0] = f->all.dim[0];
 }
 
-GanStatus build_labels(Build *b, size_t samples) {
+static GanStatus check_first(const Build *b, const Labels *l, uint64_t class) {
+    return class >= b->o->first_class
+               ? GAN_OK
+               : fail(GAN_ERR_INPUT, "%.*s: it has class %llu, and --first-class is %llu",
+                      SARG(l->in.len ? l->in : b->o->labels), (unsigned long long)class,
+                      (unsigned long long)b->o->first_class);
+}
+
+// Classes are numbered from 0 on.
+static GanStatus set_first(Build *b) {
+    Labels *l = &b->labels;
+    uint32_t first = (uint32_t)b->o->first_class;
+    if (!first)
+        return GAN_OK;
+    if (!l->on || l->width || l->class_name)
+        return fail(GAN_ERR_USAGE, "--first-class is for --labels that are numbers of classes");
+    for (size_t i = 0; i < l->array.count; i++)
+        TRY(check_first(b, l, (uint64_t)array_at(&l->array, i)));
+    for (uint32_t i = 0; i < l->of.n; i++) {
+        TRY(check_first(b, l, l->of.at[i].label));
+        l->of.at[i].label -= first;
+    }
+    l->first = first;
+    l->classes -= first;
+    return GAN_OK;
+}
+
+static GanStatus find_labels(Build *b, size_t samples) {
     Str asked = b->o->labels;
     b->labels.on = asked.len > 0;
     if (b->o->label_columns.len && !labels_are_table(asked))
@@ -388,6 +415,11 @@ GanStatus build_labels(Build *b, size_t samples) {
         return GAN_OK;
     return fail(GAN_ERR_INPUT, "%.*s: %lld labels for %zu samples", SARG(asked),
                 (long long)b->labels.array.dim[0], samples);
+}
+
+GanStatus build_labels(Build *b, size_t samples) {
+    TRY(find_labels(b, samples));
+    return set_first(b);
 }
 
 static PackField label_field(const Labels *l) {
@@ -418,7 +450,7 @@ void build_put_label_at(const Build *b, size_t sample, uint8_t *record) {
         float v = (float)array_at(&l->array, sample * l->width + k);
         memcpy(to + k * sizeof v, &v, sizeof v);
     }
-    uint32_t class = l->width ? 0 : (uint32_t)array_at(&l->array, sample);
+    uint32_t class = l->width ? 0 : (uint32_t)array_at(&l->array, sample) - l->first;
     if (!l->width)
         memcpy(to, &class, sizeof class);
 }

@@ -181,9 +181,16 @@ static void name_classes(StreamField *sf, const Feed *feed) {
 }
 
 // `have` does not fit. Of a field that reads along with the first one, the pack may lack it.
-static GanStatus refuse_field(DataStream *s, const StreamField *sf, const PackField *have, Str path,
-                              GanStatus st) {
-    Str name = sf->want.name;
+static GanStatus refuse_field(DataStream *s, const StreamField *sf, uint32_t pack, GanStatus st) {
+    const Feed *feed = &s->feed[sf->feed];
+    const PackField *have = choose_field(&feed->pack[pack], &sf->want);
+    Str name = sf->want.name, path = feed->path[pack];
+    uint32_t least = sf->want.kind == DataLabel ? pack_least_class(&feed->pack[pack], have) : 0;
+    if (least)
+        return fail(st,
+                    "%.*s: %s; no sample is of a class below %u: `ganrun data pack --first-class "
+                    "%u` makes that class 0",
+                    SARG(path), gan_error(), least, least);
     if (sf->want.paths || sf == &s->field[0] || str_eq(have->name, name))
         return fail_in(st, "%.*s", SARG(path));
     Str why = str_copy(&s->arena, str_c(gan_error()));
@@ -244,7 +251,7 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
         const PackField *have = choose_field(&feed->pack[k], &sf->want);
         GanStatus st = xform_plan(&sf->want, have, lo, hi, &sf->plan[k]);
         if (st != GAN_OK)
-            return refuse_field(s, sf, have, feed->path[k], st);
+            return refuse_field(s, sf, k, st);
     }
     sf->elements = sf->plan[0].elements;
     return GAN_OK;

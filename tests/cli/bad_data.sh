@@ -247,4 +247,26 @@ step { update D minimize mean(D(x, y)) using adam() }
 MODEL
 refused 1 'y: .*few has samples, of which labels are a part: leave out --data y' ganrun train classes.gan \
     --data x=few --data y=few --batch 4 --steps 1 --out more
+
+# Labels that begin with 1.
+for i in 1 2 3 4 5 6; do echo "$i.jpg  $((1 + i % 2))"; done >one.txt
+expect 0 data pack few -o one.pack --size 8 --labels one.txt
+says '^no sample has a class below 1: --first-class 1 makes it class 0$'
+expect 0 data inspect one.pack
+prints '^  *they begin with 1: `data pack --first-class 1` makes it class 0$'
+refused 1 'one.pack: y: the data has 3 classes, the model.s label has 2: .*; no sample is of a class below 1: .*--first-class 1' \
+    ganrun train classes.gan --data x=one.pack --batch 4 --steps 1 --out more
+expect 0 data pack few -o zero.pack --size 8 --labels one.txt --first-class 1
+! grep -q first-class err || fail 'they begin with 0 now'
+expect 0 data inspect zero.pack
+prints '2 classes of 3 samples$'
+expect 0 train classes.gan --data x=zero.pack --batch 4 --steps 1 --out more
+rm -r more
+refused 1 'one.txt: it has class 1, and --first-class is 2' ganrun data pack few -o two.pack --size 8 --labels one.txt --first-class 2
+refused 2 'is for --labels that are numbers' ganrun data pack few -o two.pack --size 8 --labels folders --first-class 1
+refused 2 'is for --labels that are numbers' ganrun data pack few -o two.pack --size 8 --first-class 1
+{ printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': (4,), }"; printf '\002\001\001\003'; } >y.npy
+expect 0 data pack clear.npy --size 6 --labels y.npy --first-class 1 -o clear.pack
+expect 0 data inspect clear.pack
+prints '3 classes of 1 to 2 samples$'
 refused 2 "'8,8' is not a size: N or WxH" ganrun data pack few --size 8,8 -o out.pack
