@@ -263,6 +263,8 @@ static const Row layers[] = {
     {"topk(x, 3)", -0.047627907927235813},
     {"median(flatten(x))", 0.019829793473488223},
     {"quantile(x, 0.3)", -0.068859562884135472},
+    {"x[0]*quantile(x[:1], 0.3)", -0.335245903612796},
+    {"x[0]*unsqueeze(quantile(x[0], 0.3), 0)", -0.335245903612796}, // the same
     {"gather(reshape(x, 8, 4), floor(8*abs(flatten(x)[:6])))", 0.47003688363288726},
     {"scatter(reshape(x, 8, 4)[:6], floor(8*abs(flatten(x)[:6])), 9)", 0.020178137206606883},
     {"affine_grid(x[0, :2, :3], [5, 3])", -0.45166117079011953},

@@ -279,14 +279,31 @@ static bool waits_its_turn(const Ast *file, Str net) {
     return has_stages(file) && updates(file, str_sub(net, 0, str_find(net, '.'))); // of a list
 }
 
+// Whether the net is what an ema(...) averages, its second argument.
+static bool is_averaged(const Ast *a, Str net) {
+    if (!a)
+        return false;
+    if (a->kind == AstCall && a->a->kind == AstName && str_eq(a->a->text, STR("ema")) &&
+        a->list.n > 1 && a->list.at[1]->kind == AstName && str_eq(a->list.at[1]->text, net))
+        return true;
+    for (uint32_t i = 0; i < a->list.n; i++)
+        if (is_averaged(a->list.at[i], net))
+            return true;
+    return is_averaged(a->a, net) || is_averaged(a->b, net) || is_averaged(a->c, net);
+}
+
 static void warn_idle_nets(Elab *e, const Ast *file) {
     for (uint32_t i = 0; i < e->m->net.n; i++) {
         const Net *n = &e->m->net.at[i];
         const NetInfo *info = &e->net_info.at[i];
         if (is_idle(e, file, i))
             diag(e->f, DiagW0903, n->span, SARG(n->name));
-        else if (info->trains && !info->changes && n->params && !n->file.len &&
-                 !waits_its_turn(file, n->name))
+        if (info->changes || !n->params || n->file.len || waits_its_turn(file, n->name))
+            continue;
+        if (is_averaged(file, n->name)) {
+            diag(e->f, DiagW0902, n->span, SARG(n->name));
+            diag_help(e->f, "ema(AVERAGE, NET, keep) changes AVERAGE: this net is the other one");
+        } else if (info->trains)
             diag(e->f, DiagW0902, n->span, SARG(n->name));
     }
 }
