@@ -2,7 +2,7 @@
 #ifndef GAN_DRIVER_H
 #define GAN_DRIVER_H
 
-#include "front.h"
+#include "elaborate.h"
 #include "gen.h"
 
 #include <stdatomic.h>

@@ -3,7 +3,7 @@
 // that is fine, with all its parameters. Each argument in turn is replaced by each of `absurd`.
 // tests/golden/arguments.txt holds the outcomes, a diagnostic's code or `ok`; with BLESS=1 in the
 // environment it is rewritten: review that diff as code.
-#include "front.h"
+#include "elaborate.h"
 
 #include <setjmp.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 // elaborating it at batch 4, with a help line. Lines of the library have a star for their number,
 // so that an edit of stdlib/ changes only the cases that quote it. With BLESS=1 in the environment
 // the latter are rewritten: review that diff as code.
-#include "front.h"
+#include "elaborate.h"
 
 #include <setjmp.h>
 #include <stdlib.h>

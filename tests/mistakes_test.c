@@ -1,6 +1,6 @@
 // mistakes_test.c - texts with several mistakes: each is reported once, and what follows from one
 // not at all. Single mistakes are in tests/golden/err.
-#include "front.h"
+#include "elaborate.h"
 
 #include <setjmp.h>
 

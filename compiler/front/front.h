@@ -1,6 +1,6 @@
-// front.h - text to Module: sources, diagnostics, syntax tree, elaboration.
+// front.h - text to syntax tree, and back: sources, diagnostics, trees.
 //
-//   .gan  --lex, parse-->  Ast  --elaborate-->  Module (ir/module.h)
+//   .gan  --lex, parse-->  Ast  --elaborate (elab/)-->  Module
 //   .yaml --libyaml------>  Ast
 //
 // A mistake in the user's text adds a diagnostic (a row of lang/diags.def) with a span, and
@@ -9,7 +9,7 @@
 #ifndef GAN_FRONT_H
 #define GAN_FRONT_H
 
-#include "program.h"
+#include "ir.h" // Span
 
 // --- src.c ---------------------------------------------------------------------------------------
 
@@ -61,9 +61,6 @@ void diag_note_since(Front *f, uint32_t mark, Span span, Str text);
 void diag_help(Front *f, const char *format, ...); // replaces the row's help line
 // The newest diagnostic's help: the nearest of `known`, or "WHAT are: " and all of them.
 void diag_help_known(Front *f, Str word, const Str *known, uint32_t n, const char *what);
-Str word_habit(Str word);             // help for a word of another library or language; empty: none
-Str asked_habit(Str word);            // help for a name that is an option of a run; empty: none
-Str key_habit(Str word);              // the key of a YAML model that is meant; empty: none
 uint32_t diag_errors(const Front *f); // errors so far (warnings apart)
 uint32_t diag_total(const Front *f);
 // "model.gan:12:9: error[E0301]: ..." with line, caret, notes, help.
@@ -88,19 +85,15 @@ typedef struct DiagView { // one diagnostic; borrowed
 } DiagView;
 const DiagView *diag_list(Front *f, uint32_t *n); // those kept, in the order they are rendered
 
-// --- facts.c: values of names, for editors -------------------------------------------------------
+// --- habits.c: what users of other languages and libraries write
+// ----------------------------------
 
-void facts_want(Front *f);                // from here on elaboration records the values of names
-Str fact_find(const Front *f, Span span); // "[B, 64, 8, 8]"; empty: never elaborated
-
-typedef enum WordKind { WordReserved, WordItem, WordValue, WordData, WordFunction } WordKind;
-typedef struct WordInfo { // a keyword, predefined value or function of the core
-    Str name;
-    WordKind kind;
-    Str params, doc; // of functions: "x axes? keep?" (lang/builtins.def); else empty
-} WordInfo;
-bool word_info(uint32_t i, WordInfo *out); // false past the last
-Str yaml_key(uint32_t i);                  // keys of YAML models; empty past the last
+// Help for what stands there, or empty: no habit.
+Str word_habit(Str word);   // a word of another library or language
+Str method_habit(Str word); // ... written as a method, `x.word`
+Str asked_habit(Str word);  // a name that is an option of a run
+Str key_habit(Str word);    // a key of a YAML model: the one that is meant
+Str found_habit(Str sign);  // a sign where the parser expects another token
 
 // --- ast.c, lex.c, parse.c, yaml.c, fmt.c --------------------------------------------------------
 
@@ -140,37 +133,12 @@ bool fmt_source(Text *t, Front *f, uint32_t source);
 void ast_to_gan(Text *t, const Ast *file); // `ganc convert`
 void ast_to_yaml(Text *t, const Ast *file);
 void gan_string(Text *t, Str s); // in quotes, with escapes
-
-// --- elaborate.c and what elab.h lists, library.c ------------------------------------------------
-
 // A number of the language, or of a setting: finite, and not above the largest literal there is.
 bool gan_number(Str text, double *out);
-// Writes a setting as an expression of the language with the value it has for a config whose
-// default is `first` (config.c).
-void setting_to_gan(Text *t, const Ast *first, Str value);
+Str yaml_key(uint32_t i); // keys of YAML models; empty past the last
 
-// Whether a stage in `a`, the item or a part of it, gives the config of this name a value: then a
-// setting of it from outside leaves the stages out.
-bool stages_set(const Ast *a, Str config);
+// --- library.c -----------------------------------------------------------------------------------
 
-// "size=8, mode=wide", in `perm`; with its batch where that is another than the run's `batch`.
-Str stage_text(Arena *perm, const Stage *s, int64_t batch);
-
-enum { BATCH_MOST = 1 << 20 };
-typedef struct ElabOptions {
-    int64_t batch;          // samples of the global batch
-    const Setting *setting; // borrowed
-    uint32_t settings;
-    bool stage;        // the model of one of its stages: `stages` are left out
-    bool feed_entries; // uniform and normal draws of entry points become SlotFed reads
-    bool feed;         // draws become SlotFed reads, in the order of Module.site (verify)
-    bool literal;      // nothing is simplified (Graph.literal)
-} ElabOptions;
-
-// Elaborates a parsed model: evaluates everything but tensors, inlines every call in the order of
-// the text, and builds the functions. Grad nodes stay for pass/grad.c. False when there were
-// errors; *out is then not to be used.
-bool elaborate(Front *f, const Ast *file, const ElabOptions *o, Module *out);
 // The library's files, embedded (stdlib/*.gan), always in scope; parsed once per Front.
 bool front_load_library(Front *f);
 

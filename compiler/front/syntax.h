@@ -1,6 +1,5 @@
 // syntax.h - what the files of the syntax share: tokens, the lexer, and the parser's entry points
-// for parts of a text. Private to lex.c, parse.c, parse_expr.c, yaml.c, fmt.c and convert.c; the
-// rest of the compiler sees front.h.
+// for parts of a text. Private to this folder: others see front.h.
 #ifndef GAN_SYNTAX_H
 #define GAN_SYNTAX_H
 
@@ -38,7 +37,6 @@ void lex_init(Lexer *l, Front *f, uint32_t file, uint32_t lo, uint32_t hi);
 // a diagnostic and is TokBad, or the word that was meant.
 Token lex_next(Lexer *l);
 Str token_text(const Lexer *l, Token t);
-Str found_habit(Str sign);            // FOUND's help; empty: there is none
 bool token_is_word(TokKind kind);     // reserved
 bool token_is_operator(TokKind kind); // between two operands
 // Help where a statement was meant to go on.

@@ -17,6 +17,8 @@
 #include "base.h"
 #include "fft.h"
 
+#define NONE UINT32_MAX // no index, where 0 is one
+
 // Sample axes of a type; integers in an attribute; operands of a node.
 enum { MAX_RANK = 6, MAX_INTS = 32, MAX_IN = 64 };
 

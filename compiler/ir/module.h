@@ -11,8 +11,6 @@
 
 #include "ir.h"
 
-#define NONE UINT32_MAX
-
 typedef struct Module Module;
 typedef struct Func Func;
 

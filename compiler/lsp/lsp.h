@@ -10,7 +10,7 @@
 #ifndef GAN_LSP_H
 #define GAN_LSP_H
 
-#include "front.h"
+#include "elaborate.h"
 
 typedef struct Lsp Lsp; // one thread at a time
 

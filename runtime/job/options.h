@@ -3,7 +3,7 @@
 #define GAN_OPTIONS_H
 
 #include "args.h"
-#include "front.h"
+#include "elaborate.h"
 
 typedef enum Command {
 #define COMMAND(Id, ...) Command##Id,

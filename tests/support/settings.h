@@ -2,7 +2,7 @@
 #ifndef GAN_TEST_SETTINGS_H
 #define GAN_TEST_SETTINGS_H
 
-#include "front.h"
+#include "elaborate.h"
 
 enum { SETTINGS_MOST = 16 };
 

@@ -1,9 +1,9 @@
-// ranges.c - data that a generator cannot reach: images of 0..255 beside those of a tanh.
+// warn_ranges.c - data that a generator cannot reach: images of 0..255 beside those of a tanh.
 //
 // In: the arguments of each call of a net, of which some are a field of the data, or what a
 // bounded operation gave. Out: a warning where one parameter takes both, and the data go beyond.
 // Data within are fine: a study may scale to 0..1 beside a tanh.
-#include "checks.h"
+#include "warn.h"
 
 // What the loader gives: 0..255 for an image, or what `scale` says. A map may change it.
 static bool field_range(const Elab *e, const Slot *s, Bounds *out) {
@@ -37,7 +37,7 @@ static bool value_range(const Elab *e, Val v, Bounds *out, bool *made) {
     return s->kind == SlotData && field_range(e, s, out);
 }
 
-void check_ranges(Elab *e, uint32_t net, Args args) {
+void warn_ranges(Elab *e, uint32_t net, Args args) {
     NetInfo *info = &e->net_info.at[net];
     for (uint32_t i = 0; i < args.n && i < NET_RANGES && !info->two_ranges; i++) {
         Bounds now;

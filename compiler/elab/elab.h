@@ -1,5 +1,4 @@
-// elab.h - what the files of the elaborator share. Private to elaborate.c and the files it lists;
-// the rest of the compiler sees front.h.
+// elab.h - what the files of the elaborator share. Private to this folder: others see elaborate.h.
 //
 // The elaborator evaluates the tree. Everything but tensors is a compile-time Value; a tensor is a
 // node of the graph of the function being built. Environments are persistent lists (a binding never
@@ -224,7 +223,7 @@ bool is_range(const Ast *kind);                                      // `number(
 // Whether *v is what the parameter p declares; a class becomes one.
 bool match_parameter(Elab *e, Env *env, const Ast *p, Value *v, Str who);
 
-// --- step.c: values of slots, draws, data --------------------------------------------------------
+// --- building.c: values of slots, draws, data ----------------------------------------------------
 
 void building_init(Elab *e, Building *b, Func *fn, Graph *g, uint32_t index);
 Building *building_enter(Elab *e, Building *b); // returns the outer one

@@ -1,10 +1,10 @@
-// unread.c - names that a model binds and nothing reads: a penalty that no loss adds, a config
+// warn_unused.c - names that a model binds and nothing reads: a penalty that no loss adds, a config
 // that -s would set without effect, a label that a net is given and does not look at; and averages
 // that nothing calls.
 //
 // In: the file. Out: warnings. By the text alone, so that a branch which the configs leave out
 // reads too; a name counts as read where any value of that name is.
-#include "checks.h"
+#include "warn.h"
 
 static uint64_t name_hash(Str name) {
     return hash64(name.ptr, name.len, 0);

@@ -1,10 +1,10 @@
-// classes.c - a critic that is given another class than the one its sample was made with.
+// warn_classes.c - a critic that is given another class than the one its sample was made with.
 //
 // In: the arguments of a net's call, of which one is a class that is drawn or a label of the data.
 // Out: a warning where another argument follows from such classes, as many, but not from this one:
 // what the two have to do with each other cannot be learned. Data follow from no class; what mixes
 // them with samples, as a penalty does, may have their label.
-#include "checks.h"
+#include "warn.h"
 
 // How many classes there are of those that a node draws or reads; 0: it is none.
 static int64_t classes_of(const Elab *e, const Graph *g, uint32_t id) {
@@ -42,7 +42,7 @@ static bool is_of_another(const Elab *e, Arena scratch, const Graph *g, uint32_t
     return another;
 }
 
-void check_classes(Elab *e, uint32_t net, Args args) {
+void warn_classes(Elab *e, uint32_t net, Args args) {
     const Graph *g = &e->m->step.g;
     for (uint32_t i = 0; i < args.n; i++) {
         Value v = args.at[i].value;

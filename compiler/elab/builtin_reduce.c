@@ -1,5 +1,5 @@
-// reduce.c - elementwise operations on any mix of numbers and tensors, and reductions over named
-// axes.
+// builtin_reduce.c - elementwise operations on any mix of numbers and tensors, and reductions over
+// named axes.
 #include "builtin.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-// step.c - one function being built: the current value of every slot, draws, data, counters.
+// building.c - one function being built: the current value of every slot, draws, data, counters.
 //
 // A slot's first read in a scope is a Read node with a version of its own; `:=` and `update`
 // replace the current value, and slots_commit writes what changed. Draws and pins are numbered in

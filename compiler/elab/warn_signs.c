@@ -1,12 +1,12 @@
-// sides.c - signs that were exchanged: a critic that is taught the same of data and of samples, a
-// generator that wants what its critic wants.
+// warn_signs.c - signs that were exchanged: a critic that is taught the same of data and of
+// samples, a generator that wants what its critic wants.
 //
 // In: the step, and the scores that its nets gave, one number for each sample or place. Out:
 // warnings where two losses would have one score at the same place. Where a loss would have it
 // follows from its slope at some numbers, with all other scores alike and everything else as it is;
 // a slope that follows from more than numbers of the text says nothing.
 #include "builtin.h"
-#include "checks.h"
+#include "warn.h"
 
 #include <math.h>
 
@@ -356,7 +356,7 @@ static void compare(Sides *s, uint32_t c, uint32_t m, uint32_t net) {
     }
 }
 
-void warn_sides(Elab *e) {
+void warn_signs(Elab *e) {
     const Func *f = &e->m->step;
     Arena a;
     arena_need(&a);

@@ -1,10 +1,10 @@
-// latents.c - samples of another distribution than the net was trained with: uniform numbers where
-// the step draws normal ones.
+// warn_latents.c - samples of another distribution than the net was trained with: uniform numbers
+// where the step draws normal ones.
 //
 // In: the arguments of each call of a net that are draws, shifted and scaled by numbers. Out: a
 // warning where a `sample` draws one otherwise than every call of the step. Normal numbers may be
 // of any scale, and uniform ones of a part of their range: samples are truncated so.
-#include "checks.h"
+#include "warn.h"
 
 #include <math.h>
 
@@ -76,7 +76,7 @@ static NetInfo *trained_info(Elab *e, uint32_t net) {
     return &e->net_info.at[net];
 }
 
-void check_latents(Elab *e, uint32_t net, Args args) {
+void warn_latents(Elab *e, uint32_t net, Args args) {
     bool step = e->to->index == 1;
     NetInfo *info = step ? &e->net_info.at[net] : trained_info(e, net);
     if (e->to->aside || (!step && !info->drawn))

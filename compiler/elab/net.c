@@ -5,7 +5,7 @@
 // first needs a name. A second call of what creates them finds them again by their places in the
 // text, and which time it is there in this call: so it may take another branch, whose layers are
 // its own.
-#include "checks.h"
+#include "warn.h"
 
 // --- names ---------------------------------------------------------------------------------------
 
@@ -351,8 +351,8 @@ Value net_call(Elab *e, Value net, Args args) {
     Owner *own = arena_new(e->perm, Owner);
     *own = (Owner){.path = e->m->net.at[net.id].name, .has_path = true, .net = net.id};
     e->owner = e->net = own;
-    check_ranges(e, net.id, args);
-    check_latents(e, net.id, args);
+    warn_ranges(e, net.id, args);
+    warn_latents(e, net.id, args);
     const Given *given = e->given;
     Given now;
     if (net.given) {
@@ -363,7 +363,7 @@ Value net_call(Elab *e, Value net, Args args) {
         e->training = false;
     Value v = call_value(e, e->net_info.at[net.id].fn, args);
     if (note_scores(e, net.id, v))
-        check_classes(e, net.id, args);
+        warn_classes(e, net.id, args);
     e->given = given;
     e->owner = outer;
     e->net = outer_net;

@@ -1,5 +1,5 @@
-// value.h - compile-time values, environments, and owners of what a call creates. Private to the
-// elaborator (elab.h).
+// value.h - compile-time values, environments, and owners of what a call creates. Private to this
+// folder.
 //
 // Environments are persistent lists: a binding never changes, binding a name again prepends a newer
 // one. Values are copied; what they point to lives in the compilation's arena.
@@ -7,7 +7,7 @@
 #define GAN_VALUE_H
 
 #include "build.h"
-#include "front.h"
+#include "elaborate.h"
 
 typedef struct Elab Elab;
 

@@ -1,5 +1,5 @@
-// builtin.h - the language's own functions: their table, and what their files share. Private to the
-// elaborator (elab.h).
+// builtin.h - the language's own functions: their table, and what their files share. Private to
+// this folder.
 #ifndef GAN_BUILTIN_H
 #define GAN_BUILTIN_H
 

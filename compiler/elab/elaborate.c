@@ -5,7 +5,7 @@
 // pass/grad.c expands; or diagnostics. Top-level expressions of step, epoch and kimg are built in a
 // separate graph and copied to where they are used.
 #include "builtin.h"
-#include "checks.h"
+#include "warn.h"
 
 // --- top-level names -----------------------------------------------------------------------------
 
@@ -487,7 +487,7 @@ static void check_idle(Elab *e, Front *f, const Ast *file) {
         warn_idle_nets(e, file);
         warn_idle_streams(e, file);
         warn_unread_names(e, file);
-        warn_sides(e);
+        warn_signs(e);
         if (!has_stages(file)) { // another stage may have what these miss
             warn_idle_patterns(e);
             if (!diag_total(f)) // whose cause was not named yet
