@@ -240,3 +240,10 @@ int64_t net_weights(const Module *m, uint32_t net) {
             n += type_sample(&m->slot.at[i].type);
     return n;
 }
+
+bool series_ran(const Series *s) {
+    bool ran = false;
+    for (uint32_t i = 0; i < s->rounds; i++)
+        ran |= s->seen[i];
+    return ran;
+}

@@ -13,6 +13,7 @@ typedef struct Series {
     uint32_t first;  // index of its first round among all values
     double *value;   // [rounds] of the step read last
     bool *seen;      // [rounds] it ran in that step
+    bool told;       // the user knows that it was not finite once
 } Series;
 typedef struct SeriesSource { // of a series: one, or one for each of several exclusive branches
     uint32_t series, block;
@@ -45,6 +46,7 @@ GanStatus meter_block(Meter *m, Exec *e, uint32_t block, uint32_t round);
 // if a loss is not finite, or its scale below SCALE_LEAST.
 GanStatus meter_take(Meter *m, Exec *e, uint32_t step);
 double series_mean(const Series *s); // NaN when it did not run
+bool series_ran(const Series *s);    // in any round
 // Whether this is the loss of a critic: it updates only nets that no `sample` of the model reads.
 bool meter_critic(const Meter *m, Arena scratch, uint32_t series);
 Str meter_key(Arena *a, const Series *s, uint32_t round);

@@ -73,9 +73,10 @@ void progress_speed(Text *t, const Progress *p, uint32_t step, const Spent *spen
 
 static void put_losses(Text *t, const Meter *m) {
     for (uint32_t i = 0, said = 0; i < m->series.n; i++) {
-        double x = series_mean(&m->series.at[i]);
-        if (!isnan(x) && !m->series.at[i].of_weight)
-            text_fmt(t, "%s%.*s %.4g", said++ ? " " : "  ", SARG(m->series.at[i].name), x);
+        const Series *s = &m->series.at[i];
+        double x = series_mean(s);
+        if ((!isnan(x) || (s->report && series_ran(s))) && !s->of_weight)
+            text_fmt(t, "%s%.*s %.4g", said++ ? " " : "  ", SARG(s->name), isnan(x) ? NAN : x);
     }
 }
 

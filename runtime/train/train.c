@@ -6,6 +6,8 @@
 // alone writes to the folder.
 #include "train.h"
 
+#include <math.h>
+
 // --- hooks of the executor -----------------------------------------------------------------------
 
 static GanStatus before_block(void *user, Exec *e, uint32_t block, uint32_t round) {
@@ -42,9 +44,31 @@ static void tell_health(Train *t, uint32_t step) {
     t->said = w;
 }
 
+// A loss that is not finite ends a run; a report does not, but is said once. In f16 that is what
+// skipped updates report.
+static void tell_reports(Train *t, uint32_t step) {
+    const Series *first = NULL;
+    uint32_t others = 0;
+    for (uint32_t i = 0; i < t->meter.series.n && !t->meter.scaled; i++) {
+        Series *s = &t->meter.series.at[i];
+        if (!s->report || s->told || !series_ran(s) || isfinite(series_mean(s)))
+            continue;
+        s->told = true;
+        others += first != NULL;
+        first = first ? first : s;
+    }
+    if (!first)
+        return;
+    Arena scratch = *t->perm;
+    Str more = others ? str_format(&scratch, ", %u more not finite", others) : (Str){0};
+    say(&t->host->console, "step %u: report %.*s is %s%.*s; losses are finite", step,
+        SARG(first->name), isnan(series_mean(first)) ? "not a number" : "infinite", SARG(more));
+}
+
 static GanStatus log_step(Train *t, const StepLine *line) {
     if (!ranks_first(t->comm))
         return GAN_OK;
+    tell_reports(t, line->step);
     GanStatus st = runlog_step(&t->log, *t->perm, line);
     tell_health(t, line->step);
     return st == GAN_OK

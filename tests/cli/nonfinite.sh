@@ -64,3 +64,22 @@ for device in ref cpu; do
     expect 1 train beside.gan --data v=v.npy --batch 4 --threads 1 --device $device --out beside_$device
     says '`sqrt` gave NaN in step 1, 8 of 8 numbers'
 done
+
+# A report that is not finite ends no run; it is said once, and shown.
+cat >told.gan <<'END'
+model told "reports that are not numbers"
+data v : float(2)
+net D(x: [2]) -> [] = x |> dense(1) |> squeeze
+step {
+  report size = mean(log(v)), zero = 1/(1 - 1*(step > 0)), later = sqrt(1 - step), last = log(1 - step)
+  update D minimize mean((D(v) - 1)^2) using sgd(0.01)
+}
+sample scores = D(v)
+END
+expect 0 train told.gan --data v=v.npy --batch 4 --threads 1 --steps 4 --out told
+says '^step 1: report size is not a number; losses are finite$'
+says '^step 2: report zero is infinite, 1 more not finite; losses are finite$'
+says '^step 3: report later is not a number; losses are finite$'
+[ "$(grep -c 'losses are finite' err)" -eq 3 ] || fail 'said again'
+says 'step 4/4 .* size nan zero inf later nan'
+grep -q '"size": null' told/log.jsonl || fail 'logged as another value'
