@@ -1,63 +1,7 @@
-// elab_test.c - elaboration: every shipped model's weights, YAML twins that must give one graph,
-// run-time control flow and optimizers in a step, and messages. Golden cases:
-// tests/golden/err/NAME.gan or .yaml beside NAME.err: one common error, and the one diagnostic of
-// elaborating it at batch 4, with a help line. Lines of the library have a star for their number,
-// so that an edit of stdlib/ changes only the cases that quote it. With BLESS=1 in the environment
-// the latter are rewritten: review that diff as code.
-#include "elaborate.h"
-
-#include <setjmp.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-#include "arena_cases.h"
-
-static const char *show(Str s) {
-    return str_z(&arena, s);
-}
-
-typedef struct Case {
-    Front f;
-    Module m;
-    bool fine;
-} Case;
-
-static Setting setting(const char *text) { // "key=value"
-    Str s = str_c(text);
-    size_t at = str_find(s, '=');
-    return (Setting){str_sub(s, 0, at), str_sub(s, at + 1, s.len)};
-}
-
-static Case *elaborate_text(const char *name, Str text, int64_t batch, const char *set, bool feed) {
-    Case *c = arena_new(&arena, Case);
-    Setting s = set ? setting(set) : (Setting){0};
-    ElabOptions o = {.batch = batch, .setting = &s, .settings = set != NULL, .feed = feed};
-    front_init(&c->f, &arena);
-    uint32_t source = front_add_source(&c->f, str_c(name), text, false);
-    assert_true(source);
-    bool yaml = str_ends(str_c(name), STR(".yaml"));
-    Ast *tree = yaml ? parse_yaml(&c->f, source) : parse_gan(&c->f, source);
-    c->fine = tree && elaborate(&c->f, tree, &o, &c->m);
-    return c;
-}
-
-static Str messages(Case *c) {
-    Text t = {.arena = &arena};
-    diag_render(&t, &c->f, false);
-    return text_str(&t);
-}
-
-// A text that must elaborate to a valid module without diagnostics.
-static const Module *module_of(const char *name, Str text, const char *set, bool feed) {
-    Str error = {0};
-    Case *c = elaborate_text(name, text, 4, set, feed);
-    if (!c->fine || diag_total(&c->f))
-        fail_msg("%s:\n%s", name, show(messages(c)));
-    if (!module_verify(&c->m, &arena, &error))
-        fail_msg("%s: %s", name, show(error));
-    return &c->m;
-}
+// elab_test.c - elaboration: every shipped model's weights, texts that must give one graph, how
+// weights, layers and reports are named. Steps are in elab_step_test.c, messages in
+// mistakes_test.c.
+#include "elab_cases.h"
 
 static const Module *model(const char *file, const char *set, bool feed) {
     Str text;
@@ -65,10 +9,6 @@ static const Module *model(const char *file, const char *set, bool feed) {
     if (file_read(&arena, path, &text) != GAN_OK)
         fail_msg("%s", gan_error());
     return module_of(file, text, set, feed);
-}
-
-static Str hash_of(const Module *m) {
-    return hash_hex(&arena, module_hash(m, arena));
 }
 
 // --- shipped models ------------------------------------------------------------------------------
@@ -177,15 +117,6 @@ static void fed_draws_are_slots_in_order(void **state) {
 }
 
 // --- small models --------------------------------------------------------------------------------
-
-#define HEAD "model m\ndata x : float(4)\nopt = adam(lr=0.1)\n"
-#define NETS                                                                                       \
-    HEAD "net G(z: [2]) -> [4] = z |> dense(4)\nnet D(x: [4]) -> [] = x |> dense(1) |> squeeze\n"
-#define G_STEP "update G minimize -mean(D(G(normal(2)))) using opt\n"
-
-static const Module *small(const char *text) {
-    return module_of("small.gan", str_c(text), NULL, false);
-}
 
 // Two texts that give the same graph.
 static const struct {
@@ -348,122 +279,6 @@ static void input_classes_are_part_of_the_hash(void **state) {
     assert_false(str_eq(hash[1], hash[2]));
 }
 
-// For each update of the net, the number of weights with a gradient; ends with -1.
-static void count_gradients(const Module *m, uint32_t net, int out[8]) {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < m->step.update.n && n < 7; i++) {
-        const Update *u = &m->step.update.at[i];
-        bool listed = false;
-        for (uint32_t k = 0; k < u->net.n; k++)
-            listed = listed || u->net.at[k] == net;
-        if (!listed)
-            continue;
-        out[n] = 0;
-        for (uint32_t k = 0; k < u->grad.n; k++)
-            out[n] += m->slot.at[u->grad.at[k].slot].net == net;
-        n++;
-    }
-    out[n] = -1;
-}
-
-static void a_net_of_one_branch_is_not_updated_in_the_other(void **state) {
-    (void)state;
-    static const char *const losses[] = {
-        "mean(D(x)) + every 4 { mean(E(x)) }",
-        "mean(D(x)) + if mean(x) > 0 { mean(E(x)) } else { 0 }",
-    };
-    for (size_t i = 0; i < 2; i++) {
-        int got[8];
-        const Module *m = small(show(
-            str_format(&arena,
-                       NETS "net E = Score\nfn Score(x: [4]) -> [] = x |> dense(1) |> squeeze\n"
-                            "step { update D, E minimize %s using opt; " G_STEP "}",
-                       losses[i])));
-        count_gradients(m, 2, got);
-        assert_int_equal(got[0], 2);
-        assert_int_equal(got[1], 0);
-        assert_int_equal(got[2], -1);
-    }
-}
-
-// A net of which only weights are read, and one called in a branch disabled by a config.
-static void a_net_that_is_used_gets_no_warning(void **state) {
-    (void)state;
-    Str text = STR(NETS "config both = false\nnet Start = copy(D)\nnet E = Score\n"
-                        "fn Score(x: [4]) -> [] = x |> dense(1) |> squeeze\n"
-                        "step { update D minimize mean(D(x)) + if both { mean(E(x)) } else { 0 } "
-                        "using opt; " G_STEP "\n"
-                        "far = [sum((p - q)^2) for p, q in zip(params(D), params(Start))]\n"
-                        "report far0 = far[0] }");
-    Case *c = elaborate_text("idle.gan", text, 4, NULL, false);
-    if (!c->fine || diag_total(&c->f))
-        fail_msg("%s", show(messages(c)));
-    // one whose weights another net computes
-    text = STR(NETS "net F = Score\nfn Score(x: [4]) -> [] = x |> dense(1) |> squeeze\n"
-                    "net Made(c: [2]) { [c |> dense(4) |> unsqueeze(0), c |> dense(1)] }\n"
-                    "step { begun = eval(F)(x); y = with_params(F, Made(normal(2, per=batch)))(x)\n"
-                    "update Made minimize mean(y*begun) using opt\n"
-                    "update D minimize mean(D(x)) using opt; " G_STEP "}");
-    c = elaborate_text("made.gan", text, 4, NULL, false);
-    if (!c->fine || diag_total(&c->f))
-        fail_msg("%s", show(messages(c)));
-}
-
-// A kernel of 31 with stride 2 between equal channels, as SEGAN has.
-static void a_long_kernel_is_not_taken_for_channels(void **state) {
-    (void)state;
-    small(HEAD "net D(x: [4]) -> [] = x |> reshape(1, 4) |> conv(1, k=31, stride=2, pad=15) |> "
-               "mean(sample)\nstep { update D minimize mean(D(x)) using opt }");
-}
-
-// Windows of a map, of which the smallest has one; calls that set a state or report a number.
-static void what_is_meant_gets_no_warning(void **state) {
-    (void)state;
-    small(HEAD "fn heads(x: [n, c]) = x |> reshape(-1, 2, c/2, 1) |> sum(space) |> sum(sample)\n"
-               "fn counted(v) { state n = 0; n := n + 1; v }\n"
-               "net D(x: [4]) -> [] = heads(reshape(x, 1, 4)) + heads(reshape(x, 2, 2))\n"
-               "fn seen(v) { report seen = mean(v); v }\n"
-               "net E(x: [4]) -> [] { h = x |> dense(1); seen(h); h |> squeeze }\n"
-               "step { counted(D(x)); D(x) |> counted\nupdate E minimize mean(E(x)) using opt }\n"
-               "sample s = E(x)");
-}
-
-static Str tape_text(const Func *f) {
-    static const char *const words[] = {
-        [CtlBlock] = "", [CtlRepeat] = "repeat", [CtlEvery] = "every",
-        [CtlIf] = "if",  [CtlElse] = "else",     [CtlEnd] = "end"};
-    Text t = {.arena = &arena};
-    for (uint32_t i = 0; i < f->tape.n; i++) {
-        const Ctl *c = &f->tape.at[i];
-        bool counts_something = c->kind == CtlBlock || c->kind == CtlRepeat || c->kind == CtlEvery;
-        text_fmt(&t, "%s%s", i ? " " : "", words[c->kind]);
-        if (counts_something)
-            text_fmt(&t, "%u", c->arg);
-    }
-    return text_str(&t);
-}
-
-static const struct {
-    const char *step, *tape;
-} tapes[] = {
-    {"update D minimize mean(D(x)) using opt\n" G_STEP, "0"},
-    {"repeat 3 { update D minimize mean(D(x)) using opt }\n" G_STEP, "0 repeat3 1 end 2"},
-    {"repeat 0 { update D minimize mean(D(x)) using opt }\nupdate D minimize mean(D(x)) using "
-     "opt\n" G_STEP,
-     "0"},
-    {"update D minimize mean(D(x)) using opt\nevery 4 { " G_STEP "}", "0 every4 1 end 2"},
-    {"a = every 4 { mean(x) }\nupdate D minimize (1 + a)*mean(D(x)) using opt\n" G_STEP,
-     "0 every4 1 else 2 end"},
-    {"a = if mean(x) > 0 { 1 } else { 2 }\nb = every 4 { mean(x) }\nupdate D minimize (a + "
-     "b)*mean(D(x)) using opt\n" G_STEP,
-     "0 if 1 every4 2 else 3 end else 4 every4 5 else 6 end end"},
-    {"repeat 2 { a = every 4 { 1 }\nupdate D minimize (1 + a)*mean(D(x)) using opt }\n" G_STEP,
-     "0 repeat2 1 every4 2 else 3 end end 4"},
-    {"update D minimize mean(D(x)) using opt\nif mean(x) > 0 { " G_STEP
-     "} else if mean(x) > 1 { } else { report r = 1 }",
-     "0 if 1 else 2 if 3 else 4 end 5 end 6"},
-};
-
 // 2^31 numbers: 1024 times as many would be too many, but a weight has no batch.
 static void a_weight_is_counted_without_the_batch(void **state) {
     (void)state;
@@ -475,115 +290,6 @@ static void a_weight_is_counted_without_the_batch(void **state) {
         1024, NULL, false);
     if (!c->fine)
         fail_msg("%s", show(messages(c)));
-}
-
-static void control_flow_splits_the_step_into_blocks(void **state) {
-    (void)state;
-    for (size_t i = 0; i < sizeof tapes / sizeof *tapes; i++) {
-        const Module *m = small(show(str_format(&arena, NETS "step { %s }", tapes[i].step)));
-        assert_string_equal(show(tape_text(&m->step)), tapes[i].tape);
-    }
-}
-
-static uint32_t sites_of(const Module *m, uint32_t func) {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < m->site.n; i++)
-        n += m->site.at[i].func == func;
-    return n;
-}
-
-// A random draw before an `if` is a single site; one after it is a site in either branch.
-static void a_replay_buffer_draws_each_random_number_once(void **state) {
-    (void)state;
-    const Module *m = small(
-        NETS "step { report mean_x = mean(x)\nupdate D minimize mean(D(normal(4))) + (every 2 { "
-             "mean(D(normal(4))) }) using opt\n" G_STEP "}");
-    assert_int_equal(sites_of(m, 1), 1 + 1 + 2);
-    assert_int_equal(m->step.update.n, 4);
-    assert_int_equal(m->step.update.at[0].block, 1);
-    assert_int_equal(m->step.update.at[2].block, 2);
-}
-
-static uint32_t slots_named(const Module *m, const char *start) {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < m->slot.n; i++)
-        n += str_starts(m->slot.at[i].name, str_c(start));
-    return n;
-}
-
-static void equal_step_counters_are_shared(void **state) {
-    (void)state;
-    const Module *m = small(NETS "step { update D minimize mean(D(x)) using opt; " G_STEP "}");
-    assert_int_equal(slots_named(m, "opt.c1/"), 2); // one for each net
-    assert_int_equal(slots_named(m, "opt.m/"), 4);
-    m = small(
-        HEAD
-        "net D(x: [4]) { a = x |> dense(1); b = x |> dense(1); [mean(a), mean(b)] }\n"
-        "step { a, b = D(x); update D minimize a using opt; update D minimize a + b using opt }");
-    assert_int_equal(slots_named(m, "opt.c1/"),
-                     4); // the updates have different weights: one for each
-}
-
-static void updates_with_one_optimizer_share_its_moments(void **state) {
-    (void)state;
-    const Module *m = small(NETS "step { update D minimize mean(D(x)) using opt; update D minimize "
-                                 "mean(D(-x)) using opt; " G_STEP "}");
-    assert_int_equal(slots_named(m, "opt.v/D"), 2);
-    assert_int_equal(m->step.update.n, 3);
-}
-
-// A schedule is known at run time only: it has the state of what it may become.
-static void sgd_has_state_for_momentum_alone(void **state) {
-    static const struct {
-        const char *options;
-        uint32_t slots; // of the two weights of D
-    } rows[] = {
-        {"", 0}, {"momentum=0", 0}, {"momentum=0.9", 2}, {"momentum=ramp(0, 0.9, 0, 9)", 2}};
-    (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const char *text = NETS "step { update D minimize mean(D(x)) using sgd(%s); " G_STEP "}";
-        const Module *m = small(show(str_format(&arena, text, rows[i].options)));
-        assert_int_equal(slots_named(m, "sgd.0.m/D"), rows[i].slots);
-    }
-}
-
-// A loss over a value from before an update and one from after it has gradients to both.
-static void a_gradient_flows_to_every_version_of_a_weight(void **state) {
-    (void)state;
-    const Module *m = small(NETS "step { before = mean(D(x)); update D minimize before using opt\n"
-                                 "update D minimize before + mean(D(2*x)) using opt\n" G_STEP "}");
-    const Graph *g = &m->step.g;
-    const GradOf *grad = &m->step.update.at[1].grad.at[0];
-    assert_int_equal(graph_node(g, grad->node)->op, OpAdd);
-    assert_int_equal(graph_node(g, node_in(g, grad->node, 0))->op, OpGrad);
-    assert_int_equal(graph_node(g, node_in(g, grad->node, 1))->op, OpGrad);
-    assert_int_equal(graph_node(g, m->step.update.at[0].grad.at[0].node)->op, OpGrad);
-}
-
-// Clipping by the global gradient norm: one square root, of the sum over both weights.
-static void total_is_one_sum_over_all_weights(void **state) {
-    (void)state;
-    const Module *m =
-        small(NETS "step { update D minimize mean(D(x)) using clip_norm(1, sgd())\n" G_STEP "}");
-    const Graph *g = &m->step.g;
-    uint32_t roots = 0;
-    for (uint32_t i = 1; i < g->node.n; i++) {
-        if (graph_node(g, i)->op != OpSqrt)
-            continue;
-        const uint8_t *behind = graph_reach(g, &arena, &i, 1);
-        if (roots++)
-            continue; // the other roots are Adam's
-        for (uint32_t k = 0; k < 2; k++)
-            assert_true(behind[m->step.update.at[0].grad.at[k].node]);
-    }
-    assert_int_equal(roots, 1 + 2);
-}
-
-static uint32_t count_op(const Func *f, Op op) {
-    uint32_t n = 0;
-    for (uint32_t i = 1; i < f->g.node.n; i++)
-        n += graph_node(&f->g, i)->op == op;
-    return n;
 }
 
 // A field's `map` is applied once a batch where the field is read; values that are fed are mapped
@@ -605,59 +311,6 @@ static void a_data_map_is_part_of_the_graphs(void **state) {
     assert_int_equal(other->result.n, 1);
     m = module_of("map", str_c(text), NULL, true);
     assert_int_equal(count_op(&m->step, OpTanh), 0);
-}
-
-static void a_schedule_has_its_rate_at_the_start(void **state) {
-    (void)state;
-    const Module *m = small(HEAD "lr = ramp(2e-4, 0, from=100, to=200, at=epoch)\n"
-                                 "net D(x: [4]) -> [] = x |> dense(1) |> squeeze\n"
-                                 "step { update D minimize mean(D(x)) using adam(lr=lr)\n"
-                                 "update D minimize mean(D(x)) using clip_norm(1, opt) }");
-    assert_true(m->step.update.at[0].rate == 2e-4);
-    assert_true(m->step.update.at[1].rate == 0.1);
-}
-
-// `each sample`: one write of the table, for any batch size.
-static void a_replay_buffer_is_written_once(void **state) {
-    (void)state;
-    const Module *m = small(NETS "old = replay(3)\n"
-                                 "step { report mean_x = mean(x)\nupdate D minimize "
-                                 "mean(D(old(G(normal(2))))) using opt\n" G_STEP "}");
-    uint32_t writes = 0;
-    for (uint32_t i = 0; i < m->step.effect.n; i++) {
-        const Attr *at = node_attr(&m->step.g, m->step.effect.at[i]);
-        writes += str_eq(m->slot.at[at->i[0]].name, STR("old.slots"));
-    }
-    assert_int_equal(writes, 1);
-    assert_int_equal(sites_of(m, 1), 3);
-}
-
-// What is known to be 0 or 1 is found in bounded time, however often a condition joins itself.
-static void conditions_that_double_are_elaborated(void **state) {
-    (void)state;
-    small(NETS "step { c = mean(normal()) > 0\nfor i in range(60) { c = c and c }\n"
-               "update D minimize mean(D(x)) + c using opt\n" G_STEP "}");
-}
-
-// `each sample` is a loop: the graph does not grow with the batch, its iterations do.
-static void each_sample_is_a_loop(void **state) {
-    (void)state;
-    Str text = STR(NETS "old = replay(3)\n"
-                        "step { update D minimize mean(D(old(G(normal(2))))) using opt\n" G_STEP
-                        "}\nsample order = each sample { mean(x) }");
-    static const int64_t batches[] = {7, 300};
-    uint32_t nodes[2];
-    for (uint32_t i = 0; i < 2; i++) {
-        Case *c = elaborate_text("turns.gan", text, batches[i], NULL, false);
-        assert_true(c->fine);
-        nodes[i] = c->m.step.g.node.n;
-        uint32_t turns = 0;
-        for (uint32_t k = 0; k < c->m.step.tape.n; k++)
-            if (c->m.step.tape.at[k].kind == CtlRepeat)
-                turns = c->m.step.tape.at[k].arg;
-        assert_int_equal(turns, batches[i]);
-    }
-    assert_int_equal(nodes[0], nodes[1]);
 }
 
 static void a_copy_starts_from_its_nets_weights(void **state) {
@@ -807,8 +460,6 @@ static void a_once_is_shared_by_calls_with_equal_arguments(void **state) {
     }
 }
 
-// --- messages ------------------------------------------------------------------------------------
-
 // In a net by the object, in an optimizer by the weight, or by the nets where the number is the
 // same for all weights; each once, though an optimizer with a total is evaluated twice.
 static void reports_are_named_by_where_they_are(void **state) {
@@ -838,127 +489,6 @@ static void reports_are_named_by_where_they_are(void **state) {
     assert_int_equal(m->entry.at[0].report.n, 0);
 }
 
-static void settings_are_checked_for_type_and_spelling(void **state) {
-    (void)state;
-    static const struct {
-        const char *model, *set, *code, *help;
-    } wrong[] = {
-        {"dcgan.gan", "mod=published", "E0613", "did you mean `mode`?"},
-        {"dcgan.gan", "mode=publisht", "E0612", "did you mean `mode=published`?"},
-        {"dcgan.gan", "nz=many", "E0611", "a number"},
-        {"dcgan.gan", "nz=inf", "E0611", "a number"},
-        {"dcgan.gan", "nz=12.5", "E0306", "note: -s or a stage sets `nz` to 12.5"},
-        {"hifigan.gan", "ups=8,8", "E0611", "a list is needed, as [8, 8, 2, 2] is"},
-        {"hifigan.gan", "ups=#", "E0611", "a list"},
-        {"hifigan.gan", "ups= ", "E0611", "a list"},
-    };
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        Str path = path_join(&arena, STR(ROOT_DIR "/models"), str_c(wrong[i].model)), text;
-        assert_int_equal(file_read(&arena, path, &text), GAN_OK);
-        Case *c = elaborate_text(wrong[i].model, text, 4, wrong[i].set, false);
-        const char *said = show(messages(c));
-        assert_false(c->fine);
-        if (!strstr(said, wrong[i].code) || !strstr(said, wrong[i].help))
-            fail_msg("%s gives\n%s", wrong[i].set, said);
-    }
-}
-
-// The names that help lines suggest exist: those after `write`, and those that are called.
-static void check_named(const char *habit, const char *at, size_t len) {
-    static const char *const known[] = {"image", "label", "resize", "crop", "scale", "cell"};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strlen(known[i]) == len && !memcmp(known[i], at, len))
-            return;
-    Str text = str_format(&arena,
-                          "model m\ndata x : float(4)\nf = %.*s\n"
-                          "net D(x: [4]) -> [] = x |> dense(1) |> squeeze\n"
-                          "step { update D minimize mean(D(x)) using sgd() }\n",
-                          (int)len, at);
-    const char *said = show(messages(elaborate_text("habit", text, 4, NULL, false)));
-    if (strstr(said, "E0301"))
-        fail_msg("the help for `%s` names what is not there: %.*s", habit, (int)len, at);
-}
-
-static void hints_name_only_what_exists(void **state) {
-    (void)state;
-    static const char lower[] = "abcdefghijklmnopqrstuvwxyz_0123456789";
-    static const char *const habits[][2] = {
-#define HABIT(words, help) {words, help},
-#define METHOD HABIT
-#include "habits.def"
-    };
-    uint32_t names = 0;
-    for (size_t i = 0; i < sizeof habits / sizeof *habits; i++) {
-        const char *from = habits[i][1];
-        for (const char *at = from; *at;) {
-            size_t len = strspn(at, lower);
-            bool first = at >= from + 6 && !memcmp(at - 6, "write ", 6);
-            if (len > 1 && (at[len] == '(' || (first && strchr(",:", at[len])))) {
-                check_named(habits[i][0], at, len);
-                names++;
-            }
-            at += len ? len : 1;
-        }
-    }
-    assert_true(names > 50);
-}
-
-// A star for each number of a line of the library: in `std/NAME.gan:7:3: note`, and in front of the
-// text of the line, which follows.
-static Str without_library_lines(Str said) {
-    Text t = {.arena = &arena};
-    for (bool library = false; said.len;) {
-        Str line = str_sub(said, 0, str_find(said, '\n') + 1);
-        said = str_sub(said, line.len, said.len);
-        if (library)
-            line =
-                str_format(&arena, "   * %.*s", SARG(str_sub(line, str_find(line, '|'), line.len)));
-        library = str_starts(line, STR("std/"));
-        if (library) {
-            size_t colon = str_find(line, ':') + 1;
-            text_fmt(&t, "%.*s*", SARG(str_sub(line, 0, colon)));
-            line = str_sub(line, colon, line.len);
-            line = str_sub(line, str_find(line, ':'), line.len);
-        }
-        text_put(&t, line);
-    }
-    return text_str(&t);
-}
-
-static void golden(Str name) {
-    Str path = path_join(&arena, STR(TEST_DIR "/golden/err"), name), text, want;
-    size_t stem = path.len - path_ext(path).len;
-    Str sibling = str_format(&arena, "%.*serr", SARG(str_sub(path, 0, stem)));
-    if (file_read(&arena, path, &text) != GAN_OK)
-        fail_msg("%s", gan_error());
-    Case *c = elaborate_text(show(name), text, 4, NULL, false);
-    Str said = without_library_lines(messages(c));
-    if (diag_total(&c->f) != 1 || !strstr(show(said), "help: "))
-        fail_msg("not one mistake with a way to mend it: %s gives\n%s", show(name), show(said));
-    if (getenv("BLESS")) {
-        assert_int_equal(file_write_atomic(sibling, said.ptr, said.len), GAN_OK);
-        return;
-    }
-    if (file_read(&arena, sibling, &want) != GAN_OK)
-        fail_msg("%s", gan_error());
-    if (!str_eq(said, want))
-        fail_msg("%s gives\n%s\nexpected\n%s", show(name), show(said), show(want));
-}
-
-static void golden_cases(void **state) {
-    (void)state;
-    StrVec names = {0};
-    uint32_t n = 0;
-    assert_int_equal(dir_list(&arena, STR(TEST_DIR "/golden/err"), &names), GAN_OK);
-    for (uint32_t i = 0; i < names.n; i++) {
-        if (str_ends(names.at[i], STR(".err")))
-            continue;
-        golden(names.at[i]);
-        n++;
-    }
-    assert_true(n >= 60);
-}
-
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(models_have_their_weights, set_up),
@@ -967,22 +497,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(fed_draws_are_slots_in_order, set_up),
         cmocka_unit_test_setup(yaml_and_gan_texts_give_the_same_graph, set_up),
         cmocka_unit_test_setup(input_classes_are_part_of_the_hash, set_up),
-        cmocka_unit_test_setup(a_net_that_is_used_gets_no_warning, set_up),
-        cmocka_unit_test_setup(a_net_of_one_branch_is_not_updated_in_the_other, set_up),
-        cmocka_unit_test_setup(a_long_kernel_is_not_taken_for_channels, set_up),
-        cmocka_unit_test_setup(what_is_meant_gets_no_warning, set_up),
-        cmocka_unit_test_setup(control_flow_splits_the_step_into_blocks, set_up),
-        cmocka_unit_test_setup(a_replay_buffer_draws_each_random_number_once, set_up),
-        cmocka_unit_test_setup(equal_step_counters_are_shared, set_up),
-        cmocka_unit_test_setup(updates_with_one_optimizer_share_its_moments, set_up),
-        cmocka_unit_test_setup(sgd_has_state_for_momentum_alone, set_up),
-        cmocka_unit_test_setup(a_gradient_flows_to_every_version_of_a_weight, set_up),
-        cmocka_unit_test_setup(total_is_one_sum_over_all_weights, set_up),
         cmocka_unit_test_setup(a_data_map_is_part_of_the_graphs, set_up),
-        cmocka_unit_test_setup(a_schedule_has_its_rate_at_the_start, set_up),
-        cmocka_unit_test_setup(conditions_that_double_are_elaborated, set_up),
-        cmocka_unit_test_setup(each_sample_is_a_loop, set_up),
-        cmocka_unit_test_setup(a_replay_buffer_is_written_once, set_up),
         cmocka_unit_test_setup(a_copy_starts_from_its_nets_weights, set_up),
         cmocka_unit_test_setup(weights_are_named_by_their_path, set_up),
         cmocka_unit_test_setup(layers_of_two_branches_are_two, set_up),
@@ -992,9 +507,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(a_list_of_no_shapes_declares_no_state, set_up),
         cmocka_unit_test_setup(a_tensor_is_piped_into_what_names_a_layer, set_up),
         cmocka_unit_test_setup(reports_are_named_by_where_they_are, set_up),
-        cmocka_unit_test_setup(settings_are_checked_for_type_and_spelling, set_up),
-        cmocka_unit_test_setup(hints_name_only_what_exists, set_up),
-        cmocka_unit_test_setup(golden_cases, set_up),
     };
     return ARENA_CASES(tests, 0);
 }

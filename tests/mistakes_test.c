@@ -1,11 +1,181 @@
-// mistakes_test.c - texts with several mistakes: each is reported once, and what follows from one
-// not at all. Single mistakes are in tests/golden/err.
-#include "elaborate.h"
+// mistakes_test.c - what elaboration says of a text. Several mistakes are reported once each, and
+// what follows from one not at all; what is meant gets no warning; settings are checked. Golden
+// cases: tests/golden/err/NAME.gan or .yaml beside NAME.err: one common error, and the one
+// diagnostic of elaborating it at batch 4, with a help line. Lines of the library have a star for
+// their number, so that an edit of stdlib/ changes only the cases that quote it. With BLESS=1 in
+// the environment the latter are rewritten: review that diff as code.
+#include "elab_cases.h"
 
-#include <setjmp.h>
+#include <stdlib.h>
 
-#include <cmocka.h>
-#include "arena_cases.h"
+// --- single mistakes -----------------------------------------------------------------------------
+
+static void settings_are_checked_for_type_and_spelling(void **state) {
+    (void)state;
+    static const struct {
+        const char *model, *set, *code, *help;
+    } wrong[] = {
+        {"dcgan.gan", "mod=published", "E0613", "did you mean `mode`?"},
+        {"dcgan.gan", "mode=publisht", "E0612", "did you mean `mode=published`?"},
+        {"dcgan.gan", "nz=many", "E0611", "a number"},
+        {"dcgan.gan", "nz=inf", "E0611", "a number"},
+        {"dcgan.gan", "nz=12.5", "E0306", "note: -s or a stage sets `nz` to 12.5"},
+        {"hifigan.gan", "ups=8,8", "E0611", "a list is needed, as [8, 8, 2, 2] is"},
+        {"hifigan.gan", "ups=#", "E0611", "a list"},
+        {"hifigan.gan", "ups= ", "E0611", "a list"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        Str path = path_join(&arena, STR(ROOT_DIR "/models"), str_c(wrong[i].model)), text;
+        assert_int_equal(file_read(&arena, path, &text), GAN_OK);
+        Case *c = elaborate_text(wrong[i].model, text, 4, wrong[i].set, false);
+        const char *said = show(messages(c));
+        assert_false(c->fine);
+        if (!strstr(said, wrong[i].code) || !strstr(said, wrong[i].help))
+            fail_msg("%s gives\n%s", wrong[i].set, said);
+    }
+}
+
+// The names that help lines suggest exist: those after `write`, and those that are called.
+static void check_named(const char *habit, const char *at, size_t len) {
+    static const char *const known[] = {"image", "label", "resize", "crop", "scale", "cell"};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strlen(known[i]) == len && !memcmp(known[i], at, len))
+            return;
+    Str text = str_format(&arena,
+                          "model m\ndata x : float(4)\nf = %.*s\n"
+                          "net D(x: [4]) -> [] = x |> dense(1) |> squeeze\n"
+                          "step { update D minimize mean(D(x)) using sgd() }\n",
+                          (int)len, at);
+    const char *said = show(messages(elaborate_text("habit", text, 4, NULL, false)));
+    if (strstr(said, "E0301"))
+        fail_msg("the help for `%s` names what is not there: %.*s", habit, (int)len, at);
+}
+
+static void hints_name_only_what_exists(void **state) {
+    (void)state;
+    static const char lower[] = "abcdefghijklmnopqrstuvwxyz_0123456789";
+    static const char *const habits[][2] = {
+#define HABIT(words, help) {words, help},
+#define METHOD HABIT
+#include "habits.def"
+    };
+    uint32_t names = 0;
+    for (size_t i = 0; i < sizeof habits / sizeof *habits; i++) {
+        const char *from = habits[i][1];
+        for (const char *at = from; *at;) {
+            size_t len = strspn(at, lower);
+            bool first = at >= from + 6 && !memcmp(at - 6, "write ", 6);
+            if (len > 1 && (at[len] == '(' || (first && strchr(",:", at[len])))) {
+                check_named(habits[i][0], at, len);
+                names++;
+            }
+            at += len ? len : 1;
+        }
+    }
+    assert_true(names > 50);
+}
+
+// A star for each number of a line of the library: in `std/NAME.gan:7:3: note`, and in front of the
+// text of the line, which follows.
+static Str without_library_lines(Str said) {
+    Text t = {.arena = &arena};
+    for (bool library = false; said.len;) {
+        Str line = str_sub(said, 0, str_find(said, '\n') + 1);
+        said = str_sub(said, line.len, said.len);
+        if (library)
+            line =
+                str_format(&arena, "   * %.*s", SARG(str_sub(line, str_find(line, '|'), line.len)));
+        library = str_starts(line, STR("std/"));
+        if (library) {
+            size_t colon = str_find(line, ':') + 1;
+            text_fmt(&t, "%.*s*", SARG(str_sub(line, 0, colon)));
+            line = str_sub(line, colon, line.len);
+            line = str_sub(line, str_find(line, ':'), line.len);
+        }
+        text_put(&t, line);
+    }
+    return text_str(&t);
+}
+
+static void golden(Str name) {
+    Str path = path_join(&arena, STR(TEST_DIR "/golden/err"), name), text, want;
+    size_t stem = path.len - path_ext(path).len;
+    Str sibling = str_format(&arena, "%.*serr", SARG(str_sub(path, 0, stem)));
+    if (file_read(&arena, path, &text) != GAN_OK)
+        fail_msg("%s", gan_error());
+    Case *c = elaborate_text(show(name), text, 4, NULL, false);
+    Str said = without_library_lines(messages(c));
+    if (diag_total(&c->f) != 1 || !strstr(show(said), "help: "))
+        fail_msg("not one mistake with a way to mend it: %s gives\n%s", show(name), show(said));
+    if (getenv("BLESS")) {
+        assert_int_equal(file_write_atomic(sibling, said.ptr, said.len), GAN_OK);
+        return;
+    }
+    if (file_read(&arena, sibling, &want) != GAN_OK)
+        fail_msg("%s", gan_error());
+    if (!str_eq(said, want))
+        fail_msg("%s gives\n%s\nexpected\n%s", show(name), show(said), show(want));
+}
+
+static void golden_cases(void **state) {
+    (void)state;
+    StrVec names = {0};
+    uint32_t n = 0;
+    assert_int_equal(dir_list(&arena, STR(TEST_DIR "/golden/err"), &names), GAN_OK);
+    for (uint32_t i = 0; i < names.n; i++) {
+        if (str_ends(names.at[i], STR(".err")))
+            continue;
+        golden(names.at[i]);
+        n++;
+    }
+    assert_true(n >= 60);
+}
+
+// --- no mistakes ---------------------------------------------------------------------------------
+
+// A net of which only weights are read, and one called in a branch disabled by a config.
+static void a_net_that_is_used_gets_no_warning(void **state) {
+    (void)state;
+    Str text = STR(NETS "config both = false\nnet Start = copy(D)\nnet E = Score\n"
+                        "fn Score(x: [4]) -> [] = x |> dense(1) |> squeeze\n"
+                        "step { update D minimize mean(D(x)) + if both { mean(E(x)) } else { 0 } "
+                        "using opt; " G_STEP "\n"
+                        "far = [sum((p - q)^2) for p, q in zip(params(D), params(Start))]\n"
+                        "report far0 = far[0] }");
+    Case *c = elaborate_text("idle.gan", text, 4, NULL, false);
+    if (!c->fine || diag_total(&c->f))
+        fail_msg("%s", show(messages(c)));
+    // one whose weights another net computes
+    text = STR(NETS "net F = Score\nfn Score(x: [4]) -> [] = x |> dense(1) |> squeeze\n"
+                    "net Made(c: [2]) { [c |> dense(4) |> unsqueeze(0), c |> dense(1)] }\n"
+                    "step { begun = eval(F)(x); y = with_params(F, Made(normal(2, per=batch)))(x)\n"
+                    "update Made minimize mean(y*begun) using opt\n"
+                    "update D minimize mean(D(x)) using opt; " G_STEP "}");
+    c = elaborate_text("made.gan", text, 4, NULL, false);
+    if (!c->fine || diag_total(&c->f))
+        fail_msg("%s", show(messages(c)));
+}
+
+// A kernel of 31 with stride 2 between equal channels, as SEGAN has.
+static void a_long_kernel_is_not_taken_for_channels(void **state) {
+    (void)state;
+    small(HEAD "net D(x: [4]) -> [] = x |> reshape(1, 4) |> conv(1, k=31, stride=2, pad=15) |> "
+               "mean(sample)\nstep { update D minimize mean(D(x)) using opt }");
+}
+
+// Windows of a map, of which the smallest has one; calls that set a state or report a number.
+static void what_is_meant_gets_no_warning(void **state) {
+    (void)state;
+    small(HEAD "fn heads(x: [n, c]) = x |> reshape(-1, 2, c/2, 1) |> sum(space) |> sum(sample)\n"
+               "fn counted(v) { state n = 0; n := n + 1; v }\n"
+               "net D(x: [4]) -> [] = heads(reshape(x, 1, 4)) + heads(reshape(x, 2, 2))\n"
+               "fn seen(v) { report seen = mean(v); v }\n"
+               "net E(x: [4]) -> [] { h = x |> dense(1); seen(h); h |> squeeze }\n"
+               "step { counted(D(x)); D(x) |> counted\nupdate E minimize mean(E(x)) using opt }\n"
+               "sample s = E(x)");
+}
+
+// --- several mistakes ----------------------------------------------------------------------------
 
 // "5:E0111 8:E0301": the line and the code of each.
 static Str mistakes(Front *f, const char *model) {
@@ -23,11 +193,6 @@ static Str mistakes(Front *f, const char *model) {
                  source_line_col(&f->source.at[source - 1], list[i].span.lo).line, list[i].code);
     return text_str(&t);
 }
-
-#define HEAD "model m\ndata x : float(4)\nopt = adam(lr=0.1)\n"
-#define NETS                                                                                       \
-    HEAD "net G(z: [2]) -> [4] = z |> dense(4)\nnet D(x: [4]) -> [] = x |> dense(1) |> squeeze\n"
-#define G_STEP "update G minimize -mean(D(G(normal(2)))) using opt\n"
 
 static const struct {
     const char *what, *text, *errors;
@@ -115,6 +280,12 @@ static void independent_mistakes_are_all_reported(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(settings_are_checked_for_type_and_spelling, set_up),
+        cmocka_unit_test_setup(hints_name_only_what_exists, set_up),
+        cmocka_unit_test_setup(golden_cases, set_up),
+        cmocka_unit_test_setup(a_net_that_is_used_gets_no_warning, set_up),
+        cmocka_unit_test_setup(a_long_kernel_is_not_taken_for_channels, set_up),
+        cmocka_unit_test_setup(what_is_meant_gets_no_warning, set_up),
         cmocka_unit_test_setup(independent_mistakes_are_all_reported, set_up),
     };
     return ARENA_CASES(tests, 0);
