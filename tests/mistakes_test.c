@@ -175,6 +175,49 @@ static void what_is_meant_gets_no_warning(void **state) {
                "sample s = E(x)");
 }
 
+// A penalty of gradients may be written in any way that lets it grow; and what falls with a
+// gradient is none where that has a limit, where it is another net's, or where weights
+// differentiate.
+static void only_a_penalty_that_is_subtracted_is_one(void **state) {
+    (void)state;
+    static const struct {
+        const char *loss; // of D
+        bool warned;
+    } cases[] = {
+        {"wasserstein(D(x), D(fake)) + 10*gradient_penalty(D, x, fake)", false},
+        {"wasserstein(D(x), D(fake)) - 10*gradient_penalty(D, x, fake)", true},
+        {"-(wasserstein(D(fake), D(x)) - 10*gradient_penalty(D, x, fake))", false},
+        {"-(wasserstein(D(fake), D(x)) + 10*gradient_penalty(D, x, fake))", true},
+        {"wasserstein(D(x), D(fake)) - 10*mean(relu(norm(grad(D(x), x)) - 1)^2)", true},
+        {"wasserstein(D(x), D(fake)) - 2*mean(norm(grad(D(x), x))^6)", true},
+        {"bce(D(x), 1) + bce(D(fake), 0) + 5*zero_penalty(D(x), x)", false},
+        {"bce(D(x), 1) + bce(D(fake), 0) - 5*zero_penalty(D(x), x)", true},
+        {"bce(D(x), 1) + bce(D(fake), 0) - 5*(zero_penalty(D(x), x) + zero_penalty(D(fake), fake))",
+         true},
+        {"wasserstein(D(x), D(fake)) - mean(min(norm(grad(D(x), x)), 1))", false},
+        {"mean(D(fake)/(norm(grad(D(fake), fake), 1e-6) + abs(D(fake)))) - "
+         "mean(D(x)/(norm(grad(D(x), x), 1e-6) + abs(D(x))))",
+         false},
+        {"wasserstein(D(x + 0.1*grad(D(x), x)), D(fake))", false},
+        {"wasserstein(D(x), D(fake)) - 0.1*sum([norm2(g) for g in grad(mean(D(x)), params(D))])",
+         false},
+        {"mean(-sum(grad(D(x), x)*normal(4), sample) + 0.5*norm2(grad(D(x), x))) - mean(D(fake))",
+         false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Case *c = elaborate_text("m.gan",
+                                 str_format(&arena,
+                                            NETS "step { fake = G(normal(2)); update D minimize %s "
+                                                 "using opt\n" G_STEP "}",
+                                            cases[i].loss),
+                                 4, NULL, false);
+        const char *said = show(messages(c));
+        if (!c->fine || diag_total(&c->f) != cases[i].warned ||
+            cases[i].warned != (strstr(said, "W0920") != NULL))
+            fail_msg("%s gives\n%s", cases[i].loss, said);
+    }
+}
+
 // --- several mistakes ----------------------------------------------------------------------------
 
 // "5:E0111 8:E0301": the line and the code of each.
@@ -286,6 +329,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(a_net_that_is_used_gets_no_warning, set_up),
         cmocka_unit_test_setup(a_long_kernel_is_not_taken_for_channels, set_up),
         cmocka_unit_test_setup(what_is_meant_gets_no_warning, set_up),
+        cmocka_unit_test_setup(only_a_penalty_that_is_subtracted_is_one, set_up),
         cmocka_unit_test_setup(independent_mistakes_are_all_reported, set_up),
     };
     return ARENA_CASES(tests, 0);

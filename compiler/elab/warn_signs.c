@@ -1,10 +1,11 @@
 // warn_signs.c - signs that were exchanged: a critic that is taught the same of data and of
-// samples, a generator that wants what its critic wants.
+// samples, a generator that wants what its critic wants, a penalty of gradients that is subtracted.
 //
 // In: the step, and the scores that its nets gave, one number for each sample or place. Out:
-// warnings where two losses would have one score at the same place. Where a loss would have it
-// follows from its slope at some numbers, with all other scores alike and everything else as it is;
-// a slope that follows from more than numbers of the text says nothing.
+// warnings where two losses would have one score at the same place, or one a gradient without
+// bound. Where a loss would have it follows from its slope at some numbers, with all other scores
+// alike and everything else as it is; a slope that follows from more than numbers of the text says
+// nothing.
 #include "builtin.h"
 #include "warn.h"
 
@@ -176,15 +177,17 @@ static Worth look_at(Sides *s, uint32_t id) {
     return worth_of(s->e, s->g, id, s->known);
 }
 
+static Worth at_rest(Sides *s, uint32_t id) {
+    return s->is_score[id] ? score_at(middle, 0, false) : look_at(s, id);
+}
+
 static void begin_update(Sides *s, uint32_t update) {
     const Nodes *terms = &s->terms[update];
     if (s->at_work == update + 1)
         return;
     s->at_work = update + 1;
-    for (uint32_t i = 0; i < terms->n; i++) {
-        uint32_t id = terms->at[i];
-        s->known[id] = s->is_score[id] ? score_at(middle, 0, false) : look_at(s, id);
-    }
+    for (uint32_t i = 0; i < terms->n; i++)
+        s->known[terms->at[i]] = at_rest(s, terms->at[i]);
 }
 
 // The terms of an update that follow from a score, in order.
@@ -204,7 +207,7 @@ static void find_behind(const Sides *s, Arena *a, uint32_t update, uint32_t scor
     arena_release(&scratch);
 }
 
-typedef struct Probe { // of an update's loss by one score
+typedef struct Probe { // of an update's loss by one score, or gradient
     uint32_t update, score;
     Nodes behind;
 } Probe;
@@ -270,19 +273,29 @@ static bool is_term(const Sides *s, uint32_t update, uint32_t id) {
     return i < terms->n;
 }
 
+static Probe probe_begin(Sides *s, Arena *a, uint32_t update, uint32_t score) {
+    Probe p = {update, score, {0}};
+    arena_need(a);
+    begin_update(s, update);
+    find_behind(s, a, update, score, &p.behind);
+    return p;
+}
+
+// All is as begin_update left it.
+static void probe_end(Sides *s, Arena *a, const Probe *p) {
+    s->known[p->score] = at_rest(s, p->score);
+    for (uint32_t i = 0; i < p->behind.n; i++)
+        s->known[p->behind.at[i]] = look_at(s, p->behind.at[i]);
+    arena_release(a);
+}
+
 static Side side_of_score(Sides *s, uint32_t update, uint32_t score) {
     Arena a;
-    Probe p = {update, score, {0}};
     if (!is_term(s, update, score))
         return anywhere;
-    arena_need(&a);
-    begin_update(s, update);
-    find_behind(s, &a, update, score, &p.behind);
+    Probe p = probe_begin(s, &a, update, score);
     Side side = find_side(s, &p);
-    s->known[score] = score_at(middle, 0, false); // as begin_update left them
-    for (uint32_t i = 0; i < p.behind.n; i++)
-        s->known[p.behind.at[i]] = look_at(s, p.behind.at[i]);
-    arena_release(&a);
+    probe_end(s, &a, &p);
     return side;
 }
 
@@ -356,6 +369,49 @@ static void compare(Sides *s, uint32_t c, uint32_t m, uint32_t net) {
     }
 }
 
+// --- penalties -----------------------------------------------------------------------------------
+
+// A net that this update trains, whose score is differentiated by what is no weight; or NONE.
+static uint32_t judge_of(const Sides *s, const Update *u, uint32_t grad) {
+    uint32_t y = node_in(s->g, grad, 0), x = node_in(s->g, grad, 1), net = NONE;
+    while (graph_node(s->g, x)->op == OpPin)
+        x = node_in(s->g, x, 0);
+    if (graph_node(s->g, x)->op == OpRead && s->e->m->slot.at[node_slot(s->g, x)].kind == SlotParam)
+        return NONE;
+    Arena a;
+    arena_need(&a);
+    const uint8_t *from = value_origins(s->g, &a, y);
+    for (uint32_t i = 0; i < s->e->score.n && net == NONE; i++)
+        if (s->e->score.at[i] <= y && from[s->e->score.at[i]] && trains(u, s->e->scorer.at[i]))
+            net = s->e->scorer.at[i];
+    arena_release(&a);
+    return net;
+}
+
+// The larger a gradient is, whatever its sign, the less is the loss, and no less so far from 0: it
+// has no least value. A quotient by a gradient falls as well, but to a limit.
+static bool rewards(Sides *s, uint32_t update, uint32_t grad) {
+    Arena a;
+    Probe p = probe_begin(s, &a, update, grad);
+    double near = slope(s, &p, 4.1), far = slope(s, &p, 40), back = slope(s, &p, -40);
+    probe_end(s, &a, &p);
+    return near < 0 && far < 0.9 * near && back > 0;
+}
+
+static void warn_penalty(Sides *s, uint32_t update) {
+    const Update *u = &s->e->m->step.update.at[update];
+    const Nodes *terms = &s->terms[update];
+    for (uint32_t i = 0; i < terms->n; i++) {
+        uint32_t id = terms->at[i];
+        uint32_t net = graph_node(s->g, id)->op == OpGrad ? judge_of(s, u, id) : NONE;
+        if (net == NONE || !rewards(s, update, id))
+            continue;
+        Str name = s->e->m->net.at[net].name;
+        diag(s->e->f, DiagW0920, u->span, SARG(name));
+        return;
+    }
+}
+
 void warn_signs(Elab *e) {
     const Func *f = &e->m->step;
     Arena a;
@@ -379,5 +435,7 @@ void warn_signs(Elab *e) {
         for (uint32_t m = 0; m < f->update.n && f->update.at[c].net.n == 1; m++)
             if (!trains(&f->update.at[m], f->update.at[c].net.at[0]))
                 compare(&s, c, m, f->update.at[c].net.at[0]);
+    for (uint32_t u = 0; u < f->update.n; u++)
+        warn_penalty(&s, u);
     arena_release(&a);
 }
