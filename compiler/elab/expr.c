@@ -408,7 +408,11 @@ static Value index_list(Elab *e, Env *env, const Ast *a, List l) {
     Value at = eval(e, env, index);
     if (want_position(e, at, l.n, &from))
         return l.at[from];
-    if (value_is_tensor(at))
+    bool called = l.n && l.at[0].kind >= KindFn && l.at[0].kind <= KindNet;
+    if (value_is_tensor(at) && called)
+        diag_help(e->f, "which one is known when it runs: for i, f in enumerate(list) { if index "
+                        "== i { ... } }");
+    else if (value_is_tensor(at))
         diag_help(e->f, "the element of a list at a computed index is stack(...list)[index]");
     return POISON;
 }

@@ -217,7 +217,11 @@ static void eval_assign(Elab *e, Env *env, const Ast *a) {
         slot_assign(e, place.id, v);
     } else if (place.kind != KindPoison) {
         diag(e->f, DiagE0513, name->span, SARG(name->text), value_what(place));
-        if (place.kind == KindTensor)
+        if (place.kind == KindTensor && place.slot != NONE)
+            diag_help(e->f,
+                      "the name has the value of that moment; a list has the places: "
+                      "ws = params(G), then ws[0] := 0.5*ws[0], or for w in ws { w := 0.5*w }");
+        else if (place.kind == KindTensor)
             diag_help(e->f,
                       "`=` binds a value; assign to the name that `state` declares, at the top "
                       "level to be read everywhere");
