@@ -383,7 +383,12 @@ Value builtin_argmax(Elab *e, const Value *in, uint32_t n) {
 }
 
 Value builtin_clamp(Elab *e, const Value *in, uint32_t n) {
-    Value low = apply_op(e, OpMax, (Value[]){in[0], in[1]}, 2);
     (void)n;
+    if (in[1].kind == KindNum && in[2].kind == KindNum && in[1].num > in[2].num) {
+        diag(e->f, DiagE0306, here(e), "clamp", "a range from its low to its high end",
+             SARG(value_text(e, value_list(in + 1, 2))));
+        return POISON;
+    }
+    Value low = apply_op(e, OpMax, (Value[]){in[0], in[1]}, 2);
     return apply_op(e, OpMin, (Value[]){low, in[2]}, 2);
 }

@@ -2,6 +2,7 @@
 //
 // In: values as the text gave them. Out: a tensor, or a diagnostic in the user's words.
 #include "builtin.h"
+#include "warn.h"
 
 #include <math.h>
 #include <string.h>
@@ -417,7 +418,10 @@ Value builtin_gather(Elab *e, const Value *in, uint32_t n) {
     (void)n;
     if (!want_tensor(e, in[0], &x[0]) || !want_tensor(e, in[1], &x[1]))
         return POISON;
-    return op_fits(e, OpGather, x, 2, NULL, NULL) ? value_tensor(Gather(x[0], x[1])) : POISON;
+    if (!op_fits(e, OpGather, x, 2, NULL, NULL))
+        return POISON;
+    warn_rows(e, in[1], val_type(x[0]).dim[0]);
+    return value_tensor(Gather(x[0], x[1]));
 }
 
 Value builtin_scatter(Elab *e, const Value *in, uint32_t n) {

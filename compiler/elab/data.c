@@ -200,6 +200,46 @@ static bool read_word(Elab *e, Env *env, const Ast *a, bool first, Field *out, F
     return fine;
 }
 
+// The i-th random change of place: a crop, as the height before it and its own, or a flip.
+static Xform moved_by(const Field *f, uint32_t i) {
+    double h = 0;
+    for (uint32_t k = 0; k < f->xform.n; k++) {
+        Xform x = f->xform.at[k];
+        if (x.kind == XformFlip && i-- == 0)
+            return x;
+        if (x.kind == XformCrop && x.a != h && i-- == 0)
+            return (Xform){XformCrop, x.a, h};
+        if (x.kind == XformCrop || x.kind == XformResize)
+            h = x.a;
+    }
+    return (Xform){.kind = XformScale};
+}
+
+static bool moved_alike(const Field *f, const Field *g) {
+    for (uint32_t i = 0;; i++) {
+        Xform x = moved_by(f, i), y = moved_by(g, i);
+        if (x.kind != y.kind || x.a != y.a || x.b != y.b)
+            return false;
+        if (x.kind == XformScale)
+            return true;
+    }
+}
+
+// What lies at one place of two pictures that belong together is to stay at one place.
+static void check_pairs(Elab *e, const Stream *s) {
+    const Field *first = NULL;
+    for (uint32_t i = 0; i < s->field.n; i++) {
+        const Field *f = &s->field.at[i];
+        if (f->kind == FieldLabel || f->rank != 3)
+            continue;
+        if (first && !moved_alike(first, f)) {
+            diag(e->f, DiagW0921, f->span, SARG(first->name), SARG(f->name));
+            return;
+        }
+        first = first ? first : f;
+    }
+}
+
 void eval_data(Elab *e, Env *env, const Ast *a) {
     Stream stream = {0};
     uint32_t index = e->m->stream.n;
@@ -222,6 +262,7 @@ void eval_data(Elab *e, Env *env, const Ast *a) {
         vec_push(e->perm, &e->field, info);
         vec_push(e->perm, &stream.field, f);
     }
+    check_pairs(e, &stream);
     vec_push(e->perm, &e->m->stream, stream);
     for (uint32_t i = 0; i < stream.field.n; i++)
         note_worth(e, stream.field.at[i].span,

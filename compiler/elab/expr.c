@@ -4,6 +4,7 @@
 // In: a syntax tree and its environment. Out: a value; poison after a mistake. Only blocks of a
 // compile-time `if` bind names in the given environment.
 #include "builtin.h"
+#include "warn.h"
 
 #include <math.h>
 
@@ -491,6 +492,7 @@ static Value index_tensor(Elab *e, Env *env, const Ast *a, Val x) {
         if (!keep && value_is_tensor(at) && axis == MAX_RANK) {
             if (!want_tensor(e, at, &rows) || !want_rows(e, rows))
                 return POISON;
+            warn_rows(e, at, t.dim[i]);
             axis = kept.rank;
             keep = true;
         } else if (index &&

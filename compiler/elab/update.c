@@ -384,14 +384,18 @@ static bool loss_value(Elab *e, Env *env, const Ast *a, Val *out) {
     return fine;
 }
 
-// A counter in step number `step`; of epochs all that is known is where they begin.
-static double counter_at(const Elab *e, uint32_t slot, double step) {
-    if (slot == e->scalar[0])
-        return step;
-    return slot == e->scalar[2] ? step * (double)e->o->batch / 1000 : step == 0 ? 0 : NAN;
+typedef struct Moment { // of a run
+    double n;           // a step's number,
+    bool epoch;         // or an epoch's: how many steps it has follows from the data
+} Moment;
+
+static double counter_at(const Elab *e, uint32_t slot, Moment at) {
+    if (at.n == 0 || at.epoch == (slot == e->scalar[1]))
+        return at.n * (slot == e->scalar[2] ? (double)e->o->batch / 1000 : 1);
+    return NAN;
 }
 
-static double node_at(const Elab *e, Arena scratch, const Graph *g, uint32_t id, double step,
+static double node_at(const Elab *e, Arena scratch, const Graph *g, uint32_t id, Moment at,
                       const double *known) {
     const Node *n = graph_node(g, id);
     const Type *t = node_type(g, id);
@@ -404,7 +408,7 @@ static double node_at(const Elab *e, Arena scratch, const Graph *g, uint32_t id,
         return NAN;
     if (n->op == OpRead) {
         uint32_t slot = node_slot(g, id);
-        return e->m->slot.at[slot].kind == SlotScalar ? counter_at(e, slot, step) : NAN;
+        return e->m->slot.at[slot].kind == SlotScalar ? counter_at(e, slot, at) : NAN;
     }
     for (uint32_t k = 0; k < n->nin; k++) {
         in[k] = &known[node_in(g, id, k)];
@@ -416,19 +420,18 @@ static double node_at(const Elab *e, Arena scratch, const Graph *g, uint32_t id,
     return out;
 }
 
-// A schedule's number in step number `step`; NaN where it follows from more than counters.
-static double number_at(const Elab *e, Val v, double step) {
+// A schedule's number; NaN where it follows from more than that counter.
+static double number_at(const Elab *e, Val v, Moment at) {
     Arena scratch = *e->perm;
     double *known = arena_array(&scratch, double, v.id + 1);
     const uint8_t *needed = graph_reach(v.b->g, &scratch, &v.id, 1);
     for (uint32_t id = 1; id <= v.id; id++)
-        known[id] = needed[id] ? node_at(e, scratch, v.b->g, id, step, known) : NAN;
+        known[id] = needed[id] ? node_at(e, scratch, v.b->g, id, at, known) : NAN;
     return known[v.id];
 }
 
-// The optimizer's `lr`, its own or of the optimizer it goes around, in a step; NaN where there is
-// none.
-static double learning_rate(Elab *e, Value opt, double step, uint32_t depth) {
+// The optimizer's `lr`, its own or of the optimizer it goes around; NaN where there is none.
+static double learning_rate(Elab *e, Value opt, Moment at, uint32_t depth) {
     if (opt.kind != KindObject || depth > 8)
         return NAN;
     Env options = {.local = opt.object->args};
@@ -436,40 +439,56 @@ static double learning_rate(Elab *e, Value opt, double step, uint32_t depth) {
     if (scope_find(&options, STR("lr"), &lr) && value_is_plain(lr))
         return lr.num;
     if (scope_find(&options, STR("lr"), &lr))
-        return lr.kind == KindTensor ? number_at(e, lr.tensor.val, step) : NAN;
+        return lr.kind == KindTensor ? number_at(e, lr.tensor.val, at) : NAN;
     for (const Binding *b = opt.object->args; b && b->kind == BindName; b = b->outer)
         if (b->value.kind == KindObject)
-            return learning_rate(e, b->value, step, depth + 1);
+            return learning_rate(e, b->value, at, depth + 1);
     return NAN;
+}
+
+typedef struct Rate { // a learning rate as a function of one counter
+    Elab *e;
+    Value opt;
+    bool epoch; // of epochs, else of steps
+} Rate;
+
+static double rate_at(const Rate *r, double n) {
+    return learning_rate(r->e, r->opt, (Moment){n, r->epoch}, 0);
 }
 
 enum { Far = 1 << 30 }; // more steps than a run has
 
-// Whether a schedule that is 0 in step `none` is so later, as far as some steps of any period tell.
-static bool stays_zero(Elab *e, Value opt, uint32_t none) {
-    for (uint32_t more = 1; more < Far; more += more / 4 + 1)
-        if (!(learning_rate(e, opt, (double)none + more, 0) == 0))
+// Whether a schedule that is not above 0 in step `none` is so later, as far as some steps of any
+// period tell. *below: it is less than 0 there.
+static bool stays_down(const Rate *r, uint32_t none, bool *below) {
+    *below = rate_at(r, none) < 0;
+    for (uint32_t more = 1; more < Far; more += more / 4 + 1) {
+        double rate = rate_at(r, (double)none + more);
+        if (!(rate <= 0))
             return false;
+        *below |= rate < 0;
+    }
     return true;
 }
 
-// The step from which on a schedule is 0, having been more; 0: there is none.
-static uint32_t rate_ends(Elab *e, Value opt) {
-    uint32_t some = Far, none = Far; // a step where it is more, one where it is not
-    if (!(learning_rate(e, opt, Far, 0) == 0))
+// The step, or epoch, from which on a schedule is 0 or less, having been more; 0: there is none.
+static uint32_t rate_ends(const Rate *r, bool *below) {
+    uint32_t some = Far, none = Far; // one where it is more, one where it is not
+    *below = false;
+    if (!(rate_at(r, Far) <= 0))
         return 0;
-    while (some && !(learning_rate(e, opt, some, 0) > 0))
+    while (some && !(rate_at(r, some) > 0))
         none = some, some /= 2;
-    if (!some && !(learning_rate(e, opt, 0, 0) > 0))
+    if (!some && !(rate_at(r, 0) > 0))
         return 0;
     while (none - some > 1) {
         uint32_t middle = some + (none - some) / 2;
-        if (learning_rate(e, opt, middle, 0) > 0)
+        if (rate_at(r, middle) > 0)
             some = middle;
         else
             none = middle;
     }
-    return stays_zero(e, opt, none) ? none : 0;
+    return stays_down(r, none, below) ? none : 0;
 }
 
 static void warn_two(Elab *e, uint32_t net, Value opt) {
@@ -532,9 +551,11 @@ void eval_update(Elab *e, Env *env, const Ast *a) {
     arena_release(&scratch);
     Update u = {.block = loss.b->block,
                 .loss = loss.id,
-                .rate = learning_rate(e, opt, 0, 0),
-                .until = rate_ends(e, opt),
+                .rate = learning_rate(e, opt, (Moment){0}, 0),
                 .span = a->span};
+    u.until = rate_ends(&(Rate){.e = e, .opt = opt}, &u.below);
+    if (!u.until)
+        u.epochs = rate_ends(&(Rate){.e = e, .opt = opt, .epoch = true}, &u.below);
     for (uint32_t i = 0; i < nets.n; i++)
         vec_push(e->perm, &u.net, nets.at[i]);
     for (uint32_t i = 0; i < weights.n; i++)

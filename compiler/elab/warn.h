@@ -10,6 +10,9 @@ void warn_latents(Elab *e, uint32_t net, Args args); // warn_latents.c
 bool note_scores(Elab *e, uint32_t net, Value v);    // warn_signs.c: whether it gave scores
 void warn_classes(Elab *e, uint32_t net, Args args); // warn_classes.c: of one that did
 
+// As a class chooses one of so many rows.
+void warn_rows(Elab *e, Value index, int64_t rows); // warn_classes.c
+
 // Of all that was elaborated.
 void warn_unread_names(Elab *e, const Ast *file); // warn_unused.c
 void warn_unreached_weights(Elab *e);

@@ -1,4 +1,5 @@
-// warn_classes.c - a critic that is given another class than the one its sample was made with.
+// warn_classes.c - a critic that is given another class than the one its sample was made with; a
+// table of fewer rows than there are classes.
 //
 // In: the arguments of a net's call, of which one is a class that is drawn or a label of the data.
 // Out: a warning where another argument follows from such classes, as many, but not from this one:
@@ -62,4 +63,9 @@ void warn_classes(Elab *e, uint32_t net, Args args) {
             arena_release(&scratch);
         }
     }
+}
+
+void warn_rows(Elab *e, Value index, int64_t rows) {
+    if (index.kind == KindTensor && index.tensor.classes > rows)
+        diag(e->f, DiagW0922, here(e), (long long)rows, (long long)index.tensor.classes);
 }

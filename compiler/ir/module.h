@@ -111,7 +111,10 @@ typedef struct Update {
     VEC(uint32_t) inner;
     // The optimizer's `lr` where it is a number, else NaN (verify's tolerance needs it).
     double rate;
-    uint32_t until; // the step from which on a schedule makes it 0; 0: there is none
+    // The step, and the epoch, from which on a schedule makes it 0 or less, of which at most one is
+    // known; 0: there is none. `below`: it is less, and the update raises its loss.
+    uint32_t until, epochs;
+    bool below;
     Span span;
 } Update;
 typedef struct Next { // a `next`: the block's runs begin with a new batch in the round's slots

@@ -7,6 +7,7 @@
 
 #include "feed.h"
 
+#include <math.h>
 #include <string.h>
 
 struct Feed {
@@ -276,13 +277,27 @@ GanStatus feed_block(Feed *f, Exec *e, uint32_t block) {
     return GAN_OK;
 }
 
+// Of the streams that training reads, the first of the longest; NONE.
+static uint32_t longest(const Feed *f) {
+    uint32_t at = NONE;
+    for (uint32_t i = 0; i < f->module->stream.n; i++)
+        if (f->trained[i] &&
+            (at == NONE || stream_count(f->stream[i]) > stream_count(f->stream[at])))
+            at = i;
+    return at;
+}
+
 double feed_epoch(const Feed *f) {
-    uint32_t first = 0;
-    while (first < f->module->stream.n && !f->trained[first])
-        first++;
-    if (first == f->module->stream.n)
-        return 0;
-    return (double)(f->position[first] * (uint64_t)f->total / stream_count(f->stream[first]));
+    uint32_t s = longest(f);
+    return s == NONE ? 0
+                     : (double)(f->position[s] * (uint64_t)f->total / stream_count(f->stream[s]));
+}
+
+double feed_steps(const Feed *f, double epochs) {
+    uint32_t s = longest(f);
+    if (s == NONE || !batch_read(f, s, 0))
+        return INFINITY;
+    return ceil(epochs * (double)stream_count(f->stream[s]) / (double)f->total);
 }
 
 Str feed_identity(const Feed *f, Arena *a) {

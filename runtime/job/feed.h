@@ -38,8 +38,11 @@ uint32_t feed_rate(const Feed *f, uint32_t slot); // sample rate of sounds in Hz
 // The labels stored with the first n samples, whether or not the model reads them; *found false:
 // there are none.
 GanStatus feed_labels(Feed *f, uint32_t slot, size_t n, uint32_t *out, bool *found);
-// Complete passes over the first stream that training reads.
+// Complete passes over the longest stream that training reads.
 double feed_epoch(const Feed *f);
+// Steps with at most so many passes behind them, if each takes at least a batch of that stream as
+// it begins; else infinity.
+double feed_steps(const Feed *f, double epochs);
 Str feed_identity(const Feed *f, Arena *a); // a line for each field: samples, content hash
 uint32_t feed_positions(const Feed *f, const uint64_t **out); // [streams] batches consumed
 double feed_seconds(const Feed *f);                           // time spent in these calls so far

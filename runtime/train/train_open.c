@@ -4,6 +4,7 @@
 #include "train.h"
 #include "weights.h"
 
+#include <math.h>
 #include <string.h>
 
 GanStatus train_restore(Train *t, bool resume, Checkpoint *at) {
@@ -226,23 +227,31 @@ static void warn_of_ranges(const Train *t) {
     }
 }
 
-// A schedule that ends before the run: what is left of it changes nothing.
+// Steps of the stage before a schedule ends.
+static uint32_t steps_rated(const Train *t, const Update *u) {
+    double steps = u->until ? u->until : u->epochs ? feed_steps(t->feed, u->epochs) : INFINITY;
+    uint32_t all = job_now(t->job)->last - job_now(t->job)->first;
+    return steps < all ? (uint32_t)steps : all;
+}
+
+// A schedule that ends before the run: what is left of it changes nothing, or undoes what was
+// learned.
 static void warn_of_rates(const Train *t) {
     const Module *m = &t->session.compiled.module;
     const JobStage *now = job_now(t->job);
     for (uint32_t i = 0; i < m->step.update.n; i++) {
         const Update *u = &m->step.update.at[i];
-        uint32_t end = u->until ? now->first + u->until : now->last; // steps with a rate
+        uint32_t end = now->first + steps_rated(t, u);
         Arena scratch = *t->perm;
         if (end >= now->last || t->step >= now->last)
             continue;
         bool stages = t->job->stage.n > 1;
         Str fewer = stages ? (Str){0} : str_format(&scratch, ", or train with --steps %u", end);
         say(&t->host->console,
-            "warning: the learning rate of %.*s is 0 from step %u on, and %s ends with step %u: "
+            "warning: the learning rate of %.*s is %s from step %u on, and %s ends with step %u: "
             "make the schedule longer%.*s",
-            SARG(update_name(&scratch, m, u)), end + 1, stages ? "the stage" : "the run", now->last,
-            SARG(fewer));
+            SARG(update_name(&scratch, m, u)), u->below ? "below 0, uphill," : "0", end + 1,
+            stages ? "the stage" : "the run", now->last, SARG(fewer));
     }
 }
 

@@ -53,3 +53,9 @@ sample fakes = G(y)
 END
 expect 0 train epochs.gan --data x=s.pack --data y=s.pack --batch 40 --steps 6 --out epochs
 grep -q '"e": 2' epochs/log.jsonl || fail "$(cat epochs/log.jsonl)"
+# They are those of the longest stream, which need not be the first.
+sed 's/mean(sum(G(x)/mean(G(y)) + mean(sum(G(x)/' epochs.gan >longest.gan
+expect 0 data synth shapes --out few.pack --count 40 --size 8
+expect 0 train longest.gan --data x=s.pack --data y=few.pack --batch 40 --steps 6 --out longest
+grep -o '"e": [0-9]*' longest/log.jsonl >is
+grep -o '"e": [0-9]*' epochs/log.jsonl | cmp -s - is || fail "$(cat longest/log.jsonl)"

@@ -236,5 +236,11 @@ sed 's/adam(lr=1e-3/adam(lr=cosine(1e-3, 0, 2)/' tiny.gan >ends.gan
 expect 0 train ends.gan --data x=s.pack --batch 4 --steps 2 --threads 1 --out ends; quiet 'as long as' 'its schedule'
 expect 0 train ends --steps 4
 says '^warning: the learning rate of D is 0 from step 3 on, and the run ends with step 4: make the schedule longer, or train with --steps 2$'
+sed 's/adam(lr=1e-3/adam(lr=1e-3*(1 - step\/2)/' tiny.gan >uphill.gan
+expect 0 train uphill.gan --data x=s.pack --batch 4 --steps 4 --threads 1 --out uphill
+says '^warning: the learning rate of D is below 0, uphill, from step 3 on, and the run ends with step 4: make the schedule longer, or train with --steps 2$'
+sed -e 's/adam(lr=1e-3/adam(lr=ramp(1e-3, 0, from=0, to=2, at=epoch)/' -e 's/level = mean/level = mean(x) + mean/' tiny.gan >epochs.gan
+expect 0 train epochs.gan --data x=s.pack --batch 25 --steps 10 --threads 1 --out epochs
+says '^warning: the learning rate of D is 0 from step 5 on, and the run ends with step 10: make the schedule longer, or train with --steps 4$'
 sed 's/adam(lr=1e-3/adam(lr=where(step % 5 < 1, 1e-3, 0)/' tiny.gan >every_fifth.gan
 expect 0 train every_fifth.gan --data x=s.pack --batch 4 --steps 8 --threads 1 --out every_fifth; quiet 'longer than a period of' 'its schedule'
