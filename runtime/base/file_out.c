@@ -261,21 +261,38 @@ static const char *finish(FileOut *f) {
     return failed;
 }
 
-// Gives what is in its place a second name; where the file system has none, that is its only one.
-static bool keep_old(FileOut *f) {
+static bool name_old(const IoPath *path, IoPath *out) {
     static _Atomic unsigned nth;
+    int n = snprintf(out->z, sizeof out->z, "%.*s.tmp-%ld-%u-old", stem_length(path->z), path->z,
+                     (long)getpid(), atomic_fetch_add(&nth, 1));
+    if (n >= 0 && (size_t)n < sizeof out->z)
+        return true;
+    errno = ENAMETOOLONG;
+    return false;
+}
+
+// Gives what is in its place a second name; where the file system has none, that is its only one. A
+// name that is taken is of another process of this number, on another machine or killed long ago:
+// what it names may be all that is left of a file. f->old is never such a name: a signal restores
+// it.
+static bool keep_old(FileOut *f) {
+    IoPath old;
     struct stat s;
     if (lstat(f->path.z, &s) != 0 || !S_ISREG(s.st_mode))
         return true;
-    int n = snprintf(f->old.z, sizeof f->old.z, "%.*s.tmp-%ld-%u-old", stem_length(f->path.z),
-                     f->path.z, (long)getpid(), atomic_fetch_add(&nth, 1));
-    if (n < 0 || (size_t)n >= sizeof f->old.z) {
-        f->old.z[0] = 0;
-        errno = ENAMETOOLONG;
+    if (io_refused())
         return false;
-    }
-    unlink(f->old.z);
-    return !io_refused() && (link(f->path.z, f->old.z) == 0 || rename(f->path.z, f->old.z) == 0);
+    do {
+        if (!name_old(&f->path, &old))
+            return false;
+    } while (lstat(old.z, &s) == 0);
+    f->old = old;
+    if (link(f->path.z, old.z) == 0)
+        return true;
+    if (errno != EEXIST && rename(f->path.z, old.z) == 0)
+        return true;
+    f->old.z[0] = 0;
+    return false;
 }
 
 static const char *put_in_place(FileOut *f, bool keep) {

@@ -674,6 +674,38 @@ static void a_failing_disk_leaves_files_that_fit(void **state) {
     }
 }
 
+// Left by a process of the same number that was killed, or used by one on another machine.
+static void another_process_s_old_files_stay(void **state) {
+    enum { Left = 200 };
+    Fixture *p = *state;
+    FileOut *f[2];
+    StrVec names;
+    Str got;
+    for (int i = 0; i < Left; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "a.tmp-%ld-%d-old", (long)getpid(), i);
+        assert_ok(file_write_atomic(under(p, name), "theirs", 6));
+    }
+    for (int fails = 0; fails < 2; fails++) {
+        for (int i = 0; i < 2; i++) {
+            assert_ok(file_write_atomic(under(p, i ? "b" : "a"), "old", 3));
+            assert_ok(file_out_open(under(p, i ? "b" : "a"), &f[i]));
+            assert_ok(file_out_put(f[i], "new", 3));
+        }
+        file_fail_at(fails ? 11 : 0); // the last call before both are in place
+        assert_int_equal(file_out_commit_all(f, 2), fails ? GAN_ERR_IO : GAN_OK);
+        file_fail_at(0);
+        assert_ok(file_read(&p->arena, under(p, "a"), &got));
+        assert_true(str_eq(got, fails ? STR("old") : STR("new")));
+    }
+    assert_ok(dir_list(&p->arena, str_c(p->root), &names));
+    assert_int_equal(names.n, 2 + Left);
+    for (uint32_t i = 0; i < names.n; i++) {
+        assert_ok(file_read(&p->arena, under(p, names.at[i].ptr), &got));
+        assert_true(!str_ends(names.at[i], STR("-old")) || str_eq(got, STR("theirs")));
+    }
+}
+
 static void refused_memory_is_a_status_for_every_reader_and_writer(void **state) {
     Fixture *p = *state;
     Str path = under(p, "f"), out;
@@ -934,6 +966,7 @@ int main(int argc, char **argv) {
         CASE(writers_whose_clock_is_ahead_all_succeed),
         CASE(a_failing_disk_leaves_the_old_file_or_the_new),
         CASE(a_failing_disk_leaves_files_that_fit),
+        CASE(another_process_s_old_files_stay),
         CASE(refused_memory_is_a_status_for_every_reader_and_writer),
         CASE(lines_are_appended),
         CASE(a_signal_while_writing_is_no_failure),
