@@ -95,10 +95,9 @@ GanStatus trace_within(const Trace *t, int64_t done, int64_t last);
 // A part of step `step` that began at `began` (time_now) and ends now.
 void trace_part(Trace *t, uint32_t step, const char *name, uint32_t number, double began);
 void trace_step(Trace *t, uint32_t step, double began); // the step, with its collectives
-// Takes the communicator's events so far, whose names are the session's: before that is released.
-void trace_events(Trace *t);
-// All ranks: `dir` gets trace.rankN.json of each rank and, from rank 0, trace.json with all.
-GanStatus trace_close(Trace *t, Str dir);
+// Before the session is released, which has the names of events. All ranks: `dir` gets
+// trace.rankN.json of each rank and, from rank 0, trace.json with all, of what was recorded so far.
+GanStatus trace_write(Trace *t, Str dir);
 // Events of the format: a stretch of time on a line of a rank (seconds), whose object is left open
 // for more members; and the name of a line or of the rank.
 void trace_put_slice(JsonOut *j, int rank, int line, Str name, double began, double ended);

@@ -68,10 +68,8 @@ void trace_part(Trace *t, uint32_t step, const char *name, uint32_t number, doub
 }
 
 // Those of recorded steps: some are waited for in the step behind their own.
-void trace_events(Trace *t) {
+static void take_events(Trace *t) {
     const CommEvent *e;
-    if (!t)
-        return;
     uint32_t n = comm_events(t->comm, &e);
     for (uint32_t i = 0; i < n; i++) {
         if (!recorded(t, e[i].step + 1))
@@ -87,7 +85,7 @@ void trace_step(Trace *t, uint32_t step, double began) {
     if (!t)
         return;
     trace_part(t, step, "step", step, began);
-    trace_events(t);
+    take_events(t);
 }
 
 // --- who came late -------------------------------------------------------------------------------
@@ -206,10 +204,10 @@ static GanStatus events_from(const Trace *t, int r, Str mine, Str *out) {
     return GAN_OK;
 }
 
-GanStatus trace_close(Trace *t, Str dir) {
+GanStatus trace_write(Trace *t, Str dir) {
     if (!t)
         return GAN_OK;
-    trace_events(t);
+    take_events(t);
     Str mine = events_of(t);
     Text all = {.arena = t->perm};
     char name[32];

@@ -182,7 +182,7 @@ static GanStatus stop_here(Train *t, bool saved) {
     if (st != GAN_OK && st != GAN_STOPPED)
         return st;
     TRY(comm_barrier(t->comm)); // leaving has less patience than rank 0's save may need
-    TRY(trace_close(t->trace, t->dir));
+    TRY(trace_write(t->trace, t->dir));
     return fail(GAN_STOPPED, "stopped after step %u, which is saved; `ganrun train %.*s` resumes",
                 t->step, SARG(t->dir));
 }

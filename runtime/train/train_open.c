@@ -321,8 +321,8 @@ static GanStatus train_stage(Arena *perm, const Host *h, Job *job, TrainOptions 
     comm_compress(t->comm, job->compress ? COMPRESS_LEAST : 0);
     TRY_OUT(open_run(t, job, o));
     TRY_OUT(t->step >= job->steps ? show_done(t) : train_steps(t));
-    TRY_OUT(comm_barrier(t->comm)); // leaving has less patience than rank 0's save may need
-    trace_events(trace);
+    TRY_OUT(comm_barrier(t->comm));      // leaving has less patience than rank 0's save may need
+    TRY_OUT(trace_write(trace, t->dir)); // whatever becomes of later stages
     o->dir = t->dir;
     *step = t->step;
     *more = t->step < job->steps && !t->out_of_patience;
@@ -346,7 +346,6 @@ GanStatus train_run(Arena *perm, const Host *h, Job *job, const TrainOptions *o)
     uint32_t step = 0;
     for (bool more = true; more; next.resume = true)
         TRY(train_stage(perm, h, job, &next, trace, &step, &more));
-    TRY(trace_close(trace, next.dir));
     say(&h->console, "open %.*s/index.html", SARG(next.dir));
     return GAN_OK;
 }

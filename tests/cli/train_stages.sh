@@ -160,6 +160,15 @@ says '^from parts/ckpt/00000006.safetensors: 4 of 4 weights and states$'
 exists parts/ckpt/00000003.json parts/ckpt/00000006.json
 absent parts/ckpt/00000005.json
 
+# The time line of a stage is there once it is over.
+"$ganrun" train parts.gan --batch 4 --save-every 100000 --steps 1000000 --trace 1:2 --out traced >out 2>err &
+pid=$!
+while kill -0 $pid 2>/dev/null && ! grep -q '"step": 4,' traced/log.jsonl 2>/dev/null; do sleep 0.01; done
+kill -9 $pid || fail 'the traced run ended'
+wait $pid || :
+grep -q '"step 2"' traced/trace.json || fail 'the time line of stage 1 is lost'
+rm -r traced
+
 # Commands on a checkpoint use its stage's model.
 go grows.gan $stage --seed 5 --keep 9 --out all
 for of in 4:4 8:8 16:16; do
