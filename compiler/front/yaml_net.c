@@ -45,7 +45,8 @@ static void results(YamlReader *r, const Yaml *y, Ast *into) {
     if (a->kind == AstNone)
         return;
     into->has_result = true;
-    for (uint32_t i = 0; i < y->item.n; i++) { // a shape that YAML reads otherwise is quoted
+    // A shape that YAML reads otherwise is quoted. What does not parse has fewer elements.
+    for (uint32_t i = 0; a->kind == AstList && i < a->list.n && i < y->item.n; i++) {
         const Yaml *one = y->item.at[i];
         if (one->kind == YamlText && one->quoted)
             a->list.at[i] = yaml_expression(r, one);
