@@ -209,10 +209,10 @@ static bool same_names(const Ast *a, const Env *x, const Env *y) {
         return p->value.kind != KindFn ||
                same_names(p->value.fn->ast, &p->value.fn->env, &q->value.fn->env);
     }
-    for (uint32_t i = 0; i < a->list.n; i++)
-        if (!same_names(a->list.at[i], x, y))
+    for (uint32_t i = 0; i < ast_parts(a); i++)
+        if (!same_names(ast_part(a, i), x, y))
             return false;
-    return same_names(a->a, x, y) && same_names(a->b, x, y) && same_names(a->c, x, y);
+    return true;
 }
 
 Value once_block(Elab *e, Env *env, const Ast *a) {

@@ -5,7 +5,6 @@
 
 #include "elab.h"
 
-void warn_idle_patterns(Elab *e); // patterns of weights' names that none of them matched
 typedef Value (*BuiltinFn)(Elab *e, const Value *in, uint32_t n);
 typedef struct Builtin {
     const char *name, *params;

@@ -258,12 +258,6 @@ static void note_pattern(Elab *e, Str text, bool fits) {
     e->pattern.at[i].fits = e->pattern.at[i].fits || fits;
 }
 
-void warn_idle_patterns(Elab *e) {
-    for (uint32_t i = 0; i < e->pattern.n; i++)
-        if (!e->pattern.at[i].fits)
-            diag(e->f, DiagW0906, e->pattern.at[i].span, SARG(e->pattern.at[i].text));
-}
-
 Value builtin_matches(Elab *e, const Value *in, uint32_t n) {
     (void)n;
     if (in[0].kind == KindStr && in[1].kind == KindStr) {

@@ -116,14 +116,11 @@ static void lose_name(Elab *e, const Ast *name) {
 static void lose_names(Elab *e, const Ast *a) {
     if (!a)
         return;
-    for (uint32_t i = 0; i < a->list.n; i++)
-        if (a->kind == AstHole)
-            lose_name(e, a->list.at[i]);
+    for (uint32_t i = 0; i < ast_parts(a); i++)
+        if (a->kind == AstHole && ast_part(a, i))
+            lose_name(e, ast_part(a, i));
         else
-            lose_names(e, a->list.at[i]);
-    lose_names(e, a->a);
-    lose_names(e, a->b);
-    lose_names(e, a->c);
+            lose_names(e, ast_part(a, i));
 }
 
 static void declare_functions(Elab *e, const Ast *file) {
@@ -225,168 +222,6 @@ static void pin_fields(Elab *e, const Ast *file) {
 
 // --- all of it -----------------------------------------------------------------------------------
 
-static bool mentions(const Ast *a, Str name) {
-    if (!a)
-        return false;
-    if ((a->kind == AstName && str_eq(a->text, name)) || mentions(a->a, name) ||
-        mentions(a->b, name) || mentions(a->c, name))
-        return true;
-    for (uint32_t i = 0; i < a->list.n; i++)
-        if (mentions(a->list.at[i], name))
-            return true;
-    return false;
-}
-
-// Whether a body of the file has the net's name, in a branch that its configs leave out too. What
-// other nets begin with or are copied from is no body.
-static bool is_used(const Ast *file, Str name) {
-    name = str_sub(name, 0, str_find(name, '.')); // of a list of nets
-    for (uint32_t i = 0; i < file->list.n; i++) {
-        const Ast *a = file->list.at[i];
-        bool itself = a->kind == AstNet && str_eq(a->text, name);
-        if ((a->kind != AstNet || a->a) && !itself && mentions(a->c, name))
-            return true;
-    }
-    return false;
-}
-
-static bool is_idle(const Elab *e, const Ast *file, uint32_t net) {
-    const NetInfo *info = &e->net_info.at[net];
-    return !info->changes && !info->called && !is_used(file, e->m->net.at[net].name);
-}
-
-static bool updates(const Ast *a, Str net) {
-    if (!a)
-        return false;
-    for (uint32_t i = 0; a->kind == AstUpdate && i < a->list.n; i++)
-        if (mentions(a->list.at[i], net))
-            return true;
-    for (uint32_t i = 0; i < a->list.n; i++)
-        if (updates(a->list.at[i], net))
-            return true;
-    return updates(a->a, net) || updates(a->b, net) || updates(a->c, net);
-}
-
-static bool has_stages(const Ast *file) {
-    for (uint32_t i = 0; i < file->list.n; i++)
-        if (file->list.at[i]->kind == AstStages)
-            return true;
-    return false;
-}
-
-// Whether another stage may train what this one leaves alone.
-static bool waits_its_turn(const Ast *file, Str net) {
-    return has_stages(file) && updates(file, str_sub(net, 0, str_find(net, '.'))); // of a list
-}
-
-// Whether the net is what an ema(...) averages, its second argument.
-static bool is_averaged(const Ast *a, Str net) {
-    if (!a)
-        return false;
-    if (a->kind == AstCall && a->a->kind == AstName && str_eq(a->a->text, STR("ema")) &&
-        a->list.n > 1 && a->list.at[1]->kind == AstName && str_eq(a->list.at[1]->text, net))
-        return true;
-    for (uint32_t i = 0; i < a->list.n; i++)
-        if (is_averaged(a->list.at[i], net))
-            return true;
-    return is_averaged(a->a, net) || is_averaged(a->b, net) || is_averaged(a->c, net);
-}
-
-static void warn_idle_nets(Elab *e, const Ast *file) {
-    for (uint32_t i = 0; i < e->m->net.n; i++) {
-        const Net *n = &e->m->net.at[i];
-        const NetInfo *info = &e->net_info.at[i];
-        if (is_idle(e, file, i))
-            diag(e->f, DiagW0903, n->span, SARG(n->name));
-        if (info->changes || !n->params || n->file.len || waits_its_turn(file, n->name))
-            continue;
-        if (is_averaged(file, n->name)) {
-            diag(e->f, DiagW0902, n->span, SARG(n->name));
-            diag_help(e->f, "ema(AVERAGE, NET, keep) changes AVERAGE: this net is the other one");
-        } else if (info->trains)
-            diag(e->f, DiagW0902, n->span, SARG(n->name));
-    }
-}
-
-// Whether every name in a shape stands for something; those of functions are not looked up.
-static bool names_known(Elab *e, const Env *env, const Ast *a) {
-    Value v;
-    if (!a)
-        return true;
-    if (a->kind == AstName && !scope_find(env, a->text, &v) && !predefined_find(e, a->text, &v))
-        return false;
-    for (uint32_t i = 0; i < a->list.n; i++)
-        if (!names_known(e, env, a->list.at[i]))
-            return false;
-    return (a->kind == AstCall || names_known(e, env, a->a)) && names_known(e, env, a->b) &&
-           names_known(e, env, a->c);
-}
-
-// Example arguments for a net's parameters without a default, [n] of them; false: their shapes are
-// not stated.
-static bool example_inputs(Elab *e, Env env, const Ast *params, Value *out, uint32_t *n) {
-    for (*n = 0; params && *n < params->list.n && !params->list.at[*n]->b; ++*n) {
-        const Ast *p = params->list.at[*n];
-        Type t;
-        int64_t classes;
-        if (!p->a || is_range(p->a) || is_option(p->a) || !names_known(e, &env, p->a) ||
-            !input_type(e, &env, p, &t, &classes))
-            return false;
-        t.batched = true;
-        out[*n] = value_class(Rand(e->to->at, DistNormal, *n, 0, t), classes);
-    }
-    return true;
-}
-
-typedef struct Trial { // a call of a net with example arguments
-    Value net, *given;
-    uint32_t n;
-} Trial;
-
-static void take_trial(Elab *e, Env *env, const Ast *last, void *user) {
-    const Trial *t = user;
-    (void)env, (void)last;
-    call_with(e, t->net, t->given, t->n);
-}
-
-// Calls the net in a graph of its own, as a step would, outside of all that is being evaluated.
-bool net_make(Elab *e, uint32_t net) {
-    Value v = e->net_info.at[net].fn;
-    if (v.kind != KindFn && v.kind != KindObject)
-        return false;
-    const Closure *fn = v.kind == KindFn ? v.fn : v.object->fn;
-    const Ast *params = v.kind == KindFn ? fn->ast->a : fn->ast->b;
-    Env env = fn->env;
-    env.local = v.kind == KindFn ? env.local : v.object->args;
-    Func *scratch = arena_new(e->perm, Func);
-    Building b;
-    begin_graph(e, &scratch->g);
-    building_init(e, &b, scratch, &scratch->g, 1);
-    b.aside = true;
-    Building *outer = building_enter(e, &b);
-    const struct Given *given = e->given;
-    const Turn *turn = e->turn;
-    Tuning *tuning = e->tuning;
-    bool training = e->training, in_once = e->in_once;
-    e->given = NULL;
-    e->turn = NULL;
-    e->tuning = NULL;
-    e->training = true;
-    e->in_once = false;
-    Trial t = {.net = {.kind = KindNet, .id = net},
-               .given = arena_array(e->perm, Value, params ? params->list.n : 0)};
-    bool known = example_inputs(e, env, params, t.given, &t.n);
-    if (known)
-        run_scope(e, env, block_of(e, fn->ast), &(Last){take_trial, &t});
-    e->given = given;
-    e->turn = turn;
-    e->tuning = tuning;
-    e->training = training;
-    e->in_once = in_once;
-    building_enter(e, outer);
-    return known;
-}
-
 static void try_net(Elab *e, uint32_t net) {
     Value fn = e->net_info.at[net].fn;
     if (fn.kind != KindFn)
@@ -394,35 +229,6 @@ static void try_net(Elab *e, uint32_t net) {
     Spot outer = spot_enter(e, fn.fn->ast);
     net_make(e, net);
     spot_leave(e, outer);
-}
-
-static bool has_parameter(const Ast *params, Str name) {
-    for (uint32_t i = 0; params && i < params->list.n; i++)
-        if (str_eq(params->list.at[i]->text, name))
-            return true;
-    return false;
-}
-
-// Whether a body names a field, in a branch that is not taken too; a parameter hides it.
-static bool field_is_named(const Ast *file, Str name) {
-    for (uint32_t i = 0; i < file->list.n; i++) {
-        const Ast *a = file->list.at[i];
-        bool hidden = has_parameter(a->a, name) || has_parameter(a->b, name);
-        if (a->kind != AstData && !hidden && mentions(a->c, name))
-            return true;
-    }
-    return false;
-}
-
-static void warn_idle_streams(Elab *e, const Ast *file) {
-    for (uint32_t i = 0; i < e->m->stream.n; i++) {
-        const Stream *s = &e->m->stream.at[i];
-        bool named = false;
-        for (uint32_t k = 0; k < s->field.n; k++)
-            named = named || field_is_named(file, s->field.at[k].name);
-        if (!named)
-            diag(e->f, DiagW0905, s->field.at[0].span, SARG(s->field.at[0].name));
-    }
 }
 
 static void elab_init(Elab *e, Front *f, const ElabOptions *o, Building *top, Module *m) {
@@ -463,17 +269,16 @@ static void elab_file(Elab *e, const Ast *file) {
         function_sample(e, parts.sample.at[i]);
     bool sound = !diag_errors(e->f);
     for (uint32_t i = 0; i < e->m->net.n && sound && e->try_idle; i++)
-        if (is_idle(e, file, i))
+        if (net_is_idle(e, file, i))
             try_net(e, i);
 }
 
 // A mistake in a net that is never called is reported too: where there is such a net, the model is
-// elaborated a second time, apart, and each of them is called. Without one, idle nets and streams
-// are warnings.
+// elaborated a second time, apart, and each of them is called.
 static void check_idle(Elab *e, Front *f, const Ast *file) {
     bool idle = false;
     for (uint32_t i = 0; i < e->m->net.n; i++)
-        idle = idle || is_idle(e, file, i);
+        idle = idle || net_is_idle(e, file, i);
     if (idle && !diag_errors(f)) {
         Elab again;
         Building top;
@@ -482,17 +287,6 @@ static void check_idle(Elab *e, Front *f, const Ast *file) {
         again.split_counts = e->split_counts;
         again.try_idle = true;
         elab_file(&again, file);
-    }
-    if (!diag_errors(f)) {
-        warn_idle_nets(e, file);
-        warn_idle_streams(e, file);
-        warn_unread_names(e, file);
-        warn_signs(e);
-        if (!has_stages(file)) { // another stage may have what these miss
-            warn_idle_patterns(e);
-            if (!diag_total(f)) // whose cause was not named yet
-                warn_unreached_weights(e);
-        }
     }
 }
 
@@ -548,6 +342,11 @@ bool elaborate(Front *f, const Ast *file, const ElabOptions *o, Module *out) {
     elab_whole(&e, &top, f, file, o, out);
     check_stages(f, file, o, out);
     check_idle(&e, f, file);
+    if (!diag_errors(f)) {
+        warn_unused(&e, file);
+        warn_signs(&e);
+        warn_unused_weights(&e, file);
+    }
     out->name = file->text;
     if (file->a)
         out->doc = file->a->text;

@@ -113,11 +113,8 @@ static void scan(Elab *e, const Env *env, const Ast *a, NameVec *out) {
         const Ast *call = a->b->kind == AstCall ? a->b : NULL;
         scan_call(e, env, call ? call->a : a->b, call, a->a, out);
     }
-    scan(e, env, a->a, out);
-    scan(e, env, a->b, out);
-    scan(e, env, a->c, out);
-    for (uint32_t i = 0; i < a->list.n; i++)
-        scan(e, env, a->list.at[i], out);
+    for (uint32_t i = 0; i < ast_parts(a); i++)
+        scan(e, env, ast_part(a, i), out);
     if (a->kind == AstFor || a->kind == AstComp)
         add_sequence(e, out, a, a->kind == AstFor ? a->a : a->b);
 }

@@ -5,6 +5,7 @@
 // first needs a name. A second call of what creates them finds them again by their places in the
 // text, and which time it is there in this call: so it may take another branch, whose layers are
 // its own.
+#include "builtin.h"
 #include "warn.h"
 
 // --- names ---------------------------------------------------------------------------------------
@@ -370,4 +371,84 @@ Value net_call(Elab *e, Value net, Args args) {
     e->training = training;
     e->held = held;
     return v;
+}
+
+// --- nets without a call -------------------------------------------------------------------------
+
+// Whether every name in a shape stands for something; those of functions are not looked up.
+static bool names_known(Elab *e, const Env *env, const Ast *a) {
+    Value v;
+    if (!a)
+        return true;
+    if (a->kind == AstName && !scope_find(env, a->text, &v) && !predefined_find(e, a->text, &v))
+        return false;
+    for (uint32_t i = a->kind == AstCall; i < ast_parts(a); i++)
+        if (!names_known(e, env, ast_part(a, i)))
+            return false;
+    return true;
+}
+
+// Example arguments for a net's parameters without a default, [n] of them; false: their shapes are
+// not stated.
+static bool example_inputs(Elab *e, Env env, const Ast *params, Value *out, uint32_t *n) {
+    for (*n = 0; params && *n < params->list.n && !params->list.at[*n]->b; ++*n) {
+        const Ast *p = params->list.at[*n];
+        Type t;
+        int64_t classes;
+        if (!p->a || is_range(p->a) || is_option(p->a) || !names_known(e, &env, p->a) ||
+            !input_type(e, &env, p, &t, &classes))
+            return false;
+        t.batched = true;
+        out[*n] = value_class(Rand(e->to->at, DistNormal, *n, 0, t), classes);
+    }
+    return true;
+}
+
+typedef struct Trial { // a call of a net with example arguments
+    Value net, *given;
+    uint32_t n;
+} Trial;
+
+static void take_trial(Elab *e, Env *env, const Ast *last, void *user) {
+    const Trial *t = user;
+    (void)env, (void)last;
+    call_with(e, t->net, t->given, t->n);
+}
+
+// Calls the net in a graph of its own, as a step would, outside of all that is being evaluated.
+bool net_make(Elab *e, uint32_t net) {
+    Value v = e->net_info.at[net].fn;
+    if (v.kind != KindFn && v.kind != KindObject)
+        return false;
+    const Closure *fn = v.kind == KindFn ? v.fn : v.object->fn;
+    const Ast *params = v.kind == KindFn ? fn->ast->a : fn->ast->b;
+    Env env = fn->env;
+    env.local = v.kind == KindFn ? env.local : v.object->args;
+    Func *scratch = arena_new(e->perm, Func);
+    Building b;
+    begin_graph(e, &scratch->g);
+    building_init(e, &b, scratch, &scratch->g, 1);
+    b.aside = true;
+    Building *outer = building_enter(e, &b);
+    const struct Given *given = e->given;
+    const Turn *turn = e->turn;
+    Tuning *tuning = e->tuning;
+    bool training = e->training, in_once = e->in_once;
+    e->given = NULL;
+    e->turn = NULL;
+    e->tuning = NULL;
+    e->training = true;
+    e->in_once = false;
+    Trial t = {.net = {.kind = KindNet, .id = net},
+               .given = arena_array(e->perm, Value, params ? params->list.n : 0)};
+    bool known = example_inputs(e, env, params, t.given, &t.n);
+    if (known)
+        run_scope(e, env, block_of(e, fn->ast), &(Last){take_trial, &t});
+    e->given = given;
+    e->turn = turn;
+    e->tuning = tuning;
+    e->training = training;
+    e->in_once = in_once;
+    building_enter(e, outer);
+    return known;
 }

@@ -139,14 +139,11 @@ static void find_ended(const Ast *a, const Ast *in, Str name, Span use, Ended *o
     bool holds = a->kind == AstFn || a->kind == AstNet || a->kind == AstStep ||
                  a->kind == AstSample || a->kind == AstRepeat || a->kind == AstEvery ||
                  a->kind == AstIf;
-    for (uint32_t i = 0; i < a->list.n; i++)
-        if (a->kind == AstBind && a->span.hi <= use.lo && str_eq(a->list.at[i]->text, name))
+    for (uint32_t i = 0; a->kind == AstBind && i < a->list.n; i++)
+        if (a->span.hi <= use.lo && str_eq(a->list.at[i]->text, name))
             *out = (Ended){a->list.at[i], in};
-        else
-            find_ended(a->list.at[i], holds ? a : in, name, use, out);
-    find_ended(a->a, holds ? a : in, name, use, out);
-    find_ended(a->b, holds ? a : in, name, use, out);
-    find_ended(a->c, holds ? a : in, name, use, out);
+    for (uint32_t i = 0; i < ast_parts(a); i++)
+        find_ended(ast_part(a, i), holds ? a : in, name, use, out);
 }
 
 bool scope_note_ended(Elab *e, Str name, Span use) {

@@ -97,10 +97,8 @@ bool stages_set(const Ast *a, Str config) {
             if (one->kind == AstBind && one->list.n && str_eq(one->list.at[0]->text, config))
                 return true;
         }
-    if (stages_set(a->b, config) || stages_set(a->c, config))
-        return true;
-    for (uint32_t i = 0; i < a->list.n; i++)
-        if (stages_set(a->list.at[i], config))
+    for (uint32_t i = 0; i < ast_parts(a); i++)
+        if (stages_set(ast_part(a, i), config))
             return true;
     return false;
 }

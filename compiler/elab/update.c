@@ -62,7 +62,7 @@ static Value net_named(Elab *e, Env *env, const Ast *a) {
         vec_push(e->perm, &known, e->m->net.at[i].name);
     diag(e->f, DiagE0301, a->span, SARG(a->text));
     diag_help_known(e->f, a->text, known.at, known.n, "the nets");
-    return (Value){.kind = KindPoison};
+    return POISON;
 }
 
 // Of a name that nothing is like an optimizer is meant.
@@ -291,10 +291,8 @@ static bool changes_below(const Ast *a, Str name) {
         for (uint32_t i = 0; i < a->list.n; i++)
             if (str_eq(a->list.at[i]->text, name))
                 return true;
-    if (changes_below(a->a, name) || changes_below(a->b, name) || changes_below(a->c, name))
-        return true;
-    for (uint32_t i = 0; i < a->list.n; i++)
-        if (changes_below(a->list.at[i], name))
+    for (uint32_t i = 0; i < ast_parts(a); i++)
+        if (changes_below(ast_part(a, i), name))
             return true;
     return false;
 }

@@ -14,9 +14,11 @@ void warn_classes(Elab *e, uint32_t net, Args args); // warn_classes.c: of one t
 void warn_rows(Elab *e, Value index, int64_t rows); // warn_classes.c
 
 // Of all that was elaborated.
-void warn_unread_names(Elab *e, const Ast *file); // warn_unused.c
-void warn_unreached_weights(Elab *e);
-void warn_signs(Elab *e); // warn_signs.c
+void warn_unused(Elab *e, const Ast *file);         // warn_unused.c
+void warn_unused_weights(Elab *e, const Ast *file); // ... behind all others, which may say why
+void warn_signs(Elab *e);                           // warn_signs.c
+// Whether nothing calls the net, updates it, or names it.
+bool net_is_idle(const Elab *e, const Ast *file, uint32_t net);
 // [value + 1] What a value follows from: of weights that an update has changed, from what they
 // were.
 uint8_t *value_origins(const Graph *g, Arena *a, uint32_t value);

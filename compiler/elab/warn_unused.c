@@ -1,10 +1,13 @@
-// warn_unused.c - names that a model binds and nothing reads: a penalty that no loss adds, a config
-// that -s would set without effect, a label that a net is given and does not look at; and averages
-// that nothing calls.
+// warn_unused.c - what a model has and nothing uses: names that it binds and nothing reads, such as
+// a penalty that no loss adds, a config that -s would set without effect, a label that a net is
+// given and does not look at; nets, averages and data that nothing calls or names; weights that no
+// update reaches; patterns that no weight's name matches.
 //
-// In: the file. Out: warnings. By the text alone, so that a branch which the configs leave out
-// reads too; a name counts as read where any value of that name is.
+// In: the file, and what was elaborated. Out: warnings. Names by the text alone, so that a branch
+// which the configs leave out reads too; a name counts as read where any value of that name is.
 #include "warn.h"
+
+// --- names ---------------------------------------------------------------------------------------
 
 static uint64_t name_hash(Str name) {
     return hash64(name.ptr, name.len, 0);
@@ -20,11 +23,8 @@ static void find_read(Arena *to, const Ast *a, Map *out) {
     for (uint32_t i = 0; a->kind == AstReport && i < a->list.n; i++)
         if (!a->list.at[i]->c)
             map_put(to, out, name_hash(a->list.at[i]->list.at[0]->text), 1);
-    for (uint32_t i = 0; !binds && i < a->list.n; i++)
-        find_read(to, a->list.at[i], out);
-    find_read(to, a->a, out);
-    find_read(to, a->b, out);
-    find_read(to, a->c, out);
+    for (uint32_t i = 0; i < ast_parts(a) - (binds ? a->list.n : 0); i++)
+        find_read(to, ast_part(a, i), out);
 }
 
 static void warn_unread(Elab *e, const Map *read, Span at, Str name) {
@@ -49,11 +49,8 @@ static void warn_bound(Elab *e, const Map *read, const Ast *a) {
         warn_unread(e, read, a->list.at[0]->span, a->list.at[0]->text);
     if (a->kind == AstParam)
         warn_unread(e, read, a->span, a->text);
-    for (uint32_t i = 0; i < a->list.n; i++)
-        warn_bound(e, read, a->list.at[i]);
-    warn_bound(e, read, a->a);
-    warn_bound(e, read, a->b);
-    warn_bound(e, read, a->c);
+    for (uint32_t i = 0; i < ast_parts(a); i++)
+        warn_bound(e, read, ast_part(a, i));
 }
 
 static void warn_in_body(Elab *e, Arena scratch, const Ast *a) {
@@ -74,7 +71,29 @@ static void warn_top(Elab *e, const Map *read, Span at, Str name) {
         diag_help(e->f, "%.*s", SARG(help));
 }
 
+static void warn_unread_names(Elab *e, const Ast *file) {
+    Arena scratch;
+    Map read = {0};
+    arena_need(&scratch);
+    find_read(&scratch, file, &read);
+    for (uint32_t i = 0; i < file->list.n; i++) {
+        const Ast *a = file->list.at[i];
+        if (a->kind == AstConfig)
+            warn_top(e, &read, a->span, a->text);
+        else if (a->kind == AstBind && a->list.n == 1)
+            warn_top(e, &read, a->list.at[0]->span, a->list.at[0]->text);
+        else if (a->kind == AstFn || a->kind == AstNet || a->kind == AstStep ||
+                 a->kind == AstSample)
+            warn_in_body(e, scratch, a);
+    }
+    arena_release(&scratch);
+}
+
 // --- averages ------------------------------------------------------------------------------------
+
+static bool is_ema(const Ast *a) {
+    return a->kind == AstCall && a->a->kind == AstName && str_eq(a->a->text, STR("ema"));
+}
 
 // Whether `a` has the net's name but as what ema(...) averages into.
 static bool uses_average(const Ast *a, Str net) {
@@ -82,11 +101,10 @@ static bool uses_average(const Ast *a, Str net) {
         return false;
     if (a->kind == AstName)
         return str_eq(a->text, net);
-    bool averages = a->kind == AstCall && a->a->kind == AstName && str_eq(a->a->text, STR("ema"));
-    for (uint32_t i = averages; i < a->list.n; i++)
-        if (uses_average(a->list.at[i], net))
+    for (uint32_t i = 0; i < ast_parts(a); i++)
+        if (!(i == 3 && is_ema(a)) && uses_average(ast_part(a, i), net))
             return true;
-    return uses_average(a->a, net) || uses_average(a->b, net) || uses_average(a->c, net);
+    return false;
 }
 
 static bool is_trained(const Elab *e, uint32_t net) {
@@ -113,25 +131,108 @@ static void warn_unused_averages(Elab *e, const Ast *file) {
     }
 }
 
-// --- all of them ---------------------------------------------------------------------------------
+// --- nets ----------------------------------------------------------------------------------------
 
-void warn_unread_names(Elab *e, const Ast *file) {
-    Arena scratch;
-    Map read = {0};
-    arena_need(&scratch);
-    find_read(&scratch, file, &read);
+// Whether a body of the file has the net's name, in a branch that its configs leave out too. What
+// other nets begin with or are copied from is no body.
+static bool is_used(const Ast *file, Str name) {
+    name = str_sub(name, 0, str_find(name, '.')); // of a list of nets
     for (uint32_t i = 0; i < file->list.n; i++) {
         const Ast *a = file->list.at[i];
-        if (a->kind == AstConfig)
-            warn_top(e, &read, a->span, a->text);
-        else if (a->kind == AstBind && a->list.n == 1)
-            warn_top(e, &read, a->list.at[0]->span, a->list.at[0]->text);
-        else if (a->kind == AstFn || a->kind == AstNet || a->kind == AstStep ||
-                 a->kind == AstSample)
-            warn_in_body(e, scratch, a);
+        bool itself = a->kind == AstNet && str_eq(a->text, name);
+        if ((a->kind != AstNet || a->a) && !itself && ast_mentions(a->c, name))
+            return true;
     }
-    arena_release(&scratch);
-    warn_unused_averages(e, file);
+    return false;
+}
+
+bool net_is_idle(const Elab *e, const Ast *file, uint32_t net) {
+    const NetInfo *info = &e->net_info.at[net];
+    return !info->changes && !info->called && !is_used(file, e->m->net.at[net].name);
+}
+
+static bool updates(const Ast *a, Str net) {
+    if (!a)
+        return false;
+    for (uint32_t i = 0; a->kind == AstUpdate && i < a->list.n; i++)
+        if (ast_mentions(a->list.at[i], net))
+            return true;
+    for (uint32_t i = 0; i < ast_parts(a); i++)
+        if (updates(ast_part(a, i), net))
+            return true;
+    return false;
+}
+
+static bool has_stages(const Ast *file) {
+    for (uint32_t i = 0; i < file->list.n; i++)
+        if (file->list.at[i]->kind == AstStages)
+            return true;
+    return false;
+}
+
+// Whether another stage may train what this one leaves alone.
+static bool waits_its_turn(const Ast *file, Str net) {
+    return has_stages(file) && updates(file, str_sub(net, 0, str_find(net, '.'))); // of a list
+}
+
+// Whether the net is what an ema(...) averages, its second argument.
+static bool is_averaged(const Ast *a, Str net) {
+    if (!a)
+        return false;
+    if (is_ema(a) && a->list.n > 1 && a->list.at[1]->kind == AstName &&
+        str_eq(a->list.at[1]->text, net))
+        return true;
+    for (uint32_t i = 0; i < ast_parts(a); i++)
+        if (is_averaged(ast_part(a, i), net))
+            return true;
+    return false;
+}
+
+static void warn_idle_nets(Elab *e, const Ast *file) {
+    for (uint32_t i = 0; i < e->m->net.n; i++) {
+        const Net *n = &e->m->net.at[i];
+        const NetInfo *info = &e->net_info.at[i];
+        if (net_is_idle(e, file, i))
+            diag(e->f, DiagW0903, n->span, SARG(n->name));
+        if (info->changes || !n->params || n->file.len || waits_its_turn(file, n->name))
+            continue;
+        if (is_averaged(file, n->name)) {
+            diag(e->f, DiagW0902, n->span, SARG(n->name));
+            diag_help(e->f, "ema(AVERAGE, NET, keep) changes AVERAGE: this net is the other one");
+        } else if (info->trains)
+            diag(e->f, DiagW0902, n->span, SARG(n->name));
+    }
+}
+
+// --- data ----------------------------------------------------------------------------------------
+
+static bool has_parameter(const Ast *params, Str name) {
+    for (uint32_t i = 0; params && i < params->list.n; i++)
+        if (str_eq(params->list.at[i]->text, name))
+            return true;
+    return false;
+}
+
+// Whether a body names a field, in a branch that is not taken too; a parameter hides it.
+static bool field_is_named(const Ast *file, Str name) {
+    for (uint32_t i = 0; i < file->list.n; i++) {
+        const Ast *a = file->list.at[i];
+        bool hidden = has_parameter(a->a, name) || has_parameter(a->b, name);
+        if (a->kind != AstData && !hidden && ast_mentions(a->c, name))
+            return true;
+    }
+    return false;
+}
+
+static void warn_idle_streams(Elab *e, const Ast *file) {
+    for (uint32_t i = 0; i < e->m->stream.n; i++) {
+        const Stream *s = &e->m->stream.at[i];
+        bool named = false;
+        for (uint32_t k = 0; k < s->field.n; k++)
+            named = named || field_is_named(file, s->field.at[k].name);
+        if (!named)
+            diag(e->f, DiagW0905, s->field.at[0].span, SARG(s->field.at[0].name));
+    }
 }
 
 // --- weights -------------------------------------------------------------------------------------
@@ -150,7 +251,7 @@ static const Slot *updated_twin(const Elab *e, const uint8_t *written, const Slo
 }
 
 // One of each net, the first: those of a layer without effect come together.
-void warn_unreached_weights(Elab *e) {
+static void warn_unreached_weights(Elab *e) {
     Arena scratch;
     arena_need(&scratch);
     const Graph *g = &e->m->step.g;
@@ -174,4 +275,27 @@ void warn_unreached_weights(Elab *e) {
         told[s->net] = 1;
     }
     arena_release(&scratch);
+}
+
+static void warn_idle_patterns(Elab *e) {
+    for (uint32_t i = 0; i < e->pattern.n; i++)
+        if (!e->pattern.at[i].fits)
+            diag(e->f, DiagW0906, e->pattern.at[i].span, SARG(e->pattern.at[i].text));
+}
+
+// --- all of them ---------------------------------------------------------------------------------
+
+void warn_unused(Elab *e, const Ast *file) {
+    warn_idle_nets(e, file);
+    warn_idle_streams(e, file);
+    warn_unread_names(e, file);
+    warn_unused_averages(e, file);
+}
+
+void warn_unused_weights(Elab *e, const Ast *file) {
+    if (has_stages(file)) // another stage may have what these miss
+        return;
+    warn_idle_patterns(e);
+    if (!diag_total(e->f)) // whose cause was not named yet
+        warn_unreached_weights(e);
 }

@@ -1,6 +1,17 @@
-// ast.c - prints a syntax tree: one node a line, indented. `a:` `b:` `c:` mark the fields of
-// lang/ast.def; elements of the list have no mark.
+// ast.c - what a syntax tree mentions, and the tree printed: one node a line, indented. `a:` `b:`
+// `c:` mark the fields of lang/ast.def; elements of the list have no mark.
 #include "front.h"
+
+bool ast_mentions(const Ast *a, Str name) {
+    if (!a)
+        return false;
+    if (a->kind == AstName && str_eq(a->text, name))
+        return true;
+    for (uint32_t i = 0; i < ast_parts(a); i++)
+        if (ast_mentions(ast_part(a, i), name))
+            return true;
+    return false;
+}
 
 static const char *const kind_text[AstCount] = {
     "none",

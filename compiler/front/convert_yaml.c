@@ -86,21 +86,10 @@ static void put_text_block(Text *t, const Ast *block, uint32_t indent) {
 
 // --- nets as layers ------------------------------------------------------------------------------
 
-static bool mentions(const Ast *a, Str name) {
-    if (!a)
-        return false;
-    if (a->kind == AstName && str_eq(a->text, name))
-        return true;
-    for (uint32_t i = 0; i < a->list.n; i++)
-        if (mentions(a->list.at[i], name))
-            return true;
-    return mentions(a->a, name) || mentions(a->b, name) || mentions(a->c, name);
-}
-
 // A pipe from `x`, none of whose layers mention `x`.
 static bool is_pipe_of(const Ast *a, Str x) {
     for (; a->kind == AstPipe; a = a->a)
-        if (mentions(a->b, x))
+        if (ast_mentions(a->b, x))
             return false;
     return a->kind == AstName && str_eq(a->text, x);
 }
@@ -118,7 +107,7 @@ static bool is_chain(const Ast *block, uint32_t n, Str *x, bool inside) {
             for (uint32_t k = 0; k < s->list.n; k++)
                 if (str_eq(s->list.at[k]->text, *x))
                     return false;
-            if (mentions(s->a, *x) || s->c->kind != AstBlock ||
+            if (ast_mentions(s->a, *x) || s->c->kind != AstBlock ||
                 !is_chain(s->c, s->c->list.n, x, true))
                 return false;
         } else if (!binds_one(s) || !is_pipe_of(s->c, *x) ||
@@ -146,7 +135,7 @@ static bool is_layers(const Ast *net) {
         if (s->kind != AstBind || str_eq(s->list.at[0]->text, net->a->list.at[0]->text))
             continue;
         for (uint32_t k = i + 1; k < n; k++)
-            if (mentions(net->c->list.at[k], net->a->list.at[0]->text))
+            if (ast_mentions(net->c->list.at[k], net->a->list.at[0]->text))
                 return false;
     }
     return true;
@@ -344,10 +333,10 @@ typedef struct Mapping { // the items of one top-level mapping
 } Mapping;
 
 static bool declares(const Ast *a, const Ast *reader) {
-    if (a->text.len && mentions(reader, a->text))
+    if (a->text.len && ast_mentions(reader, a->text))
         return true;
     for (uint32_t i = 0; (a->kind == AstBind || a->kind == AstData) && i < a->list.n; i++)
-        if (mentions(reader, a->list.at[i]->text))
+        if (ast_mentions(reader, a->list.at[i]->text))
             return true;
     return false;
 }

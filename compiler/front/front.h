@@ -119,6 +119,16 @@ struct Ast { // fields used by each kind: lang/ast.def
     VEC(Ast *) list;
 };
 
+// The parts of a node, for what looks at all of a tree: a, b and c, then the list. Each may be
+// NULL.
+static inline uint32_t ast_parts(const Ast *a) {
+    return 3 + a->list.n;
+}
+static inline const Ast *ast_part(const Ast *a, uint32_t i) {
+    return i > 2 ? a->list.at[i - 3] : i == 0 ? a->a : i == 1 ? a->b : a->c;
+}
+bool ast_mentions(const Ast *a, Str name); // somewhere in it, as a Name; a may be NULL
+
 // Parses a file (or, for YAML, a document) to AstFile; NULL only when nothing could be parsed.
 // After errors the tree has holes, and is to be elaborated for its other errors only.
 Ast *parse_gan(Front *f, uint32_t source);
