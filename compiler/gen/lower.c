@@ -472,7 +472,8 @@ static void lower_store(Lower *l, uint32_t id, uint32_t arg) {
     vec_push(l->n->arena, &l->n->store, s);
 }
 
-// Scatter: the sum of the terms whose index is this row of the table.
+// Scatter: the sum of the terms whose index is this row of the table. One term is no sum but a
+// choice, that or zero, as where an index of each sample picks along an axis.
 static void lower_scatter(Lower *l, uint32_t id, uint32_t arg) {
     const Type *t = node_type(l->g, id);
     Dtype dtype = (Dtype)t->dtype;
@@ -493,7 +494,13 @@ static void lower_scatter(Lower *l, uint32_t id, uint32_t arg) {
                 .at = coords_address(&l->n->ix, t, &to),
                 .copies = 1};
     r.value = ew(l, OpWhere, dtype, hit, rows, number(l, dtype, 0));
-    vec_push(l->n->arena, &l->n->reduce, r);
+    if (nest_has_terms(l->n)) {
+        vec_push(l->n->arena, &l->n->reduce, r);
+        return;
+    }
+    Store s = {arg, r.value, r.at, false};
+    vec_push(l->n->arena, &l->n->store, s);
+    l->n->rows = NONE;
 }
 
 // An ArgMax computes the maximum of the same values too, so one reduction serves both. Returns its

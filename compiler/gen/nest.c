@@ -307,7 +307,7 @@ static void find_columns(Nest *n) {
 }
 
 static void shape_reduction(Nest *n) {
-    if (n->rows != NONE && n->var[n->rows].n >= ManyRows && nest_has_terms(n)) {
+    if (n->rows != NONE && n->var[n->rows].n >= ManyRows) {
         nest_index_rows(n);
         find_columns(n);
     }

@@ -66,7 +66,7 @@ static bool indexing_is_faster(const Nest *n) {
 }
 
 static void index_rows(Nest *n) {
-    if (n->rows == NONE || !nest_has_terms(n) || !indexing_is_faster(n))
+    if (n->rows == NONE || !indexing_is_faster(n))
         return;
     n->tiled = n->rows;
     n->var[n->rows].tile = rows_of_tile(n);
