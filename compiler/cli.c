@@ -1,6 +1,7 @@
 // cli.c - what the commands of ganc share: what they print and where, and the options of a
 // compilation.
 #include "cli.h"
+#include "process.h"
 
 #include <stdio.h>
 

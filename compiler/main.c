@@ -7,6 +7,7 @@
 #include "cli.h"
 #include "embed.h"
 #include "lsp.h"
+#include "process.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,10 +2,11 @@
 // command that installs it.
 #define _GNU_SOURCE
 #include "cache.h"
+#include "comm_link.h"
 #include "commands.h"
 #include "library.h"
-#include "comm_link.h"
 #include "measure.h"
+#include "process.h"
 #include "ranks.h"
 
 #include <unistd.h>

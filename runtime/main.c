@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "cache.h"
 #include "commands.h"
+#include "process.h"
 #include "ranks.h"
 #include "verify.h"
 

@@ -1,7 +1,6 @@
-// base.h - the base of every layer: status, memory, text, containers, hashing, files, processes,
-// JSON.
+// base.h - the base of every layer: status, memory, text, containers, hashing, files, JSON.
 //
-// Nothing here prints, exits or reads the environment, but for bug, no_memory and process.c. A
+// Nothing here prints, exits or reads the environment, but for bug, no_memory and process.h. A
 // function that can fail because of its environment returns GanStatus; the message (with path, size
 // and the system's own words) is kept per thread and read with gan_error(). Heap memory goes
 // through mem_* so that a test can make the n-th allocation fail.
@@ -36,7 +35,7 @@ GanStatus fail(GanStatus code, const char *format, ...);
 GanStatus fail_in(GanStatus code, const char *format, ...);
 const char *gan_error(void);       // this thread's last message, "" when none
 int gan_exit_code(GanStatus code); // of a program that ends with this status (docs/runs.md)
-// What begins a message that is handed to nobody (bug, no_memory, process_watch_files): the
+// What begins a message that is handed to nobody (bug, no_memory, process.h): the
 // program's name, set once and before any other thread.
 void speak_as(const char *program);
 const char *speaker(void);
@@ -266,53 +265,10 @@ Str path_stem(Str path); // without the extension and its dot
 // `folders` a name without one, or with a `/` at its end, is a folder.
 GanStatus path_writes(Str path, const char *written, bool folders);
 
-// --- time.c, process.c ---------------------------------------------------------------------------
+// --- time.c --------------------------------------------------------------------------------------
 
 double time_now(void);           // seconds, monotonic
 double time_process_start(void); // the same clock, when this process began
-// Starts this program again with one more variable in its environment; returns where that fails.
-void process_restart_with(const char *name, const char *value, char **argv);
-// Runs argv (NULL-terminated; argv[0] looked up in PATH) and waits; its stdout and stderr, joined,
-// go to `output`. *exit_code is 127 when the program could not be started.
-GanStatus process_run(Arena *a, const char *const *argv, Str *output, int *exit_code);
-// The same without waiting, the output lost, with what it starts in a group of its own: its pid in
-// *pid, to be given to process_ended until that says so, or to process_kill.
-GanStatus process_start(const char *const *argv, int *pid);
-bool process_ended(int pid, bool wait, int *exit_code); // false: it still runs
-void process_kill(int pid);                             // with its group
-bool process_find(Arena *a, Str name, Str *path); // the file process_run would start for a name
-// Opens /dev/null in place of each standard stream that is closed: the next file would get its
-// number, and whatever is printed. The first call of a program.
-void process_open_standard(void);
-// Does standard error lead to a terminal, and are escape sequences understood there (TERM)? Wanted
-// for colours, too (NO_COLOR)?
-bool process_at_terminal(void);
-bool process_in_color(void);
-// Signals that end the program (SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGUSR1, SIGUSR2, SIGXCPU, unless
-// ignored) remove temporaries first. Beyond a file size limit writes fail (SIGXFSZ is ignored).
-void process_watch_end(void);
-// SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGHUP (unless it was ignored: nohup) and SIGINT only request
-// a stop; a second SIGINT, seconds after the first, is fatal; on a terminal the first prints that.
-// Writes to a closed pipe are lost. It starts a thread that takes them: call it before any other.
-void process_watch_stop(void);
-bool process_stop_asked(void); // one of them came
-// From here on such a request ends the program at once, with these words ("": none) on standard
-// error, and with `code`; 0: by the signal. `words` stay where they are. NULL: it is a request
-// again.
-void process_stop_ends(const char *words, int code);
-// Up to 4 parts of a line to standard error. Who was asked to stop waits for no reader: what nobody
-// takes is lost.
-void process_say(const Str *part, size_t n);
-// A mapped file that is truncated while it is read, or whose disk fails, ends the program with the
-// file's name (SIGBUS), as no_memory does.
-void process_watch_files(void);
-
-// --- cores.c -------------------------------------------------------------------------------------
-
-int cores_usable(void); // this process may compute on: its affinity, within cores_quota; at least 1
-double cores_quota(void); // cores of time that its control groups allow; INFINITY: no limit
-// The same of what /proc/self/cgroup says, with the control groups' folders under `mount`.
-double cores_quota_of(Str membership, const char *mount);
 
 // --- json.c: a reader on top of cJSON, and an ordered writer -------------------------------------
 

@@ -2,7 +2,7 @@
 // control group has time for. A container with a CPU limit sees all cores of its machine; a team of
 // as many threads would be stopped together for most of every period.
 #define _GNU_SOURCE
-#include "base.h"
+#include "process.h"
 
 #include <fcntl.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 // handlers of this process: requests to stop (stops), signals that end it (temporary files are
 // removed first), and SIGBUS, a mapped file that was truncated while it was read.
 #define _GNU_SOURCE
-#include "base.h"
+#include "process.h"
 #include "bytes.h"
 
 #include <assert.h>

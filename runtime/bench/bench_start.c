@@ -3,6 +3,7 @@
 // process of this program.
 #include "bench.h"
 #include "cache.h"
+#include "process.h"
 #include "temporary.h"
 
 #include <stdlib.h>

@@ -5,6 +5,7 @@
 // through mpirun, and once more with --comm null. Simulated points are from sim.c; the benchmark
 // simulates measured points too, which shows the simulator's error.
 #include "commands.h"
+#include "process.h"
 #include "scale.h"
 
 #include <math.h>

@@ -4,6 +4,7 @@
 // in the order of the source. A ring of slots bounds memory: member k waits until member k - slots
 // is done. So what `done` sees, and all it writes, is the same for every number of threads.
 #include "sources.h"
+#include "process.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "cc.h"
 #include "cache.h"
+#include "process.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 // device.c - the devices there are, and the libraries they would like to have.
 #include "cc.h"
 #include "device.h"
+#include "process.h"
 
 #include <string.h>
 

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "ranks.h"
 #include "link_mpi.h"
+#include "process.h"
 
 #include <sched.h>
 #include <string.h>

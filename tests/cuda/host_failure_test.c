@@ -4,6 +4,7 @@
 #include "host_run.h"
 #include "checkpoint.h"
 #include "commands.h"
+#include "process.h"
 #include "trial.h"
 
 #include <setjmp.h>

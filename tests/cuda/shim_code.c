@@ -6,6 +6,7 @@
 // each is loaded from a copy, which has a block's memory of its own and is removed with the code.
 #define _GNU_SOURCE // mkdtemp, dl_iterate_phdr
 #include "shim_state.h"
+#include "process.h"
 
 #include "cache.h"
 

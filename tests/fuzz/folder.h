@@ -5,7 +5,7 @@
 
 #include "fuzz.h"
 
-#include "base.h"
+#include "process.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -3,7 +3,7 @@
 #ifndef GAN_TEST_FIXTURE_H
 #define GAN_TEST_FIXTURE_H
 
-#include "base.h"
+#include "process.h"
 
 #include <setjmp.h>
 #include <stdlib.h>

@@ -3,6 +3,7 @@
 #include "data_fixture.h"
 #include "cases.h"
 #include "pack_format.h"
+#include "process.h"
 
 #include <sys/stat.h>
 

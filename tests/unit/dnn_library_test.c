@@ -6,6 +6,7 @@
 #include "device.h"
 #include "dnn.h"
 #include "prelude.h"
+#include "process.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "data_fixture.h"
 #include "cases.h"
+#include "process.h"
 
 static uint32_t label_at(const Pack *k, uint64_t i) {
     uint32_t label;

@@ -1,6 +1,6 @@
 // process_test.c - time, cores, other processes, standard streams, and what ends or stops this one.
 #define _GNU_SOURCE
-#include "base.h"
+#include "process.h"
 
 #include <fcntl.h>
 #include <math.h>

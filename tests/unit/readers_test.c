@@ -2,12 +2,13 @@
 // error with the system's own words, no descriptor left open; or all that the file holds.
 #define _GNU_SOURCE
 #include "data_fixture.h"
+#include "cases.h"
 #include "driver.h"
 #include "job.h"
 #include "onnx_file.h"
+#include "process.h"
 #include "ranks.h"
 #include "torch.h"
-#include "cases.h"
 
 typedef struct Reading {
     Arena *a;

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "data_fixture.h"
 #include "cases.h"
+#include "process.h"
 
 // --- order and streams ---------------------------------------------------------------------------
 
