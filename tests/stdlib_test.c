@@ -263,6 +263,10 @@ static const Row layers[] = {
     {"topk(x, 3)", -0.047627907927235813},
     {"median(flatten(x))", 0.019829793473488223},
     {"quantile(x, 0.3)", -0.068859562884135472},
+    {"x + grad(norm(relu(x - 10)) + cosine_similarity(relu(x - 10), x), x)",
+     0.174749872701247}, // that of x
+    {"x + grad(norm(grad(norm(relu(x - 10)), x)) + std(relu(x - 10)), x)",
+     0.174749872701247}, // where the norm is 0
     {"x[0]*quantile(x[:1], 0.3)", -0.335245903612796},
     {"x[0]*unsqueeze(quantile(x[0], 0.3), 0)", -0.335245903612796}, // the same
     {"gather(reshape(x, 8, 4), floor(8*abs(flatten(x)[:6])))", 0.47003688363288726},
