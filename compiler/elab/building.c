@@ -301,8 +301,12 @@ static uint32_t *stream_next(Elab *e, uint32_t stream) {
     return &e->to->next.at[stream];
 }
 
+const Field *info_field(const Elab *e, const FieldInfo *info) {
+    return &e->m->stream.at[info->stream].field.at[info->field];
+}
+
 static uint32_t field_slot(Elab *e, const FieldInfo *info, uint32_t round) {
-    const Field *field = &e->m->stream.at[info->stream].field.at[info->field];
+    const Field *field = info_field(e, info);
     Str name = round ? str_format(e->perm, "%.*s.next.%u", SARG(field->name), round) : field->name;
     uint32_t slot = slot_find(e, name);
     if (slot != NONE)
@@ -343,8 +347,7 @@ bool place_type(const Elab *e, Value v, Type *out) {
     if (v.kind == KindSlot)
         *out = e->m->slot.at[v.id].type;
     if (v.kind == KindField) {
-        const FieldInfo *info = &e->field.at[v.id];
-        const Field *field = &e->m->stream.at[info->stream].field.at[info->field];
+        const Field *field = info_field(e, &e->field.at[v.id]);
         *out = type_make(true, field->rank, field->dim);
     }
     return v.kind == KindSlot || v.kind == KindField;
@@ -352,7 +355,7 @@ bool place_type(const Elab *e, Value v, Type *out) {
 
 Value read_field(Elab *e, uint32_t id) {
     const FieldInfo *info = &e->field.at[id];
-    const Field *field = &e->m->stream.at[info->stream].field.at[info->field];
+    const Field *field = info_field(e, info);
     if (!e->to->fn || e->to->index == 0 || e->in_once) {
         diag(e->f, DiagE0509, here(e), no_draws(e));
         return POISON;

@@ -78,27 +78,6 @@ Value builtin_zip(Elab *e, const Value *in, uint32_t n) {
     return value_list(out, first.n);
 }
 
-Value builtin_extents(Elab *e, const Value *in, uint32_t n) {
-    List size;
-    (void)n;
-    if (!want_list(e, in[1], "extents", &size))
-        return POISON;
-    if (in[0].kind == KindList && (in[0].list.n == size.n || !size.n))
-        return in[0];
-    if (in[0].kind == KindList) {
-        Str wanted = str_format(e->perm, "a number, or a list of one for each of %u spatial ax%cs",
-                                size.n, size.n == 1 ? 'i' : 'e');
-        diag(e->f, DiagE0306, here(e), "extents of a kernel", wanted.ptr,
-             SARG(value_text(e, in[0])));
-        in_library(e);
-        return POISON;
-    }
-    Value *out = arena_array(e->perm, Value, size.n);
-    for (uint32_t i = 0; i < size.n; i++)
-        out[i] = in[0];
-    return value_list(out, size.n);
-}
-
 Value builtin_classes(Elab *e, const Value *in, uint32_t n) {
     (void)n;
     if (in[0].kind == KindTensor && in[0].tensor.classes)

@@ -55,6 +55,24 @@ static bool want_each(Elab *e, Value v, const char *who, uint32_t n, int64_t abs
     return true;
 }
 
+// The extents of a kernel, of which there is one for each of `size`, or one for all of them.
+Value builtin_extents(Elab *e, const Value *in, uint32_t n) {
+    List size;
+    (void)n;
+    if (!want_list(e, in[1], "extents", &size))
+        return POISON;
+    if (in[0].kind == KindList && size.n && in[0].list.n != size.n) {
+        (void)not_each(e, in[0], "extents of a kernel", "a number", size.n);
+        return POISON;
+    }
+    if (in[0].kind == KindList)
+        return in[0];
+    Value *out = arena_array(e->perm, Value, size.n);
+    for (uint32_t i = 0; i < size.n; i++)
+        out[i] = in[0];
+    return value_list(out, size.n);
+}
+
 static bool is_pair(Value v) {
     return v.kind == KindList && v.list.n == 2 && v.list.at[0].kind != KindList &&
            v.list.at[1].kind != KindList;

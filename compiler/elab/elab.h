@@ -245,6 +245,7 @@ Value once_block(Elab *e, Env *env, const Ast *a);
 // A site; or what is fed in its place.
 Value make_draw(Elab *e, Dist dist, int64_t classes, Type type);
 bool place_type(const Elab *e, Value v, Type *out); // of a weight, a state or data, not read for it
+const Field *info_field(const Elab *e, const FieldInfo *info);
 Value read_field(Elab *e, uint32_t field);
 Val read_scalar(Elab *e, uint32_t which);
 // A top-level tensor into the graph of e->to; into that of `init` what weights and state make of

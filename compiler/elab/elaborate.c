@@ -39,9 +39,8 @@ static void library_names(Elab *e) {
             const Ast *a = file->list.at[k];
             if (a->kind != AstFn)
                 continue;
-            Closure *fn = arena_new(e->perm, Closure);
-            *fn = (Closure){a, {.globals = &e->library}};
-            globals_put(e, &e->library, a->text, (Value){.kind = KindFn, .fn = fn}, a->word);
+            Value fn = value_fn(e, a, (Env){.globals = &e->library});
+            globals_put(e, &e->library, a->text, fn, a->word);
         }
     }
 }
@@ -72,10 +71,7 @@ static Value make_net(Elab *e, Str name, Value fn, Span span) {
 static void eval_net(Elab *e, const Ast *a) {
     Env env = {.globals = &e->top};
     if (a->a) {
-        Closure *fn = arena_new(e->perm, Closure);
-        *fn = (Closure){a, env};
-        declare(e, a->text, a->word,
-                make_net(e, a->text, (Value){.kind = KindFn, .fn = fn}, a->word));
+        declare(e, a->text, a->word, make_net(e, a->text, value_fn(e, a, env), a->word));
         return;
     }
     Value v = eval(e, &env, a->c);
@@ -127,11 +123,8 @@ static void declare_functions(Elab *e, const Ast *file) {
     lose_names(e, file);
     for (uint32_t i = 0; i < file->list.n; i++) {
         const Ast *a = file->list.at[i];
-        if (a->kind != AstFn)
-            continue;
-        Closure *fn = arena_new(e->perm, Closure);
-        *fn = (Closure){a, {.globals = &e->top}};
-        declare(e, a->text, a->word, (Value){.kind = KindFn, .fn = fn});
+        if (a->kind == AstFn)
+            declare(e, a->text, a->word, value_fn(e, a, (Env){.globals = &e->top}));
     }
 }
 
@@ -214,8 +207,7 @@ static void pin_fields(Elab *e, const Ast *file) {
         Names names = grad_names(e, &env, a->c);
         for (uint32_t k = 0; k < e->field.n; k++) {
             FieldInfo *info = &e->field.at[k];
-            Str name = e->m->stream.at[info->stream].field.at[info->field].name;
-            info->pinned = info->pinned || names_has(names, name);
+            info->pinned = info->pinned || names_has(names, info_field(e, info)->name);
         }
     }
 }

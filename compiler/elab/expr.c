@@ -530,9 +530,9 @@ Value eval_if(Elab *e, Env *env, const Ast *a, bool drop) {
         Val v;
         if (!want_tensor(e, cond, &v))
             return POISON;
-        const Type *t = node_type(v.b->g, v.id);
-        if (t->batched || type_sample(t) != 1) {
-            diag(e->f, DiagE0510, here(e), SARG(type_text(e->perm, t)));
+        Type t = val_type(v);
+        if (!is_shared_number(&t)) {
+            diag(e->f, DiagE0510, here(e), SARG(type_text(e->perm, &t)));
             bind_lost(e, env, a);
             return POISON;
         }

@@ -99,7 +99,7 @@ static void add_raw(Elab *e, Results *r, Str name, Value v) {
     Type t = val_type(val);
     for (uint32_t i = 0; i < e->field.n; i++) {
         const FieldInfo *info = &e->field.at[i];
-        const Field *f = &e->m->stream.at[info->stream].field.at[info->field];
+        const Field *f = info_field(e, info);
         Type like = type_make(true, f->rank, f->dim);
         if (info->inverse.kind == KindNone || !t.batched || !type_same_shape(&t, &like))
             continue;

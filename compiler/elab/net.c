@@ -421,7 +421,7 @@ bool net_make(Elab *e, uint32_t net) {
     if (v.kind != KindFn && v.kind != KindObject)
         return false;
     const Closure *fn = v.kind == KindFn ? v.fn : v.object->fn;
-    const Ast *params = v.kind == KindFn ? fn->ast->a : fn->ast->b;
+    const Ast *params = value_params(v);
     Env env = fn->env;
     env.local = v.kind == KindFn ? env.local : v.object->args;
     Func *scratch = arena_new(e->perm, Func);

@@ -309,9 +309,9 @@ static void report_one(Elab *e, Env *env, const Ast *a) {
     if (e->to->index != 1 || !e->to->branching) {
         diag(e->f, DiagE0514, here(e), "report");
     } else if (want_tensor(e, v, &val)) {
-        const Type *t = node_type(val.b->g, val.id);
-        if (t->batched || type_sample(t) != 1) {
-            diag(e->f, DiagE0505, here(e), SARG(name->text), SARG(type_text(e->perm, t)));
+        Type t = val_type(val);
+        if (!is_shared_number(&t)) {
+            diag(e->f, DiagE0505, here(e), SARG(name->text), SARG(type_text(e->perm, &t)));
             in_library(e);
         } else {
             report_number(e, a, name->text, val);
@@ -375,12 +375,9 @@ static void statement(Elab *e, Env *env, const Ast *a) {
         for (uint32_t i = 0; i < a->list.n; i++)
             report_one(e, env, a->list.at[i]);
         return;
-    case AstFn: {
-        Closure *fn = arena_new(e->perm, Closure);
-        *fn = (Closure){a, *env};
-        env->local = scope_bind(e, env->local, a->text, (Value){.kind = KindFn, .fn = fn});
+    case AstFn:
+        env->local = scope_bind(e, env->local, a->text, value_fn(e, a, *env));
         return;
-    }
     case AstIf:
         eval_if(e, env, a, true);
         return;

@@ -354,10 +354,8 @@ static Val larger_term(Val loss) {
         if (op != OpAdd && op != OpSub)
             return loss;
         bool one[2];
-        for (uint32_t k = 0; k < 2; k++) {
-            const Type *t = node_type(g, node_in(g, loss.id, k));
-            one[k] = !t->batched && type_sample(t) == 1;
-        }
+        for (uint32_t k = 0; k < 2; k++)
+            one[k] = is_shared_number(node_type(g, node_in(g, loss.id, k)));
         if (one[0] == one[1])
             return loss;
         loss.id = node_in(g, loss.id, one[0] ? 1 : 0);
@@ -369,7 +367,7 @@ static bool loss_value(Elab *e, Env *env, const Ast *a, Val *out) {
     bool fine = want_tensor(e, eval(e, env, a), out);
     if (fine) {
         const Type *t = node_type(out->b->g, out->id);
-        fine = !t->batched && type_sample(t) == 1;
+        fine = is_shared_number(t);
         if (!fine) {
             Val term = larger_term(*out);
             diag(e->f, DiagE0523, a->span, SARG(type_text(e->perm, t)));
@@ -401,7 +399,7 @@ static double node_at(const Elab *e, Arena scratch, const Graph *g, uint32_t id,
     double out;
     if (node_is_const(g, id, &out))
         return out;
-    if (t->batched || type_sample(t) != 1 || n->nin > 3 || op_info[n->op].cls == ClassRNG ||
+    if (!is_shared_number(t) || n->nin > 3 || op_info[n->op].cls == ClassRNG ||
         op_info[n->op].cls == ClassMETA)
         return NAN;
     if (n->op == OpRead) {
@@ -500,22 +498,17 @@ static void warn_two(Elab *e, uint32_t net, Value opt) {
 }
 
 static Str callee_text(Elab *e, Value v) {
-    if (v.kind != KindFn && v.kind != KindObject)
-        return str_c(value_what(v));
-    const Ast *fn = v.kind == KindFn ? v.fn->ast : v.object->fn->ast;
-    return str_format(e->perm, "`%.*s`", SARG(fn->text));
+    const Ast *fn = value_ast(v);
+    return fn ? str_format(e->perm, "`%.*s`", SARG(fn->text)) : str_c(value_what(v));
 }
 
 // A function, or a made object, of a weight and its gradient.
 static bool is_optimizer(Value v) {
-    if (v.kind != KindFn && v.kind != KindObject)
-        return false;
-    const Ast *fn = v.kind == KindFn ? v.fn->ast : v.object->fn->ast;
-    const Ast *params = v.kind == KindFn ? fn->a : fn->b;
+    const Ast *params = value_params(v);
     uint32_t needed = 0;
-    for (uint32_t i = 0; i < params->list.n; i++)
+    for (uint32_t i = 0; params && i < params->list.n; i++)
         needed += !params->list.at[i]->b;
-    return params->list.n >= 2 && needed <= 2;
+    return params && params->list.n >= 2 && needed <= 2;
 }
 
 void eval_update(Elab *e, Env *env, const Ast *a) {

@@ -35,6 +35,21 @@ Value value_list(const Value *at, uint32_t n) {
     return (Value){.kind = KindList, .list = {at, n, counted, depth + 1}};
 }
 
+Value value_fn(Elab *e, const Ast *a, Env env) {
+    Closure *fn = arena_new(e->perm, Closure);
+    *fn = (Closure){a, env};
+    return (Value){.kind = KindFn, .fn = fn};
+}
+
+const Ast *value_ast(Value v) {
+    return v.kind == KindFn ? v.fn->ast : v.kind == KindObject ? v.object->fn->ast : NULL;
+}
+
+const Ast *value_params(Value v) {
+    const Ast *fn = value_ast(v);
+    return !fn ? NULL : v.kind == KindFn ? fn->a : fn->b;
+}
+
 Value value_tensor(Val v) {
     return (Value){.kind = KindTensor, .slot = NONE, .tensor = {.val = v}};
 }
@@ -259,6 +274,10 @@ bool want_bool(Elab *e, Value v, const char *who, bool *out) {
         return expected(e, "true or false", who, v);
     *out = v.num != 0;
     return true;
+}
+
+bool is_shared_number(const Type *t) {
+    return !t->batched && type_sample(t) == 1;
 }
 
 bool size_fits(Elab *e, const Type *t) {

@@ -202,13 +202,18 @@ Value value_bool(bool x);
 Value value_str(Str s);
 Value value_list(const Value *at, uint32_t n);
 Value value_tensor(Val v);
-Value value_class(Val v, int64_t classes); // a label; classes 0: an ordinary tensor
-bool value_is_tensor(Value v);             // Tensor, Slot, Field or Scalar
-bool value_is_plain(Value v);              // Num or Bool
-bool value_is_setting(Value v);            // what a config may be, or a mistake that was reported
-const char *value_what(Value v);           // "a number", "a layer"
-Str value_text(Elab *e, Value v);          // for messages: "[3, 64, 64]", "`D`"
-bool value_equal(Value a, Value b);        // compile-time equality; different kinds are unequal
+Value value_class(Val v, int64_t classes);      // a label; classes 0: an ordinary tensor
+Value value_fn(Elab *e, const Ast *a, Env env); // of a Fn or Net, written there
+// The text of a function or of what an object was made of, and what such a value is called with:
+// its parameters, NULL where it has none written. NULL of any other value.
+const Ast *value_ast(Value v);
+const Ast *value_params(Value v);
+bool value_is_tensor(Value v);      // Tensor, Slot, Field or Scalar
+bool value_is_plain(Value v);       // Num or Bool
+bool value_is_setting(Value v);     // what a config may be, or a mistake that was reported
+const char *value_what(Value v);    // "a number", "a layer"
+Str value_text(Elab *e, Value v);   // for messages: "[3, 64, 64]", "`D`"
+bool value_equal(Value a, Value b); // compile-time equality; different kinds are unequal
 // Conversions report at e->at what they expected (`who` says which) and return false; poison
 // returns false silently.
 bool want_num(Elab *e, Value v, const char *who, double *out);
@@ -216,6 +221,7 @@ bool want_int(Elab *e, Value v, const char *who, int64_t *out);
 bool want_bool(Elab *e, Value v, const char *who, bool *out);
 // A list of whole numbers above 0, or one such number: the extents of a tensor that fits.
 bool want_extents(Elab *e, Value v, const char *who, bool batched, Type *out);
+bool is_shared_number(const Type *t);         // one for the whole batch, of any rank
 bool size_fits(Elab *e, const Type *t);       // not more numbers than a graph takes; reported
 bool want_tensor(Elab *e, Value v, Val *out); // in the graph of e->to; numbers become constants
 Value extents_value(Elab *e, const int64_t *dim, uint32_t n);
