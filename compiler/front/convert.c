@@ -55,10 +55,6 @@ static uint32_t level_of(const Ast *a) {
 static void put(Text *t, const char *s) {
     text_put(t, str_c(s));
 }
-static void put_blanks(Text *t, uint32_t n) {
-    while (n--)
-        text_char(t, ' ');
-}
 
 // --- expressions ---------------------------------------------------------------------------------
 
@@ -126,7 +122,7 @@ static void put_inline(Text *t, const Ast *block) {
 static void put_block(Text *t, const Ast *block, uint32_t indent) {
     put(t, "{\n");
     gan_statements(t, block, indent + STEP);
-    put_blanks(t, indent);
+    text_blanks(t, indent);
     text_char(t, '}');
 }
 
@@ -455,7 +451,7 @@ void gan_statement(Text *t, const Ast *a, uint32_t indent) {
 
 void gan_statements(Text *t, const Ast *block, uint32_t indent) {
     for (uint32_t i = 0; i < block->list.n; i++) {
-        put_blanks(t, indent);
+        text_blanks(t, indent);
         gan_statement(t, block->list.at[i], indent);
         text_char(t, '\n');
     }

@@ -9,10 +9,6 @@ enum { STEP = 2 };
 static void put(Text *t, const char *s) {
     text_put(t, str_c(s));
 }
-static void put_blanks(Text *t, uint32_t n) {
-    while (n--)
-        text_char(t, ' ');
-}
 
 // --- scalars -------------------------------------------------------------------------------------
 
@@ -145,7 +141,7 @@ static void put_pipe(Text *t, const Ast *a, uint32_t indent) {
     if (a->kind != AstPipe)
         return;
     put_pipe(t, a->a, indent);
-    put_blanks(t, indent);
+    text_blanks(t, indent);
     put(t, "- ");
     put_expr(t, a->b);
     text_char(t, '\n');
@@ -163,7 +159,7 @@ static void put_layers(Text *t, const Ast *block, uint32_t indent) {
         gan_names(&head, s);
         put(&head, " in ");
         gan_expr(&head, s->a);
-        put_blanks(t, indent);
+        text_blanks(t, indent);
         put(t, "- ");
         put_scalar(t, text_str(&head));
         put(t, ":\n");
@@ -176,7 +172,7 @@ static void put_layers(Text *t, const Ast *block, uint32_t indent) {
 static void put_net(Text *t, const Ast *a, uint32_t indent) {
     text_put(t, a->text);
     put(t, ":\n");
-    put_blanks(t, indent += STEP);
+    text_blanks(t, indent += STEP);
     put(t, "in: {");
     for (uint32_t i = 0; i < a->a->list.n; i++) {
         const Ast *one = a->a->list.at[i];
@@ -186,7 +182,7 @@ static void put_net(Text *t, const Ast *a, uint32_t indent) {
     }
     put(t, "}\n");
     if (a->has_result) {
-        put_blanks(t, indent);
+        text_blanks(t, indent);
         put(t, a->list.n > 1 ? "out: [" : "out: ");
         for (uint32_t i = 0; i < a->list.n; i++) {
             if (i)
@@ -195,7 +191,7 @@ static void put_net(Text *t, const Ast *a, uint32_t indent) {
         }
         put(t, a->list.n > 1 ? "]\n" : "\n");
     }
-    put_blanks(t, indent);
+    text_blanks(t, indent);
     if (!is_layers(a)) {
         put(t, "body:");
         put_text_block(t, a->c, indent + STEP);
@@ -216,7 +212,7 @@ static bool has_default(const Ast *params) {
 }
 
 static void put_function(Text *t, const Ast *a, uint32_t indent) {
-    put_blanks(t, indent);
+    text_blanks(t, indent);
     if (a->kind == AstNet && a->a && a->c->kind == AstBlock && !has_default(a->a)) {
         put_net(t, a, indent);
         return;
@@ -244,7 +240,7 @@ static void put_function(Text *t, const Ast *a, uint32_t indent) {
 static void put_step(Text *t, const Ast *block, uint32_t indent);
 
 static void put_key(Text *t, uint32_t indent, const char *key, const Ast *value) {
-    put_blanks(t, indent);
+    text_blanks(t, indent);
     put(t, key);
     put_expr(t, value);
     text_char(t, '\n');
@@ -269,7 +265,7 @@ static bool is_step_word(Str s) {
 }
 
 static void put_step_statement(Text *t, const Ast *a, uint32_t indent) {
-    put_blanks(t, indent);
+    text_blanks(t, indent);
     put(t, "- ");
     if (a->kind == AstUpdate) {
         put(t, "update: ");
@@ -279,7 +275,7 @@ static void put_step_statement(Text *t, const Ast *a, uint32_t indent) {
         put_key(t, indent + STEP, "using: ", a->b);
     } else if (a->kind == AstRepeat || a->kind == AstStage) {
         put_key(t, 0, a->kind == AstStage ? "stage: " : "repeat: ", a->a);
-        put_blanks(t, indent + STEP);
+        text_blanks(t, indent + STEP);
         put(t, "do:\n");
         put_step(t, a->c, indent + 2 * STEP);
     } else if (binds_one(a) && !is_step_word(a->list.at[0]->text)) {
@@ -291,7 +287,7 @@ static void put_step_statement(Text *t, const Ast *a, uint32_t indent) {
         Str s = text_str(&one);
         if (has(s, '\n')) {
             put(t, "|\n");
-            put_blanks(t, indent + STEP);
+            text_blanks(t, indent + STEP);
             text_put(t, s);
         } else
             put_scalar(t, s);
@@ -304,7 +300,7 @@ static void put_step(Text *t, const Ast *block, uint32_t indent) {
         put_step_statement(t, block->list.at[i], indent);
     if (block->list.n)
         return;
-    put_blanks(t, indent);
+    text_blanks(t, indent);
     put(t, "[]\n");
 }
 
@@ -363,7 +359,7 @@ static bool fits(const Mapping *m, const Ast *a) {
 }
 
 static void put_configs(Text *t, const Ast *a, uint32_t indent) {
-    put_blanks(t, indent);
+    text_blanks(t, indent);
     text_fmt(t, "%.*s: ", SARG(a->text));
     if (a->list.n == 1 && !a->a) {
         put_expr(t, a->list.at[0]);
@@ -392,7 +388,7 @@ static void put_configs(Text *t, const Ast *a, uint32_t indent) {
 static void put_fields(Text *t, const Ast *a, uint32_t indent, bool several) {
     for (uint32_t i = 0; i < a->list.n; i++) {
         const Ast *field = a->list.at[i];
-        put_blanks(t, indent);
+        text_blanks(t, indent);
         if (several)
             put(t, i ? "  " : "- ");
         text_fmt(t, "%.*s:", SARG(field->text));
@@ -407,7 +403,7 @@ static void put_fields(Text *t, const Ast *a, uint32_t indent, bool several) {
 static void put_item(Text *t, const Mapping *m, uint32_t s, const Ast *a, uint32_t indent) {
     switch (a->kind) {
     case AstUse:
-        put_blanks(t, indent);
+        text_blanks(t, indent);
         put(t, "- ");
         gan_string(t, a->text);
         text_char(t, '\n');
@@ -423,7 +419,7 @@ static void put_item(Text *t, const Mapping *m, uint32_t s, const Ast *a, uint32
         put_step(t, a->c, indent);
         return;
     case AstBind:
-        put_blanks(t, indent);
+        text_blanks(t, indent);
         text_put(t, a->list.at[0]->text);
         put_key(t, 0, ": ", a->c);
         return;
@@ -441,11 +437,11 @@ static void put_mapping(Text *t, const Mapping *m, uint32_t indent, bool begins)
         if (begins && i == 0)
             put(t, "- ");
         else
-            put_blanks(t, indent);
+            text_blanks(t, indent);
         text_fmt(t, "%s:", sections[s].key);
         if (s == LET && !binds_one(m->item[s].at[0])) {
             put(t, " |\n");
-            put_blanks(t, indent + STEP);
+            text_blanks(t, indent + STEP);
             gan_statement(t, m->item[s].at[0], indent + STEP);
             text_char(t, '\n');
             continue;
@@ -474,7 +470,7 @@ void ast_to_yaml(Text *t, const Ast *file) {
     uint32_t indent = all.n > 1 ? STEP : 0;
     text_fmt(t, "%smodel: %.*s\n", indent ? "- " : "", SARG(file->text));
     if (file->a) {
-        put_blanks(t, indent);
+        text_blanks(t, indent);
         put(t, "doc: ");
         gan_string(t, file->a->text);
         text_char(t, '\n');

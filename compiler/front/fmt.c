@@ -304,11 +304,6 @@ static void align(Layout *o) {
     }
 }
 
-static void put_blanks(Text *t, uint32_t n) {
-    while (n--)
-        text_char(t, ' ');
-}
-
 bool fmt_source(Text *t, Front *f, uint32_t source) {
     uint32_t errors = diag_errors(f);
     bool library = f->source.at[source - 1].library;
@@ -327,9 +322,9 @@ bool fmt_source(Text *t, Front *f, uint32_t source) {
         if (line->blank)
             text_char(t, '\n');
         if (!line->hangs)
-            put_blanks(t, line->indent);
+            text_blanks(t, line->indent);
         for (uint32_t i = line->first; i < line->first + line->n; i++) {
-            put_blanks(t, o.cell.at[i].gap + o.cell.at[i].pad);
+            text_blanks(t, o.cell.at[i].gap + o.cell.at[i].pad);
             text_put(t, token_text(&o.lex, o.cell.at[i].tok));
         }
         text_char(t, '\n');

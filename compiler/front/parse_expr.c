@@ -339,9 +339,10 @@ static bool at_comparison(const Parser *p) {
     return p->tok.kind >= TokEq && p->tok.kind <= TokGt && !p->broken;
 }
 
-static Ast * not(Parser * p) {
+// The rules `not`, `and`, `or`.
+static Ast *not_expr(Parser *p) {
     if (at(p, TokNot))
-        return prefix(p, not );
+        return prefix(p, not_expr);
     Ast *a = sum(p);
     if (at_comparison(p))
         a = binary(p, a, sum);
@@ -352,17 +353,17 @@ static Ast * not(Parser * p) {
     return a;
 }
 
-static Ast * and (Parser * p) {
-    Ast *a = not(p);
+static Ast *and_expr(Parser *p) {
+    Ast *a = not_expr(p);
     while (at(p, TokAnd))
-        a = binary(p, a, not );
+        a = binary(p, a, not_expr);
     return a;
 }
 
-static Ast * or (Parser * p) {
-    Ast *a = and(p);
+static Ast *or_expr(Parser *p) {
+    Ast *a = and_expr(p);
     while (at(p, TokOr))
-        a = binary(p, a, and);
+        a = binary(p, a, and_expr);
     return a;
 }
 
@@ -384,7 +385,7 @@ static Ast *pipe(Parser *p, Ast *left) {
 Ast *read_expr(Parser *p) {
     if (!parser_enter(p))
         return ast_start(p, AstNone);
-    Ast *a = or (p);
+    Ast *a = or_expr(p);
     while (at(p, TokPipe))
         a = pipe(p, a);
     p->depth--;

@@ -33,6 +33,10 @@ static bool begins_statement(TokKind kind) {
            kind == TokRepeat || kind == TokNext || kind == TokUpdate || kind == TokReport;
 }
 
+static bool opens(TokKind kind) {
+    return kind == TokLBrace || kind == TokLParen || kind == TokLSquare;
+}
+
 // Whether a line begins with what no expression goes on with: the statement before it has ended,
 // and a bracket that is open there was to be closed.
 static bool begins_item(const Parser *p) {
@@ -127,10 +131,40 @@ static bool binds_a_word(Parser *p) {
     return true;
 }
 
+// Help after DiagE0110 or DiagE0118, by what is found where `expected` should be.
+static void help_unexpected(Parser *p, const char *expected, bool bound) {
+    Str found = token_text(&p->lex, p->tok);
+    TokKind kind = p->tok.kind;
+    bool inside = p->bracket.kind == TokLParen || p->bracket.kind == TokLSquare;
+    bool here = !p->broken, name = kind == TokName && here;
+    Str habit = p->broken || inside || at(p, TokBind) ? (Str){0} : found_habit(found);
+    if (name && isalpha((unsigned char)expected[1]))
+        habit = word_habit(found);
+    if (name && p->before.kind == TokName && !habit.len)
+        habit = word_habit(token_text(&p->lex, p->before)); // lr=lambda s: ...
+    if (kind == TokIf && here && inside)
+        habit = found_habit(STR("if"));
+    bool follows = name || kind == TokNum || kind == TokStr || kind == TokSemi;
+    if (habit.len)
+        diag_help(p->f, "%.*s", SARG(habit));
+    else if (p->tok.first && token_is_operator(kind))
+        diag_help(p->f, GOES_ON);
+    else if (here && follows && str_starts(str_c(expected), STR("`,`")))
+        diag_help(p->f, "a comma stands between two of them");
+    else if (kind == TokFn && here && !strcmp(expected, "an expression"))
+        diag_help(p->f, "a function has a name: fn f(x) = VALUE, and is passed by it");
+    else if (begins_statement(kind) && here && strcmp(expected, "`{`"))
+        diag_help(p->f, "it is a statement, which has no value");
+    else if (p->form && !inside && !bound)
+        diag_help(p->f, "write: %s", p->form);
+    else if (opens(kind) && here)
+        diag_help(p->f, "remove the bracket, or write what is missing before it");
+}
+
 void parser_fail(Parser *p, const char *expected) {
     if (p->panic || binds_a_word(p))
         return;
-    Str found = str_c(token_what(p->tok.kind)), found_text = token_text(&p->lex, p->tok);
+    Str found = str_c(token_what(p->tok.kind));
     Span where = parser_span(p, p->tok);
     if (p->broken || p->tok.kind == TokEnd) { // the caret stays on the line that is unfinished
         if (p->tok.kind != TokEnd)
@@ -139,42 +173,20 @@ void parser_fail(Parser *p, const char *expected) {
             found = STR("the end of the text");
         where = (Span){p->lex.file, p->before.hi, p->before.hi};
     } else if (p->tok.kind == TokName || p->tok.kind == TokNum)
-        found = str_format(p->f->perm, "`%.*s`", SARG(found_text));
+        found = str_format(p->f->perm, "`%.*s`", SARG(token_text(&p->lex, p->tok)));
     p->unopened = p->unopened || (p->broken && strchr(expected, '{'));
     p->astray = p->astray || p->unopened;
     bool after_value = strchr("{,)", expected[1]) && !p->broken;
-    if (p->tok.kind == TokBind && after_value)
+    bool bound = p->tok.kind == TokBind && after_value;
+    if (bound)
         diag(p->f, DiagE0118, where);
     else
         diag(p->f, DiagE0110, where, expected, SARG(found));
-    // A bracket that opens where none can is the mistake; that it never closes is none of its own.
-    bool opens = p->tok.kind == TokLBrace || p->tok.kind == TokLParen || p->tok.kind == TokLSquare;
+    help_unexpected(p, expected, bound);
     bool inside = p->bracket.kind == TokLParen || p->bracket.kind == TokLSquare;
-    Str habit = p->broken || inside || at(p, TokBind) ? (Str){0} : found_habit(found_text);
-    if (p->tok.kind == TokName && !p->broken && isalpha((unsigned char)expected[1]))
-        habit = word_habit(found_text);
-    if (p->tok.kind == TokName && p->before.kind == TokName && !p->broken && !habit.len)
-        habit = word_habit(token_text(&p->lex, p->before)); // lr=lambda s: ...
-    if (habit.len)
-        diag_help(p->f, "%.*s", SARG(habit));
-    else if (p->tok.first && token_is_operator(p->tok.kind))
-        diag_help(p->f, GOES_ON);
-    else if (!p->broken && str_starts(str_c(expected), STR("`,`")) &&
-             (p->tok.kind == TokName || p->tok.kind == TokNum || p->tok.kind == TokStr ||
-              p->tok.kind == TokSemi))
-        diag_help(p->f, "a comma stands between two of them");
-    else if (p->tok.kind == TokIf && !p->broken && inside)
-        diag_help(p->f, "%.*s", SARG(found_habit(STR("if"))));
-    else if (p->tok.kind == TokFn && !p->broken && !strcmp(expected, "an expression"))
-        diag_help(p->f, "a function has a name: fn f(x) = VALUE, and is passed by it");
-    else if (begins_statement(p->tok.kind) && !p->broken && strcmp(expected, "`{`"))
-        diag_help(p->f, "it is a statement, which has no value");
-    else if (p->form && !inside && !(p->tok.kind == TokBind && after_value))
-        diag_help(p->f, "write: %s", p->form);
-    else if (opens && !p->broken)
-        diag_help(p->f, "remove the bracket, or write what is missing before it");
     bool semicolon = p->tok.kind == TokSemi && inside;
-    p->stopped |= opens;
+    // A bracket that opens where none can is the mistake; that it never closes is none of its own.
+    p->stopped |= opens(p->tok.kind);
     parser_panic(p);
     if (semicolon)
         p->held.kind = TokComma; // f(a; b): it ends no statement

@@ -135,6 +135,10 @@ void read_words(Parser *p, Ast *field); // word { word }, of a data field
 
 // --- convert.c: trees as text --------------------------------------------------------------------
 
+static inline void text_blanks(Text *t, uint32_t n) {
+    while (n--)
+        text_char(t, ' ');
+}
 void gan_expr(Text *t, const Ast *a);    // on one line
 void gan_names(Text *t, const Ast *a);   // "a, ...rest": of its list
 void gan_params(Text *t, const Ast *a);  // "(x: [n], c=3)"
