@@ -6,8 +6,8 @@
 #include "module.h"
 
 typedef struct WeightUse {
-    bool plain;    // its own numbers meet samples, at least once
-    bool computed; // others are computed from it, without samples
+    bool plain;    // its own numbers meet samples, or values of another layer
+    bool computed; // others are computed from it, without those
     uint32_t rows; // axis that its `reparam` has first
 } WeightUse;
 WeightUse *weight_uses(Arena *a, const Module *m); // [slots]

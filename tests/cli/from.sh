@@ -79,6 +79,27 @@ says ': 4 of 6 weights and states; initialized: D.conv.0.w, D.conv_transpose.0.w
 go plain.gan --data x=s.pack --batch 4 --steps 1 --out plain
 expect 0 export plain -o plain.safetensors
 ! grep -q warning err || fail 'a warning for plain layers'
+# Nor for those that meet one batch of codes for all samples, or a constant that is trained.
+cat >shared.gan <<'M'
+model shared
+data x : image(3, 8, 8) scale(-1, 1)
+net M(s: [3, 4]) -> [3, 4] = s |> linear(8) |> relu |> linear(4)
+net G(z: [4]) -> [3, 8, 8] {
+  param start : [4, 8, 8] = gauss(1)
+  (start |> conv(4, k=3, pad=1) |> conv(3, k=1))*sum(z, sample)
+}
+step {
+  z = M(normal(3, 4, per=batch))[0]
+  update G, M minimize mean((G(z*normal(4)) - x)^2) using adam()
+}
+M
+go shared.gan --data x=s.pack --batch 4 --steps 1 --out shared
+expect 0 export shared -o shared.safetensors
+! grep -q warning err || fail 'a warning for layers of shared values'
+sed 's/linear(8)/linear(8, reparam=equalized)/; s/conv(3, k=1/&, reparam=equalized/' shared.gan >scaled.gan
+go scaled.gan --data x=s.pack --batch 4 --steps 1 --out scaled
+expect 0 export scaled -o scaled.safetensors
+says '^warning: 2 of the weights (M.linear.0.weight) go through a `reparam`'
 go normed.gan --data x=s.pack --batch 4 --steps 1 --out again2 --from plain.safetensors
 says ': 6 of 8 weights and states; initialized: D.conv.0.spectral_norm.0.u, D.conv_transpose.0.g$'
 # Nets under other names, as {"netG": ..., "netD": ...}; an average beside the net, whose shapes are the same.
