@@ -5,6 +5,8 @@
 // each. Out: a tensor, or a diagnostic in the user's words.
 #include "builtin.h"
 
+#include <math.h>
+
 static Val part_of(Val x, uint32_t axis, int64_t from, int64_t count) {
     Type t = val_type(x);
     int64_t start[MAX_RANK] = {0};
@@ -220,7 +222,7 @@ static bool is_same(Value pad) {
 
 // A number of elements that options may make absurd: the shape rules refuse it where it saturates.
 static int64_t saturated(double n) {
-    return n < 0x1p60 ? (int64_t)n : (int64_t)1 << 60;
+    return (int64_t)fmax(-0x1p60, fmin(n, 0x1p60));
 }
 
 static int64_t span_of_kernel(const ConvGeom *c, uint32_t i, int64_t kernel) {
