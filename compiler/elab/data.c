@@ -225,12 +225,13 @@ static bool moved_alike(const Field *f, const Field *g) {
     }
 }
 
-// What lies at one place of two pictures that belong together is to stay at one place.
+// What lies at one place of two pictures that belong together is to stay at one place. A single
+// pixel has none.
 static void check_pairs(Elab *e, const Stream *s) {
     const Field *first = NULL;
     for (uint32_t i = 0; i < s->field.n; i++) {
         const Field *f = &s->field.at[i];
-        if (f->kind == FieldLabel || f->rank != 3)
+        if (f->kind == FieldLabel || f->rank != 3 || f->dim[1] * f->dim[2] == 1)
             continue;
         if (first && !moved_alike(first, f)) {
             diag(e->f, DiagW0921, f->span, SARG(first->name), SARG(f->name));

@@ -1,5 +1,6 @@
 // xform.c - see xform.h. Random draws are keyed by the sample and the index of the crop or flip,
-// not by the field: the fields of one stream are cropped and flipped alike.
+// not by the field: the fields of one stream are cropped and flipped alike. A crop to all that
+// there is draws nothing.
 #include "xform.h"
 
 #include <math.h>
@@ -64,11 +65,12 @@ static GanStatus plan_stages(const DataField *want, double lo, double hi, XformP
         return fail(GAN_ERR_INPUT, "%.*s: more than %d transforms", SARG(want->name), XformMost);
     for (uint32_t i = 0; i < want->xforms; i++) {
         const DataXform *x = &want->xform[i];
+        uint32_t h = s.h, w = s.w;
         s.op = x->op;
         s.site = sites;
         if (x->op == DataResize || x->op == DataCrop)
             TRY(plan_size(want, x, &s));
-        if (x->op == DataCrop || x->op == DataFlip)
+        if (x->op == DataFlip || (x->op == DataCrop && (s.h != h || s.w != w)))
             sites += 2;
         if (x->op == DataScale) {
             s.mul = hi != lo ? (x->b - x->a) / (hi - lo) : 0;

@@ -319,6 +319,40 @@ static void transforms_match_their_definition(void **state) {
     stream_close(s);
 }
 
+// One of a pair is cropped to the size that it has, the other not at all.
+static void a_crop_to_all_of_an_image_changes_no_flip(void **state) {
+    Fixture *p = *state;
+    float x[16];
+    for (uint32_t i = 0; i < 16; i++)
+        x[i] = (float)i;
+    Str path = under(p, "a.npy");
+    assert_ok(npy_write_f32(path, x, 4, (const int64_t[]){1, 1, 4, 4}));
+    const DataXform flip[] = {{DataFlip, 0, 0}},
+                    same[] = {{DataResize, 4, 0}, {DataCrop, 4, 0}, {DataFlip, 0, 0}};
+    DataField one = {.name = STR("x"),
+                     .kind = DataFloat,
+                     .rank = 3,
+                     .dim = {1, 4, 4},
+                     .xform = flip,
+                     .xforms = 1,
+                     .path = &path,
+                     .paths = 1},
+              other = one;
+    other.xform = same, other.xforms = 3;
+    DataOptions o = stream_options(&one, 1, 1), q = stream_options(&other, 1, 1);
+    DataStream *s = NULL, *t = NULL;
+    const DataBatch *b = NULL, *c = NULL;
+    assert_ok(stream_open(&o, &s));
+    assert_ok(stream_open(&q, &t));
+    for (uint32_t k = 0; k < 40; k++) {
+        assert_ok(stream_next(s, &b));
+        assert_ok(stream_next(t, &c));
+        assert_memory_equal(b->field[0], c->field[0], sizeof x);
+    }
+    stream_close(s);
+    stream_close(t);
+}
+
 // Crops are from the middle, and nothing is flipped. Data without a range become its lower end.
 static void outside_training_nothing_is_drawn(void **state) {
     Fixture *p = *state;
@@ -874,6 +908,7 @@ int main(int argc, char **argv) {
         T(a_stream_samples_by_a_field),
         T(maps_without_a_channel_axis_have_one_channel),
         T(transforms_match_their_definition),
+        T(a_crop_to_all_of_an_image_changes_no_flip),
         T(outside_training_nothing_is_drawn),
         T(a_folder_is_packed_on_the_fly_and_sets_join),
         T(fields_of_two_sources_are_paired_by_file_name),
