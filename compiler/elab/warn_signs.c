@@ -388,12 +388,14 @@ static uint32_t judge_of(const Sides *s, const Update *u, uint32_t grad) {
     return net;
 }
 
-// The larger a gradient is, whatever its sign, the less is the loss, and no less so far from 0: it
-// has no least value. A quotient by a gradient falls as well, but to a limit.
+// The larger a gradient is, whatever its sign, the less is the loss, and no less so far from 0,
+// beyond any length that a penalty asks for: it has no least value. A quotient by a gradient falls
+// as well, but to a limit.
 static bool rewards(Sides *s, uint32_t update, uint32_t grad) {
+    static const double beyond = 1e6; // ProGAN's penalty asks for a length of 750 in places
     Arena a;
     Probe p = probe_begin(s, &a, update, grad);
-    double near = slope(s, &p, 4.1), far = slope(s, &p, 40), back = slope(s, &p, -40);
+    double near = slope(s, &p, 4.1), far = slope(s, &p, beyond), back = slope(s, &p, -beyond);
     probe_end(s, &a, &p);
     return near < 0 && far < 0.9 * near && back > 0;
 }
