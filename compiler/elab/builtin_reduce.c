@@ -387,6 +387,8 @@ Value builtin_clamp(Elab *e, const Value *in, uint32_t n) {
     if (in[1].kind == KindNum && in[2].kind == KindNum && in[1].num > in[2].num) {
         diag(e->f, DiagE0306, here(e), "clamp", "a range from its low to its high end",
              SARG(value_text(e, value_list(in + 1, 2))));
+        diag_help(e->f, "write clamp(x, LOW, HIGH)");
+        in_library(e);
         return POISON;
     }
     Value low = apply_op(e, OpMax, (Value[]){in[0], in[1]}, 2);

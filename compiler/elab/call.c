@@ -121,6 +121,13 @@ static bool place_arguments(Elab *e, const Ast *params, Args args, Str who, cons
     return true;
 }
 
+// An argument as it can be written again: a number as its value, a layer as in the text.
+static Str argument_text(Elab *e, const Arg *arg) {
+    Str text = arg->span.file ? span_text(e->f, arg->span) : (Str){0};
+    bool one_line = text.len && str_find(text, '\n') == text.len;
+    return one_line && !value_is_setting(arg->value) ? text : value_text(e, arg->value);
+}
+
 static bool bind_parameter(Elab *e, Env *callee, const Ast *p, const Arg *arg, Str who) {
     if (!arg && !p->b) {
         diag(e->f, DiagE0313, here(e), SARG(who), SARG(p->text));
@@ -129,7 +136,7 @@ static bool bind_parameter(Elab *e, Env *callee, const Ast *p, const Arg *arg, S
     }
     if (arg && !arg->name.len && p->a && is_option(p->a)) {
         diag(e->f, DiagE0326, here(e), SARG(p->text), SARG(who), SARG(p->text),
-             SARG(value_text(e, arg->value)));
+             SARG(argument_text(e, arg)));
         diag_note(e->f, p->span, "`%.*s` is declared here", SARG(p->text));
         return false;
     }

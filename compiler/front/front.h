@@ -85,8 +85,7 @@ typedef struct DiagView { // one diagnostic; borrowed
 } DiagView;
 const DiagView *diag_list(Front *f, uint32_t *n); // those kept, in the order they are rendered
 
-// --- habits.c: what users of other languages and libraries write
-// ----------------------------------
+// --- habits.c: help by the habits of other languages and libraries ------------------------------
 
 // Help for what stands there, or empty: no habit.
 Str word_habit(Str word);   // a word of another library or language

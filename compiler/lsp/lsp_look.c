@@ -2,7 +2,7 @@
 //
 // In: a tree, perhaps with holes, and a byte offset. Out: the names in scope there and where they
 // are bound. The tree is walked in the order of elaboration up to the offset. Values come from
-// elaboration (front/facts.c); those it did not get to, because of an error, from the document's
+// elaboration (elab/facts.c); those it did not get to, because of an error, from the document's
 // last text without errors, for lines that are still there.
 #include "lsp.h"
 
