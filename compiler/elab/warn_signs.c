@@ -403,7 +403,7 @@ static bool rewards(Sides *s, uint32_t update, uint32_t grad) {
 static void warn_penalty(Sides *s, uint32_t update) {
     const Update *u = &s->e->m->step.update.at[update];
     const Nodes *terms = &s->terms[update];
-    for (uint32_t i = 0; i < terms->n; i++) {
+    for (uint32_t i = 0; i < terms->n && s->patience; i++) {
         uint32_t id = terms->at[i];
         uint32_t net = graph_node(s->g, id)->op == OpGrad ? judge_of(s, u, id) : NONE;
         if (net == NONE || !rewards(s, update, id))
