@@ -27,7 +27,7 @@ static void tell_progress(void *user, uint64_t files) {
 static void tell_changes(DataStream *s, Str path, const PackSummary *sum) {
     static const char *const else_do[ImageLosses] = {
         [LossColour] = "a field image(3, ...) keeps colours",
-        [LossAlpha] = "which is white; `ganrun data pack --background` chooses another",
+        [LossAlpha] = "white, unless `ganrun data pack --background` chooses another",
         [LossBits] = "`ganrun data pack --bits 16` keeps them"};
     char text[200];
     for (int i = 0; i < ImageLosses; i++) {

@@ -192,7 +192,7 @@ rm -r run
 { printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': (4, 4, 8, 8), }"
   head -c 1024 s.pack; } >clear.npy
 expect 0 train tiny.gan --data x=clear.npy --batch 4 --steps 1 --out run; rm -r run
-says 'clear.npy: of 4 images 4 are transparent in places, and put on the background: which is white; `ganrun data pack'
+says 'clear.npy: of 4 images 4 are transparent in places, and put on the background: white, unless `ganrun data pack'
 expect 0 data pack clear.npy --size 6 -o clear.pack
 says '^transparent in places, and put on the background: 4 of 4$'
 expect 0 data pack clear.npy --size 6 -o clear.pack --background black
