@@ -295,9 +295,14 @@ static bool op_clip(Import *m, const Row *row) {
     Str a = number_text(m->a, low), b = number_text(m->a, high), x;
     if (!below && !above)
         return op_same(m, row);
-    x = below && above ? import_piped(m, 0, "clamp(%.*s, %.*s)", SARG(a), SARG(b))
-        : below        ? import_piped(m, 0, "max(%.*s)", SARG(a))
-                       : import_piped(m, 0, "min(%.*s)", SARG(b));
+    if (!above)
+        x = import_piped(m, 0, "max(%.*s)", SARG(a));
+    else if (!below)
+        x = import_piped(m, 0, "min(%.*s)", SARG(b));
+    else if (low <= high)
+        x = import_piped(m, 0, "clamp(%.*s, %.*s)", SARG(a), SARG(b));
+    else // every value is `high`, which the language does not call a range
+        x = import_piped(m, 0, "max(%.*s) |> min(%.*s)", SARG(a), SARG(b));
     return import_give(m, 0, import_operand(m, 0)->shape, BindPipe, x);
 }
 
