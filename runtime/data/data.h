@@ -274,7 +274,8 @@ Str stream_file(const DataStream *s, uint64_t sample); // the file it was; empty
 // where it is paired with another source other than row by row, a hash of the pairs.
 void stream_content(const DataStream *s, uint32_t field, Text *out);
 uint32_t stream_rate(const DataStream *s, uint32_t field); // of its sounds; 0: it has none
-// Names of a label's classes, borrowed; 0: they are numbers, or its packs disagree.
+// Names of a label's classes, those of all packs, borrowed; 0: they are numbers, in some pack at
+// least.
 uint32_t stream_classes(const DataStream *s, uint32_t field, const Str **names);
 
 // The label stored with a sample of the first field, whether the model reads it or not; false:

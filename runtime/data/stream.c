@@ -205,20 +205,21 @@ uint32_t stream_rate(const DataStream *s, uint32_t field) {
 
 uint32_t stream_classes(const DataStream *s, uint32_t field, const Str **names) {
     assert(field < s->fields);
-    *names = s->field[field].name;
-    return s->field[field].names;
+    *names = s->field[field].classes.name;
+    return s->field[field].classes.names;
 }
 
 bool stream_label(const DataStream *s, uint64_t sample, uint32_t *out) {
     const Feed *feed = &s->feed[0];
     if (sample >= feed->count)
         return false;
-    const Pack *pack = &feed->pack[find_pack(feed, &sample)];
-    for (uint32_t i = 0; i < pack->fields; i++) {
-        if (pack->field[i].kind != DataLabel)
-            continue;
-        memcpy(out, pack_record(pack, sample) + pack->field[i].offset, sizeof *out);
-        return true;
-    }
-    return false;
+    uint32_t k = find_pack(feed, &sample);
+    const PackField *label = pack_label(&feed->pack[k]);
+    if (!label)
+        return false;
+    memcpy(out, pack_record(&feed->pack[k], sample) + label->offset, sizeof *out);
+    const uint32_t *of = s->beside.of ? s->beside.of[k] : NULL;
+    if (of && *out < label->classes)
+        *out = of[*out];
+    return true;
 }

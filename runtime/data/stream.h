@@ -17,14 +17,20 @@ typedef struct Feed {
     uint64_t *at;   // [count] the packs' sample for each of the stream; NULL: the same number
 } Feed;
 
+// classes.c: of the labels of several packs.
+typedef struct Classes {
+    const Str *name;     // [names]; none: they are numbers
+    uint32_t n, names;   // names: n or 0
+    const uint32_t **of; // [packs] the numbers here of a pack's own classes; NULL: the same
+} Classes;
+
 typedef struct StreamField {
     DataField want; // texts and lists copied to the stream's arena
     uint32_t feed;
     XformPlan *plan; // [packs of the feed]
     size_t elements; // of a sample
     uint32_t rate;   // of sounds, in Hz; 0: unknown, or no sounds
-    const Str *name; // [names] of its classes, the same in all packs; else there are none
-    uint32_t names;
+    Classes classes; // of a label
 } StreamField;
 
 typedef struct Slot { // a batch that is being computed, or is ready
@@ -43,6 +49,7 @@ struct DataStream {
     Feed feed[PACK_MAX_FIELDS];
     uint32_t feeds, fields;
     StreamField field[PACK_MAX_FIELDS];
+    Classes beside; // of the labels stored with the first field, read or not
     float *scratch; // owned, for xform_run
     Slot *slot;     // [slots]
     uint32_t slots;
@@ -54,6 +61,10 @@ struct DataStream {
     bool lent;           // the caller holds batch give-1
     bool stop;
 };
+
+const PackField *pack_label(const Pack *p); // its first label; NULL: it has none
+// field: [n] label fields, one of each pack.
+void classes_join(Arena *a, const PackField *const *field, uint32_t n, Classes *out);
 
 // Sample d of a field. `check`: verify the hash of its block.
 GanStatus stream_read(DataStream *s, const StreamField *sf, Drawn d, bool check, float *out);

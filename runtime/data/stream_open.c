@@ -167,17 +167,19 @@ static const PackField *choose_field(const Pack *p, const DataField *f) {
     return alike ? alike : first;
 }
 
-static void name_classes(StreamField *sf, const Feed *feed) {
-    const PackField *first = choose_field(&feed->pack[0], &sf->want);
-    sf->name = first->class_name;
-    sf->names = first->class_name ? first->classes : 0;
-    for (uint32_t k = 1; k < feed->packs; k++) {
-        const PackField *have = choose_field(&feed->pack[k], &sf->want);
-        bool alike = have->class_name && have->classes == first->classes;
-        for (uint32_t c = 0; alike && c < sf->names; c++)
-            alike = str_eq(have->class_name[c], sf->name[c]);
-        sf->names = alike ? sf->names : 0;
-    }
+const PackField *pack_label(const Pack *p) {
+    return choose_field(p, &(DataField){.kind = DataLabel});
+}
+
+// Labels that the model may not read, but `ganrun eval` compares with.
+static void join_beside(DataStream *s) {
+    const Feed *feed = &s->feed[0];
+    const PackField **label = arena_array(&s->arena, const PackField *, feed->packs);
+    bool all = true;
+    for (uint32_t k = 0; k < feed->packs; k++)
+        all = (label[k] = pack_label(&feed->pack[k])) && all;
+    if (all)
+        classes_join(&s->arena, label, feed->packs, &s->beside);
 }
 
 // `have` does not fit. Of a field that reads along with the first one, the pack may lack it.
@@ -221,9 +223,10 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
     if (sf->want.unread)
         return sf->elements = 1, GAN_OK;
     double lo = 0, hi = 0;
-    uint32_t classes = 0, rate = 0;
+    uint32_t rate = 0;
+    const PackField **all = arena_array(&s->arena, const PackField *, feed->packs);
     for (uint32_t k = 0; k < feed->packs; k++) {
-        const PackField *have = choose_field(&feed->pack[k], &sf->want);
+        const PackField *have = all[k] = choose_field(&feed->pack[k], &sf->want);
         if (!have) {
             return fail(GAN_ERR_INPUT, "%.*s: %.*s has no %s", SARG(sf->want.name),
                         SARG(feed->path[k]),
@@ -234,7 +237,6 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
         }
         lo = k == 0 || have->lo < lo ? have->lo : lo;
         hi = k == 0 || have->hi > hi ? have->hi : hi;
-        classes = have->classes > classes ? have->classes : classes;
         if (rate && have->rate && have->rate != rate)
             return fail(GAN_ERR_INPUT,
                         "%.*s: the sounds of %.*s are at %u Hz, those of %.*s before it at %u Hz: "
@@ -244,14 +246,19 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
         rate = have->rate ? have->rate : rate;
     }
     sf->rate = rate;
-    name_classes(sf, feed);
-    tell_classes(s, sf, classes);
+    if (sf->want.kind == DataLabel)
+        classes_join(&s->arena, all, feed->packs, &sf->classes);
+    tell_classes(s, sf, sf->classes.n);
     sf->plan = arena_array(&s->arena, XformPlan, feed->packs);
     for (uint32_t k = 0; k < feed->packs; k++) {
-        const PackField *have = choose_field(&feed->pack[k], &sf->want);
-        GanStatus st = xform_plan(&sf->want, have, lo, hi, &sf->plan[k]);
+        PackField have = *all[k];
+        const uint32_t *of = sf->classes.of ? sf->classes.of[k] : NULL;
+        if (of)
+            have.classes = sf->classes.n;
+        GanStatus st = xform_plan(&sf->want, &have, lo, hi, &sf->plan[k]);
         if (st != GAN_OK)
             return refuse_field(s, sf, k, st);
+        sf->plan[k].class_of = of, sf->plan[k].own = all[k]->classes;
     }
     sf->elements = sf->plan[0].elements;
     return GAN_OK;
@@ -341,6 +348,7 @@ static GanStatus prepare(void *user) {
         copy_field(s, &s->o.field[i], &s->field[i].want);
     for (uint32_t i = 0; i < s->fields; i++)
         TRY(open_feed(s, i));
+    join_beside(s);
     TRY(pair_feeds(s));
     for (uint32_t i = 0; i < s->fields; i++)
         TRY(plan_field(s, i));

@@ -155,6 +155,8 @@ static GanStatus load(const XformPlan *p, const uint8_t *record, float *out) {
         return GAN_OK;
     case PackU32: {
         uint32_t label = *(const uint32_t *)from;
+        if (p->class_of && label < p->own)
+            label = p->class_of[label];
         if (label >= p->classes)
             return fail(GAN_ERR_INPUT, "label %u, and the model has %u classes", label, p->classes);
         out[0] = (float)label;

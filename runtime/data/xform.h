@@ -18,9 +18,11 @@ typedef struct XformPlan {
     size_t offset;   // in the record
     // stored, images and other three-axis samples; else c = elements, h = w = 1
     uint32_t c, h, w;
-    size_t elements;  // delivered
-    size_t scratch;   // floats needed while working
-    uint32_t classes; // labels, else 0
+    size_t elements;          // delivered
+    size_t scratch;           // floats needed while working
+    uint32_t classes;         // labels, else 0
+    const uint32_t *class_of; // [own] of labels: the numbers they are given; NULL: their own
+    uint32_t own;
     uint32_t stages;
     XformStage stage[XformMost];
 } XformPlan;

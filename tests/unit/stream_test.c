@@ -401,7 +401,7 @@ static void a_folder_is_packed_on_the_fly_and_sets_join(void **state) {
          .dim = {3, 8, 8},
          .path = path,
          .paths = 2},
-        {.name = STR("y"), .kind = DataLabel, .classes = 3},
+        {.name = STR("y"), .kind = DataLabel, .classes = 5},
     };
     DataOptions o = stream_options(field, 2, 10);
     DataStream *s = NULL;
@@ -413,7 +413,8 @@ static void a_folder_is_packed_on_the_fly_and_sets_join(void **state) {
         if (b->sample[i] >= 6)
             continue;
         uint32_t number = (uint32_t)(b->sample[i] < 3 ? 2 * b->sample[i] : 2 * b->sample[i] - 5);
-        assert_true(b->field[0][192 * i] == (float)number && b->field[1][i] == (float)(number % 2));
+        assert_true(b->field[0][192 * i] == (float)number &&
+                    b->field[1][i] == (float)(1 + number % 2)); // circle, even, odd, ...
     }
     assert_str(stream_name(s, 7), "shapes:1");
     stream_close(s);
@@ -423,6 +424,58 @@ static Str content_of(Fixture *p, const DataStream *s, uint32_t field) {
     Text t = {.arena = &p->arena};
     stream_content(s, field, &t);
     return text_str(&t);
+}
+
+// Classes of the same name are one class, whatever their numbers in each source; samples by class.
+static void joined_sources_have_the_classes_of_all(void **state) {
+    Fixture *p = *state;
+    static const char *const image[] = {"a/cat/1.png", "a/dog/2.png", "b/bird/3.png", "b/cat/4.png",
+                                        "c/bird/5.png"};
+    for (uint8_t i = 0; i < sizeof image / sizeof *image; i++)
+        write_image(p, image[i], 8, 8, (uint8_t)(i + 1));
+    const struct {
+        const char *source[3];
+        uint32_t sources, classes;
+        float class[8]; // of images 1, 2, ...
+        const char *last;
+    } cases[] = {{{"a", "b"}, 2, 3, {0, 1, 2, 0, 1}, "dog"},
+                 {{"b", "a"}, 2, 3, {0, 1, 2, 0, 1}, "dog"},
+                 {{"a", "b", "c"}, 3, 3, {0, 1, 2, 0, 1, 0}, "dog"},
+                 {{"b", "c"}, 2, 2, {0, 0, 0, 0, 1, 0}, "cat"}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        Str path[3];
+        for (uint32_t i = 0; i < cases[k].sources; i++)
+            path[i] = under(p, cases[k].source[i]);
+        DataField field[2] = {{.name = STR("x"),
+                               .kind = DataImage,
+                               .rank = 3,
+                               .dim = {3, 8, 8},
+                               .path = path,
+                               .paths = cases[k].sources},
+                              {.name = STR("y"), .kind = DataLabel, .classes = 3}};
+        DataOptions o = stream_options(field, 2, 2);
+        DataStream *s = NULL;
+        const DataBatch *b = NULL;
+        const Str *names;
+        assert_ok(stream_open(&o, &s));
+        assert_int_equal(stream_classes(s, 1, &names), cases[k].classes);
+        assert_true(str_eq(names[cases[k].classes - 1], str_c(cases[k].last)));
+        for (uint64_t n = stream_count(s), i = 0; i < 2 * n; i++) {
+            assert_ok(stream_next(s, &b));
+            for (uint32_t j = 0; j < 2; j++) {
+                uint32_t beside, of = (uint32_t)b->field[0][j * 192];
+                assert_true(stream_label(s, b->sample[j], &beside));
+                assert_true(b->field[1][j] == cases[k].class[of]);
+                assert_true(b->field[1][j] == (float)beside);
+            }
+        }
+        stream_close(s);
+        if (cases[k].classes == 3) {
+            field[1].classes = 2;
+            assert_refused(stream_open(&o, &s),
+                           "3 classes, the model's label has 2: write label(3)");
+        }
+    }
 }
 
 static void keep_text(void *user, const char *text) {
@@ -911,6 +964,7 @@ int main(int argc, char **argv) {
         T(a_crop_to_all_of_an_image_changes_no_flip),
         T(outside_training_nothing_is_drawn),
         T(a_folder_is_packed_on_the_fly_and_sets_join),
+        T(joined_sources_have_the_classes_of_all),
         T(fields_of_two_sources_are_paired_by_file_name),
         T(arrays_serve_as_images),
         T(streams_refuse_what_does_not_fit),
