@@ -222,7 +222,9 @@ typedef struct DataField {
     uint32_t rank;              // label: 0
     int64_t dim[DATA_MAX_RANK]; // of one sample, after the transforms
     int64_t classes;            // label
-    const DataXform *xform;     // in order
+    const Str *known;           // [knowns] of a label: classes that have numbers already
+    uint32_t knowns;
+    const DataXform *xform; // in order
     uint32_t xforms;
     DataDraw draw;   // of one field at most
     bool unread;     // its place in a batch stays as it is; it needs no data

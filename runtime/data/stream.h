@@ -63,8 +63,9 @@ struct DataStream {
 };
 
 const PackField *pack_label(const Pack *p); // its first label; NULL: it has none
-// field: [n] label fields, one of each pack.
-void classes_join(Arena *a, const PackField *const *field, uint32_t n, Classes *out);
+// field: [n] label fields, one of each pack. want: has the classes that are known.
+void classes_join(Arena *a, const PackField *const *field, uint32_t n, const DataField *want,
+                  Classes *out);
 
 // Sample d of a field. `check`: verify the hash of its block.
 GanStatus stream_read(DataStream *s, const StreamField *sf, Drawn d, bool check, float *out);

@@ -179,7 +179,7 @@ static void join_beside(DataStream *s) {
     for (uint32_t k = 0; k < feed->packs; k++)
         all = (label[k] = pack_label(&feed->pack[k])) && all;
     if (all)
-        classes_join(&s->arena, label, feed->packs, &s->beside);
+        classes_join(&s->arena, label, feed->packs, &(DataField){.kind = DataLabel}, &s->beside);
 }
 
 // `have` does not fit. Of a field that reads along with the first one, the pack may lack it.
@@ -193,6 +193,12 @@ static GanStatus refuse_field(DataStream *s, const StreamField *sf, uint32_t pac
                     "%.*s: %s; no sample is of a class below %u: `ganrun data pack --first-class "
                     "%u` makes that class 0",
                     SARG(path), gan_error(), least, least);
+    if (sf->want.knowns && sf->classes.names > sf->want.knowns) {
+        Str anew = sf->classes.name[sf->want.knowns];
+        return fail(st, "%.*s: %.*s: the run's label has %lld classes, and has none for `%.*s`%s",
+                    SARG(path), SARG(name), (long long)sf->want.classes, SARG(anew),
+                    known_text(anew, sf->want.known, sf->want.knowns).at);
+    }
     if (sf->want.paths || sf == &s->field[0] || str_eq(have->name, name))
         return fail_in(st, "%.*s", SARG(path));
     Str why = str_copy(&s->arena, str_c(gan_error()));
@@ -247,7 +253,7 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
     }
     sf->rate = rate;
     if (sf->want.kind == DataLabel)
-        classes_join(&s->arena, all, feed->packs, &sf->classes);
+        classes_join(&s->arena, all, feed->packs, &sf->want, &sf->classes);
     tell_classes(s, sf, sf->classes.n);
     sf->plan = arena_array(&s->arena, XformPlan, feed->packs);
     for (uint32_t k = 0; k < feed->packs; k++) {
@@ -271,11 +277,14 @@ static void copy_field(DataStream *s, const DataField *from, DataField *to) {
     DataXform *x = arena_array(a, DataXform, from->xforms);
     if (from->xforms)
         memcpy(x, from->xform, from->xforms * sizeof *x);
-    Str *path = arena_array(a, Str, from->paths);
+    Str *path = arena_array(a, Str, from->paths), *known = arena_array(a, Str, from->knowns);
+    for (uint32_t i = 0; i < from->knowns; i++)
+        known[i] = str_copy(a, from->known[i]);
     for (uint32_t i = 0; i < from->paths; i++)
         path[i] = str_copy(a, from->path[i]);
     to->xform = x;
     to->path = path;
+    to->known = known;
 }
 
 static GanStatus make_slots(DataStream *s) {

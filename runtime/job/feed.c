@@ -117,6 +117,8 @@ static DataField data_field(Arena *a, const Field *f, const Job *job) {
         else if (from->kind != XformMap) // which the graphs do
             x[d.xforms++] = (DataXform){op_of[from->kind], from->a, from->b};
     }
+    const Strs *known = job_classes(job, f->name);
+    d.known = known->at, d.knowns = known->n;
     Str *path = arena_array(a, Str, job->data.n);
     for (uint32_t i = 0; i < job->data.n; i++)
         if (str_eq(job->data.at[i].key, f->name))

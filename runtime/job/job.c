@@ -31,6 +31,16 @@ static GanStatus set_steps(Job *job, const Options *o) {
     return GAN_OK;
 }
 
+const Strs *job_classes(const Job *job, Str field) {
+    static const Strs none;
+    for (uint32_t i = 0; i < job->classes.n; i++) {
+        Str own = job->classes.at[i].field;
+        if (!own.len || str_eq(own, field))
+            return &job->classes.at[i].name;
+    }
+    return &none;
+}
+
 bool job_names_data(const Options *o, Str field) {
     for (uint32_t i = 0; i < o->at[OptPaths].pair.n; i++)
         if (str_eq(o->at[OptPaths].pair.at[i].key, field))

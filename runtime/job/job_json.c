@@ -19,11 +19,16 @@ static void put_pairs(JsonOut *j, const char *name, const Settings *list) {
     json_close(j, ']');
 }
 
-static void put_names(JsonOut *j, const char *name, const Strs *list) {
-    json_name(j, name), json_open(j, '[');
-    for (uint32_t i = 0; i < list->n; i++)
-        json_put_str(j, list->at[i]);
-    json_close(j, ']');
+static void put_classes(JsonOut *j, const Job *job) {
+    json_name(j, "classes"), json_open(j, '{');
+    for (uint32_t i = 0; i < job->classes.n; i++) {
+        const ClassNames *c = &job->classes.at[i];
+        json_name(j, str_z(j->text->arena, c->field)), json_open(j, '[');
+        for (uint32_t k = 0; k < c->name.n; k++)
+            json_put_str(j, c->name.at[k]);
+        json_close(j, ']');
+    }
+    json_close(j, '}');
 }
 
 static void put_weights(JsonOut *j, const JobWeightsVec *list) {
@@ -81,8 +86,8 @@ void job_write(Text *t, const Job *job) {
     json_name(&j, "skip_bad"), json_put_bool(&j, job->skip_bad);
     if (job->rate)
         json_name(&j, "rate"), json_put_int(&j, job->rate);
-    if (job->class_name.n)
-        put_names(&j, "classes", &job->class_name);
+    if (job->classes.n)
+        put_classes(&j, job);
     put_pairs(&j, "settings", &job->setting);
     put_pairs(&j, "data", &job->data);
     if (job->weights.n)
@@ -223,13 +228,33 @@ static Split get_split(Reader *r) {
                    .bucket = get_later(r, "bucket_bytes", (int64_t)1 << 53)};
 }
 
+static void get_names(Reader *r, const Json *list, Job *out) {
+    ClassNames c = {.field = json_key(list)};
+    for (uint32_t i = 0; i < json_count(list); i++)
+        vec_push(r->perm, &c.name, json_string(json_at(list, i), (Str){0}));
+    if (c.name.n)
+        vec_push(r->perm, &out->classes, c);
+}
+
+// Older versions wrote one list, whose field it does not say.
+static void get_classes(Reader *r, Job *out) {
+    const Json *all = json_get(r->root, "classes");
+    if (json_is_array(all)) {
+        get_names(r, all, out);
+        if (out->classes.n)
+            out->classes.at[0].field = (Str){0};
+        return;
+    }
+    for (uint32_t i = 0; i < json_count(all); i++)
+        get_names(r, json_at(all, i), out);
+}
+
 static void get_lists(Reader *r, Job *out) {
     get_pairs(r, r->root, "settings", &out->setting);
     get_pairs(r, r->root, "data", &out->data);
     get_weights(r, r->root, &out->weights);
-    const Json *classes = json_get(r->root, "classes"), *monitor = json_get(r->root, "monitor");
-    for (uint32_t i = 0; i < json_count(classes); i++)
-        vec_push(r->perm, &out->class_name, json_string(json_at(classes, i), (Str){0}));
+    const Json *monitor = json_get(r->root, "monitor");
+    get_classes(r, out);
     if (monitor)
         get_monitor(r, monitor, &out->monitor);
 }

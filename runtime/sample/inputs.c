@@ -119,9 +119,14 @@ static Str wanted_array(Arena *perm, const Type *t) {
                    : STR("[n]: one number for each sample");
 }
 
-static bool has_classes(const Module *m, uint32_t slot, uint32_t n) {
+// Names of the classes of an input: those of a label of the data with as many.
+static const Strs *names_of(const Module *m, uint32_t slot, const Job *job) {
+    static const Strs none;
     const Site *site = &m->site.at[m->slot.at[slot].site];
-    return site->dist == DistCategorical && site->classes == n;
+    for (uint32_t i = 0; site->dist == DistCategorical && i < job->classes.n; i++)
+        if (site->classes == job->classes.at[i].name.n)
+            return &job->classes.at[i].name;
+    return &none;
 }
 
 // [n, ...]: a sample's input each.
@@ -163,9 +168,8 @@ static GanStatus find_input(const Module *m, uint32_t entry, Str name, uint32_t 
     return no_input(m->entry.at[entry].name, name, known, n);
 }
 
-GanStatus inputs_read(Arena *perm, const Module *m, uint32_t entry, const Strs *classes,
+GanStatus inputs_read(Arena *perm, const Module *m, uint32_t entry, const Job *job,
                       const ArgValue *o, Inputs *out) {
-    static const Strs none;
     *out = (Inputs){0};
     for (uint32_t i = 0; i < o->pair.n; i++) {
         Str name = o->pair.at[i].key, text = o->pair.at[i].value;
@@ -174,8 +178,7 @@ GanStatus inputs_read(Arena *perm, const Module *m, uint32_t entry, const Strs *
         if (str_eq(path_ext(text), STR("npy")))
             TRY(read_array(perm, m, text, &g));
         else if (!m->slot.at[g.slot].type.rank)
-            TRY(read_numbers(perm, name, text, has_classes(m, g.slot, classes->n) ? classes : &none,
-                             &g));
+            TRY(read_numbers(perm, name, text, names_of(m, g.slot, job), &g));
         else
             return fail(GAN_ERR_USAGE, "--input %.*s is %.*s a sample: give an .npy file",
                         SARG(name), SARG(type_text(perm, &m->slot.at[g.slot].type)));

@@ -89,8 +89,7 @@ static GanStatus check_asked(void *user) {
     const Options *o = s->options;
     const Module *m = &s->run.session.compiled.module;
     TRY(sampler_find(m, option_text(o, OptEntry, (Str){0}), &s->sampler));
-    TRY(inputs_read(s->perm, m, s->sampler.entry, &s->run.job.class_name, &o->at[OptInput],
-                    &s->inputs));
+    TRY(inputs_read(s->perm, m, s->sampler.entry, &s->run.job, &o->at[OptInput], &s->inputs));
     s->sampler.inputs = &s->inputs;
     if (s->inputs.given.n)
         s->sampler.columns = 0;

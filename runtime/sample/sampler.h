@@ -27,9 +27,9 @@ typedef struct Draws {
 // not set: out [n, ...], of a shared input [...].
 void input_values(const Inputs *in, const Module *m, uint32_t slot, Draws of, Arena scratch,
                   float *out);
-// All --input NAME=NUMBERS, NAME=CLASS or NAME=FILE.npy. `classes`: the class names of the data,
-// for an input of as many classes; may be empty.
-GanStatus inputs_read(Arena *perm, const Module *m, uint32_t entry, const Strs *classes,
+// All --input NAME=NUMBERS, NAME=CLASS or NAME=FILE.npy. job: has the class names of the data, for
+// an input of as many classes.
+GanStatus inputs_read(Arena *perm, const Module *m, uint32_t entry, const Job *job,
                       const ArgValue *o, Inputs *out);
 // Feeds the inputs of a batch that begins with sample `first`; `in` NULL: the defaults.
 GanStatus inputs_put(const Inputs *in, Exec *e, uint32_t entry, uint64_t seed, size_t first,

@@ -72,16 +72,32 @@ static void tell_other_data(const Train *t, const Checkpoint *at) {
     }
 }
 
+static void note_classes(Train *t, Str field, const Str *names, uint32_t n) {
+    Job *job = t->job;
+    ClassNames *c = NULL;
+    for (uint32_t i = 0; i < job->classes.n && !c; i++)
+        if (!job->classes.at[i].field.len || str_eq(job->classes.at[i].field, field))
+            c = &job->classes.at[i];
+    if (!c) {
+        vec_push(t->perm, &job->classes, (ClassNames){0});
+        c = &job->classes.at[job->classes.n - 1];
+    }
+    *c = (ClassNames){.field = field};
+    for (uint32_t i = 0; i < n; i++)
+        vec_push(t->perm, &c->name, str_copy(t->perm, names[i]));
+}
+
 // What the data say of themselves and samples are asked for or written by.
 static void note_data(Train *t) {
     Job *job = t->job;
     job->rate = 0;
-    job->class_name.n = 0;
-    for (uint32_t i = 0; i < t->session.compiled.module.slot.n; i++) {
+    const Module *m = &t->session.compiled.module;
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        const Slot *s = &m->slot.at[i];
         const Str *names;
-        uint32_t n = job->class_name.n ? 0 : feed_classes(t->feed, i, &names);
-        for (uint32_t c = 0; c < n; c++)
-            vec_push(t->perm, &job->class_name, names[c]);
+        uint32_t n = feed_classes(t->feed, i, &names);
+        if (n)
+            note_classes(t, m->stream.at[s->stream].field.at[s->site].name, names, n);
         job->rate = job->rate ? job->rate : feed_rate(t->feed, i);
     }
 }

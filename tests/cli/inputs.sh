@@ -162,12 +162,38 @@ cp -r named comma && sed 's/"square"/"square, blue"/' named/options.json >comma/
 expect 0 sample comma -o n.npy --count 2 --input 'y=circle,square, blue' --input k=0 --threads 1
 expect 0 sample named -o same.npy --count 2 --input y=circle,square --input k=0 --threads 1
 same n.npy same.npy
+sed 's/"classes": {"y": \(\[[^]]*]\)}/"classes": \1/' named/options.json >comma/options.json    # as earlier versions wrote it
+grep -q '"classes": \["circle"' comma/options.json || fail "options.json: $(cat comma/options.json)"
+expect 0 sample comma -o n.npy --count 2 --input y=circle,square --input k=0 --threads 1
+same n.npy same.npy
 expect 2 sample named --entry what
 says 'model named has no sample `what`: there is `which`$'
 expect 2 sample named --label 3
 says 'write --input y=3'
 expect 2 sample named -o n.npy --input k=square
 says 'needs numbers'
+
+# Other data have the numbers of the run's classes, whichever of them there are; so has a run that goes on.
+for folder in begun/bird begun/cat held/cat more/ape more/bird more/cat elks/elk; do
+    mkdir -p $folder
+    cp mixed/[12].png $folder
+done
+sed 's/^model.*/model told/; s/label(4)/label(2)/g' l.gan >told.gan
+echo 'sample class = y + 0' >>told.gan
+expect 0 train told.gan --data x=begun --batch 2 --steps 1 --out told --threads 1
+classes() { expect 0 sample told --entry class --all -o y.npy --threads 1 "$@"; tail -c +129 y.npy | od -An -v -w4 -tf4 | tr -d ' \n'; }
+[ "$(classes)" = 0011 ] && [ "$(classes --data x=held)" = 11 ] || fail "classes: $(classes) $(classes --data x=held)"
+refused 1 'more: y: the run.s label has 2 classes, and has none for `ape`: there are `bird`, `cat`$' ganrun train told --data x=more
+cp -r begun/cat begun/aye
+refused 1 'begun: y: the run.s label has 2 classes, and has none for `aye`' ganrun train told --steps 2
+rm -r begun/aye
+sed 's/label(2)/label(4)/g' told.gan >wide.gan
+expect 0 train wide.gan --data x=begun --batch 2 --steps 1 --out wide --threads 1
+expect 0 train wide --data x=more --steps 2 --threads 1
+expect 0 train wide --data x=elks --steps 3 --threads 1
+grep -q '"classes": {"y": \["bird", "cat", "ape", "elk"]}' wide/options.json || fail "classes: $(cat wide/options.json)"
+expect 0 sample wide --entry class --all --data x=begun -o y.npy --threads 1
+[ "$(tail -c +129 y.npy | od -An -v -w4 -tf4 | tr -d ' \n')" = 0011 ] || fail 'classes of a run that went on elsewhere'
 
 # A sample that is called like a net, and its input like a weight of it.
 cat >alike.gan <<'END'
