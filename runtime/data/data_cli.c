@@ -178,6 +178,9 @@ static GanStatus run_pack(Arena *arena, DataArgs *a) {
                 sum.shorter, sum.good);
     if (sum.longer)
         fprintf(a->err, "longer and cut: %" PRIu64 " of %" PRIu64 "\n", sum.longer, sum.good);
+    if (sum.louder)
+        fprintf(a->err, "beyond -1 to 1, and kept so: %" PRIu64 " of %" PRIu64 ", to %g\n",
+                sum.louder, sum.good, (double)sum.loudest);
     for (int i = 0; i < ImageLosses; i++)
         if (sum.lost[i])
             fprintf(a->err, "%s: %" PRIu64 " of %" PRIu64 "\n", image_loss_words[i], sum.lost[i],

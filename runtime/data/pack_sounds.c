@@ -5,7 +5,20 @@
 #include "pack_build.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
+
+typedef struct Heard { // of one sound, behind its record
+    uint64_t frames;
+    float loudest; // magnitude
+} Heard;
+
+static float loudest_of(const float *x, size_t n) {
+    float most = 0;
+    for (size_t i = 0; i < n; i++)
+        most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+    return most;
+}
 
 static GanStatus work_sound(void *user, const Item *item, void *result) {
     const Build *b = user;
@@ -19,19 +32,23 @@ static GanStatus work_sound(void *user, const Item *item, void *result) {
                     "it has %" PRIu64 " samples at %u Hz, the first %" PRIu64
                     ": give all one length with --length N",
                     is.frames, is.rate, length);
-    memcpy((uint8_t *)result + pack_writer_stride(b->writer), &is.frames, sizeof is.frames);
+    Heard heard = {is.frames, loudest_of(result, is.channels * (size_t)length)};
+    memcpy((uint8_t *)result + pack_writer_stride(b->writer), &heard, sizeof heard);
     return build_put_label_of(b, item->name, result);
 }
 
 static GanStatus done_sound(void *user, const Item *item, GanStatus st, const char *reason,
                             void *result) {
     Build *b = user;
-    uint64_t frames, length = (uint64_t)b->field[0].dim[1];
+    uint64_t length = (uint64_t)b->field[0].dim[1];
+    Heard heard;
     if (st != GAN_OK)
         return build_refuse(b, item->name, st, reason);
-    memcpy(&frames, (uint8_t *)result + pack_writer_stride(b->writer), sizeof frames);
-    b->sum.shorter += frames < length;
-    b->sum.longer += frames > length;
+    memcpy(&heard, (uint8_t *)result + pack_writer_stride(b->writer), sizeof heard);
+    b->sum.shorter += heard.frames < length;
+    b->sum.longer += heard.frames > length;
+    b->sum.louder += heard.loudest > 1;
+    b->sum.loudest = heard.loudest > b->sum.loudest ? heard.loudest : b->sum.loudest;
     b->sum.good++;
     build_progress(b);
     return pack_writer_add(b->writer, result, item->name);
@@ -68,5 +85,5 @@ GanStatus build_sounds(Build *b) {
         .hi = 1,
         .rate = b->sound.rate};
 
-    return build_members(b, work_sound, done_sound, sizeof(uint64_t));
+    return build_members(b, work_sound, done_sound, sizeof(Heard));
 }

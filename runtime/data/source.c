@@ -157,6 +157,7 @@ static void end_early(Source *s, Item *out, const char *why) {
 
 static void next_of_archive(Source *s, Item *out, bool *end) {
     struct archive_entry *entry = NULL;
+    bool link = false; // as tar writes a second name of one file, too
     for (;;) {
         int r = s->ended ? ARCHIVE_EOF : archive_read_next_header(s->archive, &entry);
         bool cut = r == ARCHIVE_EOF && !s->ended && lacks_its_end(s->archive);
@@ -170,8 +171,15 @@ static void next_of_archive(Source *s, Item *out, bool *end) {
             return;
         }
         out->name = str_copy(&s->arena, member_name(entry));
-        if (archive_entry_filetype(entry) == AE_IFREG && !is_left_out(s, out->name))
+        link = archive_entry_hardlink(entry) || archive_entry_filetype(entry) == AE_IFLNK;
+        if ((link || archive_entry_filetype(entry) == AE_IFREG) && !is_left_out(s, out->name))
             break;
+    }
+    if (link) {
+        set_reason(out, GAN_ERR_INPUT,
+                   "a link to another file, which is not followed within an archive: unpack it, "
+                   "and name the folder");
+        return;
     }
     if (s->names_only)
         return;

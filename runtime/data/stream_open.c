@@ -44,6 +44,13 @@ static void tell_changes(DataStream *s, Str path, const PackSummary *sum) {
                  sum->good, sum->shorter, sum->longer);
         tell_field(s, path, text);
     }
+    if (sum->louder) {
+        snprintf(text, sizeof text,
+                 "of %" PRIu64 " sounds %" PRIu64 " go beyond -1 to 1, to %g: they are read as "
+                 "they are",
+                 sum->good, sum->louder, (double)sum->loudest);
+        tell_field(s, path, text);
+    }
     if (sum->rounded && s->o.wide) {
         snprintf(text, sizeof text,
                  "its numbers are rounded to 32 bits, in %" PRIu64 " of %" PRIu64 " samples",

@@ -1,7 +1,8 @@
 // table_array.c - a table of numbers as an array [rows, columns] of f32: samples that are rows.
 //
 // In: a .csv or .tsv file. Out: its numbers. A first row without a single number names the columns;
-// anything else that is no number is an error, with its line and column.
+// anything else that is no number is an error, with its line and column. So are what programs write
+// beside the numbers and read back as such: the numbers of rows and of columns.
 #include "format.h"
 
 #include <math.h>
@@ -12,6 +13,8 @@ typedef struct Numbers {
     Table text;
     StrVec name;    // of the columns; empty: the table does not say
     size_t columns; // 0: no row was read
+    bool counted;   // the first row is 0, 1, 2, ..., and no row is said to name the columns
+    bool parts;     // some number has a point or an exponent
     float *at;      // owned: [n]
     size_t n, cap;
 } Numbers;
@@ -23,12 +26,37 @@ static bool is_number(Str field, float *out) {
     return is;
 }
 
+// What is missing is often written nan: a row of that names no columns.
 static bool is_head(const StrVec *row) {
-    float v;
+    double v;
     for (uint32_t i = 0; i < row->n; i++)
-        if (is_number(row->at[i], &v))
+        if (str_to_double(row->at[i], &v))
             return false;
     return true;
+}
+
+static bool counts(const StrVec *row) {
+    int64_t v;
+    for (uint32_t i = 0; i < row->n; i++)
+        if (!str_to_int(row->at[i], &v) || v != i)
+            return false;
+    return true;
+}
+
+// A line of another kind may stand in front, as numpy.savetxt writes one.
+static GanStatus check_head(Numbers *x, const StrVec *row) {
+    if (!x->name.n || x->name.n == row->n)
+        return GAN_OK;
+    if (str_starts(x->name.at[0], STR("#"))) {
+        x->name.n = 0;
+        return GAN_OK;
+    }
+    return fail(GAN_ERR_INPUT, "line %u: %u values, and the first line names %u column%s%s",
+                x->text.line, row->n, x->name.n, x->name.n == 1 ? "" : "s",
+                row->n == 2 * x->name.n ? ": decimals have a point, not a comma"
+                : row->n == x->name.n + 1
+                    ? ": R's write.table puts a number in front of each row, unless row.names=FALSE"
+                    : "");
 }
 
 static GanStatus refuse_field(const Numbers *x, uint32_t column, Str field) {
@@ -48,6 +76,10 @@ static GanStatus add_row(Numbers *x, const StrVec *row) {
     if (x->columns && row->n != x->columns)
         return fail(GAN_ERR_INPUT, "line %u: %u values, the lines before have %zu", x->text.line,
                     row->n, x->columns);
+    if (!x->columns) {
+        TRY(check_head(x, row));
+        x->counted = !x->name.n && row->n > 1 && counts(row);
+    }
     x->columns = row->n;
     if (x->cap - x->n < row->n) {
         size_t cap = 2 * (x->cap + row->n), bytes;
@@ -57,9 +89,38 @@ static GanStatus add_row(Numbers *x, const StrVec *row) {
         x->at = more;
         x->cap = cap;
     }
-    for (uint32_t i = 0; i < row->n; i++)
+    for (uint32_t i = 0; i < row->n; i++) {
+        int64_t whole;
         if (!is_number(row->at[i], &x->at[x->n++]))
             return refuse_field(x, i, row->at[i]);
+        x->parts = x->parts || !str_to_int(row->at[i], &whole);
+    }
+    return GAN_OK;
+}
+
+// Does the first column number the rows, from 0 or 1?
+static bool numbers_rows(const Numbers *x) {
+    size_t rows = x->n / x->columns;
+    float first = x->at[0];
+    bool does = x->columns > 1 && rows > 1 && (first == 0 || first == 1);
+    for (size_t i = 0; does && i < rows; i++)
+        does = x->at[i * x->columns] == first + (float)i;
+    return does;
+}
+
+// pandas names columns without a name by number, and its first column, of rows' numbers, not at
+// all; a row of 0, 1, 2, ... among numbers with decimals, or of many, is no sample.
+static GanStatus check_counts(const Numbers *x) {
+    enum { Many = 16 };
+    Str first = x->name.n ? x->name.at[0] : STR("-");
+    if ((!first.len || str_eq(first, STR("Unnamed: 0"))) && numbers_rows(x))
+        return fail(GAN_ERR_INPUT,
+                    "the first column has no name and numbers the rows, as pandas and R write "
+                    "them: to_csv(index=False) and write.csv(row.names=FALSE) leave it out");
+    if (x->counted && x->n > x->columns && (x->parts || x->columns > Many))
+        return fail(GAN_ERR_INPUT,
+                    "the first line is 0, 1, 2, ...: the columns' numbers, as pandas writes them "
+                    "unless to_csv(header=False)? Of a sample, write the first as 0.0");
     return GAN_OK;
 }
 
@@ -71,7 +132,8 @@ static GanStatus read_numbers(void *user) {
         bool end;
         TRY(table_row(first ? x->perm : &line, &x->text, &row, &end));
         if (end)
-            return x->columns ? GAN_OK : fail(GAN_ERR_INPUT, "a table without a row of numbers");
+            return x->columns ? check_counts(x)
+                              : fail(GAN_ERR_INPUT, "a table without a row of numbers");
         if (first && is_head(&row))
             x->name = row;
         else

@@ -58,6 +58,25 @@ says '^bad: cut.wav: broken WAV: the file ends too early'
 expect 0 data pack two -o two.pack --length 64
 prints '2 samples'
 
+# Floating-point files may be of another scale: 30000 for full scale, as programs write them that think in 16 bits.
+float() { for x; do printf "$x"; done; }
+wav() { # wav BYTES WORD... : f32 at 16 kHz
+    n=$1; shift
+    printf "RIFF\\$(printf %03o $((n + 36)))\\0\\0\\0WAVEfmt \\020\\0\\0\\0\\003\\0\\001\\0\\200\\076\\0\\0\\0\\372\\0\\0\\004\\0\\040\\0data\\$(printf %03o $n)\\0\\0\\0"
+    float "$@"
+}
+mkdir loud
+wav 8 '\0\0\200\077' '\0\0\0\277' >loud/a.wav             # 1, -0.5
+expect 0 data pack loud -o loud.pack
+! grep -q beyond err || fail '1 is not beyond 1'
+wav 8 '\0\140\352\306' '\0\0\0\077' >loud/b.wav           # -30000, 0.5
+expect 0 data pack loud -o loud.pack
+says '^beyond -1 to 1, and kept so: 1 of 2, to 30000$'
+printf 'model loud\ndata x : float(1, 2)\nnet G(z: [1]) -> [1, 2] = z |> dense(2) |> reshape(1, 2)
+step { update G minimize mse(G(normal(1)), x) using sgd() }\n' >loud.gan
+expect 0 train loud.gan --data x=loud --batch 2 --steps 1 --out loud.run
+says 'x: of 2 sounds 1 go beyond -1 to 1, to 30000\|loud: of 2 sounds 1 go beyond -1 to 1, to 30000'
+
 # Training on a folder of sounds.
 cp "$here/../../models/wavegan.gan" .
 expect 0 train wavegan.gan -s slice=256 -s wide=2 -s rounds=1 --data x=s --batch 4 --steps 2 --threads 1 --out run

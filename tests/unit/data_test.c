@@ -159,6 +159,20 @@ static void rows_of_a_table_are_samples(void **state) {
         {"short.csv", "1,2\n3\n", 0, 0, 0, "line 2: 1 values, the lines before have 2"},
         {"head_only.csv", "a,b\n", 0, 0, 0, "a table without a row of numbers"},
         {"open.csv", "\"a,b\n", 0, 0, 0, "a quote that is not closed"},
+        // What is beside the numbers, and what only looks so.
+        {"wide.csv", "a,b,c\n1,2\n", 0, 0, 0,
+         "line 2: 2 values, and the first line names 3 columns"},
+        {"comma.csv", "x\n1,5\n2,5\n", 0, 0, 0, "decimals have a point, not a comma"},
+        {"names.csv", "a,b\n1,1.5,2\n2,3,4\n", 0, 0, 0, "R's write.table puts a number in front"},
+        {"savetxt.csv", "# made by numpy\n1,2\n", 1, 2, 2, NULL},
+        {"lost.csv", "nan,nan\n1,2\n", 0, 0, 0, "line 1: `nan` in column 1 is not a number"},
+        {"index.csv", ",a\n0,1.5\n1,2.5\n", 0, 0, 0, "no name and numbers the rows"},
+        {"r.csv", "\"\",\"a\"\n\"1\",1.5\n\"2\",2\n", 0, 0, 0, "no name and numbers the rows"},
+        {"again.csv", "Unnamed: 0,a\n0,1\n1,2\n", 0, 0, 0, "no name and numbers the rows"},
+        {"unnamed.csv", ",a\n0,1\n2,2\n", 2, 2, 2, NULL},
+        {"columns.csv", "0,1,2\n1.0,2.0,3.0\n", 0, 0, 0, "the first line is 0, 1, 2, ..."},
+        {"bits.csv", "0,1\n1,0\n", 2, 2, 0, NULL},
+        {"sample.csv", "0.0,1,2\n1.5,2,3\n", 2, 3, 3, NULL},
     };
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         SourceKind kind;
@@ -415,6 +429,36 @@ static void a_zip_with_a_bad_member_names_it(void **state) {
     pack_close(&pack);
 }
 
+// tar writes the second name of a file as a link without content.
+static void a_link_in_an_archive_is_no_sample_that_is_passed_over(void **state) {
+    Fixture *p = *state;
+    BadList bad = {0};
+    PackOptions o = pack_options(&bad);
+    Pack pack = {0};
+    make_folder(p, 4);
+    const char *dir = str_z(&p->arena, under(p, "set")),
+               *tar = str_z(&p->arena, under(p, "set.tar"));
+    assert_int_equal(link(str_z(&p->arena, under(p, "set/odd/001.png")),
+                          str_z(&p->arena, under(p, "set/odd/005.png"))),
+                     0);
+    assert_int_equal(symlink("001.png", str_z(&p->arena, under(p, "set/odd/007.png"))), 0);
+    const char *const argv[] = {"tar", "-C", dir, "-cf", tar, "even", "odd", NULL};
+    Str said = {0};
+    int code;
+    assert_ok(process_run(&p->arena, argv, &said, &code));
+    assert_int_equal(code, 0);
+    assert_refused(pack_build(&p->arena, under(p, "set.tar"), &o, (Str){0}, &pack, NULL),
+                   "2 of 6 samples cannot be used");
+    assert_true(bad.n == 2 && strstr(bad.reason[0], "a link to another file"));
+    o.skip_bad = true;
+    assert_ok(pack_build(&p->arena, under(p, "set.tar"), &o, (Str){0}, &pack, NULL));
+    assert_int_equal(pack.count, 4);
+    pack_close(&pack);
+    assert_ok(pack_build(&p->arena, under(p, "set"), &o, (Str){0}, &pack, NULL));
+    assert_int_equal(pack.count, 6); // in a folder links are followed
+    pack_close(&pack);
+}
+
 static void zip_checksums_are_checked(void **state) {
     Fixture *p = *state;
     BadList bad = {0};
@@ -564,6 +608,7 @@ int main(int argc, char **argv) {
         T(sets_without_a_good_image_are_errors),
         T(progress_is_told_by_the_clock),
         T(a_zip_with_a_bad_member_names_it),
+        T(a_link_in_an_archive_is_no_sample_that_is_passed_over),
         T(zip_checksums_are_checked),
         T(arrays_pack_with_labels_and_refuse_nan),
         T(channels_last_is_transposed),
