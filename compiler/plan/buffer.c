@@ -206,6 +206,15 @@ static uint32_t lateness(const Buffer *x, const Buffer *y) {
     return second->level > first->until ? 0 : first->until + 1 - second->level;
 }
 
+// Is b late, or another by it, where it is?
+static bool is_late(Buffer *const *all, uint32_t n, const Buffer *b) {
+    for (uint32_t i = 0; i < n && all[i]->offset < b->offset + b->bytes; i++)
+        if (b->offset < all[i]->offset + all[i]->bytes && all[i] != b && !buffers_meet(all[i], b) &&
+            lateness(all[i], b))
+            return true;
+    return false;
+}
+
 static void look_around(Buffer *const *all, uint32_t n, const Buffer *b, Around *out) {
     out->besides = out->lates = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -279,6 +288,8 @@ void buffers_spread(Arena scratch, Buffer *buffer, uint32_t buffers, size_t byte
     for (uint32_t i = 0; i < ROUNDS * n; i++) {
         Buffer *b = order[i % n];
         uint32_t at = 0;
+        if (!is_late(all, n, b))
+            continue;
         while (all[at] != b)
             at++;
         look_around(all, n, b, &r);

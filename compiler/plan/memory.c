@@ -424,20 +424,26 @@ static int by_bytes(const void *a, const void *b) {
     return x->owner < y->owner ? -1 : x->owner > y->owner;
 }
 
-// The smallest values live from the first launch to the last, as many as take a small part of the
-// peak together: for a few numbers' memory no launch of a card need wait for another.
-static void own_places(Memory *m) {
+// The smallest values, as many as take a small part of the peak together, get places that no other
+// takes, at the beginning of the memory: for a few numbers' memory no launch of a card need wait
+// for another. They are a card's most numerous, and what is packed is spared them (stylegan2, 2,388
+// of 4,188 values left: 0.15 of the time, in as many bytes). Returns where the others begin.
+static size_t own_places(Memory *m) {
     enum { PART = 64 }; // of the peak
-    size_t left = m->p->work_bound / PART;
+    size_t end = 0;
     Buffer **by_size = arena_array(m->a, Buffer *, m->buffer.n);
     for (uint32_t i = 1; i < m->buffer.n; i++)
         by_size[i - 1] = &m->buffer.at[i];
     qsort(by_size, m->buffer.n - 1, sizeof *by_size, by_bytes);
-    for (uint32_t i = 0; i + 1 < m->buffer.n && by_size[i]->bytes <= left; i++) {
-        left -= by_size[i]->bytes;
-        by_size[i]->first = 0;
-        live_until(by_size[i], m->launches);
+    for (uint32_t i = 0; i + 1 < m->buffer.n; i++) {
+        Buffer *b = by_size[i];
+        if (end + b->bytes > m->p->work_bound / PART)
+            break;
+        b->offset = end;
+        end += b->bytes;
+        b->bytes = 0; // it takes no other place
     }
+    return end;
 }
 
 // [launch] its level: 0 where it reads no other launch's value, else behind those it reads of; in a
@@ -468,8 +474,8 @@ static void reaches(Buffer *b, uint32_t level) {
     b->until = level > b->until ? level : b->until;
 }
 
-// Moves buffers to where they make few launches wait, at no more bytes.
-static void spread(Memory *m) {
+// Moves packed buffers to where they make few launches wait, at no more bytes.
+static void spread(Memory *m, size_t bytes) {
     const Plan *p = m->p;
     const uint32_t *level = find_levels(m);
     for (uint32_t i = 1; i < m->buffer.n; i++)
@@ -481,7 +487,7 @@ static void spread(Memory *m) {
         for (uint32_t i = 0; i < x->in.n; i++)
             reaches(&m->buffer.at[m->of[x->in.at[i]]], level[m->time[r]]);
     }
-    buffers_spread(*m->a, m->buffer.at, m->buffer.n, p->work_bytes);
+    buffers_spread(*m->a, m->buffer.at, m->buffer.n, bytes);
 }
 
 void memory_plan(const PassOptions *o, Plan *p) {
@@ -492,13 +498,17 @@ void memory_plan(const PassOptions *o, Plan *p) {
     find_lifetimes(&m);
     share_buffers(&m);
     size_t bound = p->work_bound = buffers_bound(scratch, m.buffer.at, m.buffer.n, m.launches);
+    size_t own = 0;
     if (o->side_by_side) {
-        own_places(&m);
+        own = own_places(&m);
         bound = buffers_bound(scratch, m.buffer.at, m.buffer.n, m.launches);
     }
-    p->work_bytes = buffers_pack(scratch, m.buffer.at, m.buffer.n, bound);
+    size_t bytes = buffers_pack(scratch, m.buffer.at, m.buffer.n, bound);
     if (o->side_by_side)
-        spread(&m);
+        spread(&m, bytes);
+    for (uint32_t i = 1; i < m.buffer.n; i++)
+        m.buffer.at[i].offset += m.buffer.at[i].bytes ? own : 0;
+    p->work_bytes = own + bytes;
     fill_places(&m, p);
     arena_release(&scratch);
 }
