@@ -63,31 +63,19 @@ static uint32_t fix_storage(Fuse *z, uint32_t id) {
 
 static void find_live(Fuse *z) {
     const Func *f = z->f;
-    NodeList root = {0};
+    uint32_t n = z->g->node.n;
+    ObservedVec seen = {0};
+    func_observed(z->arena, f, z->o->keep_grads, &seen);
+    z->live = arena_array(z->arena, uint8_t, n);
     for (uint32_t i = 0; i < f->effect.n; i++)
-        vec_push(z->arena, &root, f->effect.at[i]);
-    uint32_t effects = root.n;
-    for (uint32_t i = 0; i < f->result.n; i++)
-        vec_push(z->arena, &root, f->result.at[i].node);
-    for (uint32_t i = 0; i < f->report.n; i++)
-        vec_push(z->arena, &root, f->report.at[i].node);
-    for (uint32_t i = 0; i < f->tape.n; i++)
-        if (f->tape.at[i].kind == CtlIf)
-            vec_push(z->arena, &root, f->tape.at[i].cond);
-    for (uint32_t i = 0; i < f->update.n; i++) {
-        const Update *u = &f->update.at[i];
-        vec_push(z->arena, &root, u->loss);
-        for (uint32_t k = 0; z->o->keep_grads && k < u->grad.n; k++)
-            vec_push(z->arena, &root, u->grad.at[k].node);
+        z->live[f->effect.at[i]] = 1;
+    for (uint32_t i = 0; i < seen.n; i++) {
+        z->live[seen.at[i].node] = 1;
+        z->asked[fix_storage(z, seen.at[i].node)] = 1;
     }
-    uint32_t seen = root.n;
-    for (uint32_t id = 1; z->stated && id < z->g->node.n; id++)
-        if (z->stated[id])
-            vec_push(z->arena, &root, id);
-    z->live = graph_reach(z->g, z->arena, root.at, root.n);
-    for (uint32_t i = effects; i < seen; i++)
-        if (root.at[i])
-            z->asked[fix_storage(z, root.at[i])] = 1;
+    for (uint32_t id = 1; z->stated && id < n; id++)
+        z->live[id] |= z->stated[id];
+    graph_spread(z->g, z->live);
 }
 
 // Bounds that looking through a view may add to an access (coords_move).

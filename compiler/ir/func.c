@@ -2,23 +2,34 @@
 // blocks dominate which.
 #include "program.h"
 
-uint8_t *func_roots(Arena *a, const Func *f) {
-    uint8_t *root = arena_array(a, uint8_t, f->g.node.n);
+static void observe(Arena *a, ObservedVec *out, uint32_t node, uint32_t block, const char *what) {
+    if (node)
+        vec_push(a, out, ((Observed){node, block, what}));
+}
+
+void func_observed(Arena *a, const Func *f, bool grads, ObservedVec *out) {
     for (uint32_t i = 0; i < f->tape.n; i++)
-        root[f->tape.at[i].cond] = 1;
-    for (uint32_t i = 0; i < f->effect.n; i++)
-        root[f->effect.at[i]] = 1;
+        observe(a, out, f->tape.at[i].cond, NONE, "a condition");
     for (uint32_t i = 0; i < f->update.n; i++) {
         const Update *u = &f->update.at[i];
-        root[u->loss] = 1;
-        for (uint32_t k = 0; k < u->grad.n; k++)
-            root[u->grad.at[k].node] = 1;
+        observe(a, out, u->loss, NONE, "a loss");
+        for (uint32_t k = 0; grads && k < u->grad.n; k++)
+            observe(a, out, u->grad.at[k].node, u->block, "a gradient");
     }
     for (uint32_t i = 0; i < f->report.n; i++)
-        root[f->report.at[i].node] = 1;
+        observe(a, out, f->report.at[i].node, NONE, "a report");
     for (uint32_t i = 0; i < f->result.n; i++)
-        root[f->result.at[i].node] = 1;
-    root[0] = 0;
+        observe(a, out, f->result.at[i].node, NONE, "a result");
+}
+
+uint8_t *func_roots(Arena *a, const Func *f) {
+    uint8_t *root = arena_array(a, uint8_t, f->g.node.n);
+    ObservedVec seen = {0};
+    func_observed(a, f, true, &seen);
+    for (uint32_t i = 0; i < f->effect.n; i++)
+        root[f->effect.at[i]] = 1;
+    for (uint32_t i = 0; i < seen.n; i++)
+        root[seen.at[i].node] = 1;
     return root;
 }
 

@@ -164,8 +164,17 @@ bool slot_outlives(const Slot *s);
 bool slot_saved(const Module *m, const Slot *s);
 bool net_pretrained(const Module *m, uint32_t net);
 Str update_name(Arena *a, const Module *m, const Update *u); // its nets, "D" or "G+E"
-// Nodes that something outside the graph needs, directly; and directly or through others:
-// [node.n], 1 where so.
+// A value that the executor looks at. It must be there at the end of `block`, or of the function
+// where that is NONE.
+typedef struct Observed {
+    uint32_t node, block;
+    const char *what; // for messages: "a loss"
+} Observed;
+typedef VEC(Observed) ObservedVec;
+// Conditions, losses, reports, results and, where asked for, gradients.
+void func_observed(Arena *a, const Func *f, bool grads, ObservedVec *out);
+// Nodes that something outside the graph needs, directly: effects and all that is observed; and
+// directly or through others: [node.n], 1 where so.
 uint8_t *func_roots(Arena *a, const Func *f);
 uint8_t *func_live(Arena *a, const Func *f);
 // The update whose gradient a node is, NONE; *slot: of its weight.

@@ -95,12 +95,10 @@ static void find_fixed(Layouts *l, const Func *f, bool card) {
             if (call || op == OpWrite || (table && (k == 1 || card)))
                 fix(l, node_in(g, id, k));
     }
-    for (uint32_t i = 0; i < f->result.n; i++)
-        fix(l, f->result.at[i].node);
-    for (uint32_t i = 0; i < f->report.n; i++)
-        fix(l, f->report.at[i].node);
-    for (uint32_t i = 0; i < f->update.n; i++)
-        fix(l, f->update.at[i].loss);
+    ObservedVec seen = {0};
+    func_observed(l->a, f, false, &seen);
+    for (uint32_t i = 0; i < seen.n; i++)
+        fix(l, seen.at[i].node);
 }
 
 // --- costs ---------------------------------------------------------------------------------------

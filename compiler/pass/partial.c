@@ -13,7 +13,8 @@
 typedef struct Finder {
     Partials *p;
     const Graph *g;
-    uint8_t *stuck; // [node] enlarges its operand and must not propagate it
+    uint8_t *stuck;   // [node] enlarges its operand and must not propagate it
+    ObservedVec seen; // what the executor reads
 } Finder;
 
 bool partial_begins(const Graph *g, uint32_t id) {
@@ -104,20 +105,10 @@ static bool mark_needs(Finder *s) {
 }
 
 // What the executor reads is needed whole.
-static bool mark_roots(Finder *s) {
-    const Func *f = s->p->f;
+static bool mark_observed(Finder *s) {
     bool news = false;
-    for (uint32_t i = 0; i < f->tape.n; i++)
-        news |= need(s, f->tape.at[i].cond);
-    for (uint32_t i = 0; i < f->update.n; i++) {
-        news |= need(s, f->update.at[i].loss);
-        for (uint32_t k = 0; k < f->update.at[i].grad.n; k++)
-            news |= need(s, f->update.at[i].grad.at[k].node);
-    }
-    for (uint32_t i = 0; i < f->report.n; i++)
-        news |= need(s, f->report.at[i].node);
-    for (uint32_t i = 0; i < f->result.n; i++)
-        news |= need(s, f->result.at[i].node);
+    for (uint32_t i = 0; i < s->seen.n; i++)
+        news |= need(s, s->seen.at[i].node);
     return news;
 }
 
@@ -136,14 +127,15 @@ static bool mark_stuck(Finder *s) {
 void partials_find(Arena *a, const Func *f, const About *about, Partials *out) {
     uint32_t n = f->g.node.n;
     *out = (Partials){f, func_live(a, f), arena_array(a, uint8_t, n), arena_array(a, uint8_t, n)};
-    Finder s = {out, &f->g, arena_array(a, uint8_t, n)};
+    Finder s = {.p = out, .g = &f->g, .stuck = arena_array(a, uint8_t, n)};
+    func_observed(a, f, true, &s.seen);
     for (uint32_t id = 1; about && id < n; id++)
         if (out->live[id] && about[id].centre)
             out->whole[id] = out->whole[about[id].centre] = 1;
     bool news;
     do {
         mark_sums(&s);
-        news = mark_roots(&s);
+        news = mark_observed(&s);
         news |= mark_needs(&s);
         news |= mark_stuck(&s);
     } while (news);

@@ -80,14 +80,12 @@ static uint32_t *earliest(const Step *s) {
 static void find_deferrable(Step *s) {
     const Func *f = s->f;
     const Graph *g = &f->g;
+    ObservedVec seen = {0};
     s->deferrable = arena_array(s->a, uint8_t, g->node.n);
     memset(s->deferrable, 1, g->node.n);
-    for (uint32_t i = 0; i < f->tape.n; i++)
-        s->deferrable[f->tape.at[i].cond] = 0;
-    for (uint32_t i = 0; i < f->update.n; i++)
-        s->deferrable[f->update.at[i].loss] = 0;
-    for (uint32_t i = 0; i < f->report.n; i++)
-        s->deferrable[f->report.at[i].node] = 0;
+    func_observed(s->a, f, false, &seen);
+    for (uint32_t i = 0; i < seen.n; i++)
+        s->deferrable[seen.at[i].node] = 0;
     for (uint32_t id = g->node.n; id-- > 1;) {
         for (uint32_t k = 0; s->live[id] && k < graph_node(g, id)->nin; k++) {
             uint32_t in = node_in(g, id, k);

@@ -196,10 +196,10 @@ static void find_lifetimes(Memory *m) {
         for (uint32_t i = 0; i < p->region.at[r].in.n; i++)
             if (m->of[p->region.at[r].in.at[i]])
                 use(m, p->region.at[r].in.at[i], r);
-    KeptVec kept = {0};
-    plan_kept(m->a, m->o, p->func, &kept);
-    for (uint32_t i = 0; i < kept.n; i++) {
-        uint32_t owner = plan_owner(p, kept.at[i].node), block = kept.at[i].block;
+    ObservedVec seen = {0};
+    func_observed(m->a, p->func, m->o->keep_grads, &seen);
+    for (uint32_t i = 0; i < seen.n; i++) {
+        uint32_t owner = plan_owner(p, seen.at[i].node), block = seen.at[i].block;
         if (!owner || !m->of[owner])
             continue;
         Buffer *b = &m->buffer.at[m->of[owner]];

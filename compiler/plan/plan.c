@@ -47,28 +47,12 @@ size_t plan_bytes(const Plan *p, uint32_t node) {
     return round_up(bytes, PLAN_ALIGN);
 }
 
-void plan_kept(Arena *a, const PassOptions *o, const Func *f, KeptVec *out) {
-    for (uint32_t i = 0; i < f->result.n; i++)
-        vec_push(a, out, ((Kept){f->result.at[i].node, NONE}));
-    for (uint32_t i = 0; i < f->report.n; i++)
-        vec_push(a, out, ((Kept){f->report.at[i].node, NONE}));
-    for (uint32_t i = 0; i < f->tape.n; i++)
-        if (f->tape.at[i].kind == CtlIf)
-            vec_push(a, out, ((Kept){f->tape.at[i].cond, NONE}));
-    for (uint32_t i = 0; i < f->update.n; i++) {
-        const Update *u = &f->update.at[i];
-        vec_push(a, out, ((Kept){u->loss, NONE}));
-        for (uint32_t k = 0; o->keep_grads && k < u->grad.n; k++)
-            vec_push(a, out, ((Kept){u->grad.at[k].node, u->block}));
-    }
-}
-
 uint8_t *plan_outliving(Arena *a, const PassOptions *o, const Plan *p) {
     uint8_t *outlives = arena_array(a, uint8_t, p->func->g.node.n);
-    KeptVec kept = {0};
-    plan_kept(a, o, p->func, &kept);
-    for (uint32_t i = 0; i < kept.n; i++)
-        outlives[plan_owner(p, kept.at[i].node)] = 1;
+    ObservedVec seen = {0};
+    func_observed(a, p->func, o->keep_grads, &seen);
+    for (uint32_t i = 0; i < seen.n; i++)
+        outlives[plan_owner(p, seen.at[i].node)] = 1;
     for (uint32_t r = 0; r < p->region.n; r++)
         for (uint32_t i = 0; i < p->region.at[r].in.n; i++) {
             uint32_t id = p->region.at[r].in.at[i], from = p->region_of[id];

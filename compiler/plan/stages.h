@@ -64,13 +64,6 @@ size_t plan_bytes(const Plan *p, uint32_t node); // of a value, a multiple of PL
 // Lies in the slot memory: a Write, or a Read that was not copied.
 bool plan_in_slot(const Plan *p, uint32_t owner);
 
-// Values the executor looks at: losses, reports, results, conditions, with keep_grads gradients
-// too. Each must live to the end of `block`, or of the function when that is NONE.
-typedef struct Kept {
-    uint32_t node, block;
-} Kept;
-typedef VEC(Kept) KeptVec;
-void plan_kept(Arena *a, const PassOptions *o, const Func *f, KeptVec *out);
 // [node] Is it read by another block or by the executor? In `a`.
 uint8_t *plan_outliving(Arena *a, const PassOptions *o, const Plan *p);
 

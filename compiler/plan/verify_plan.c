@@ -125,26 +125,19 @@ static bool verify_collectives(Verify *v) {
 static bool is_found(const Verify *v, uint32_t id) {
     uint32_t owner = v->p->place[id].owner;
     bool number = v->unfused && graph_node(v->g, owner)->op == OpConst;
-    return !id || v->stored[owner] || graph_node(v->g, owner)->op == OpRead || number;
+    return v->stored[owner] || graph_node(v->g, owner)->op == OpRead || number;
 }
 
 static bool verify_needed(Verify *v) {
     const Func *f = v->p->func;
+    ObservedVec seen = {0};
+    func_observed(v->a, f, false, &seen);
     for (uint32_t i = 0; i < f->effect.n; i++)
         if (!v->stored[f->effect.at[i]])
             return refuse(v, NONE, "no region stores %%%u (write)", f->effect.at[i]);
-    for (uint32_t i = 0; i < f->tape.n; i++)
-        if (!is_found(v, f->tape.at[i].cond))
-            return refuse(v, NONE, "no region stores %%%u, a condition", f->tape.at[i].cond);
-    for (uint32_t i = 0; i < f->update.n; i++)
-        if (!is_found(v, f->update.at[i].loss))
-            return refuse(v, NONE, "no region stores %%%u, a loss", f->update.at[i].loss);
-    for (uint32_t i = 0; i < f->report.n; i++)
-        if (!is_found(v, f->report.at[i].node))
-            return refuse(v, NONE, "no region stores %%%u, a report", f->report.at[i].node);
-    for (uint32_t i = 0; i < f->result.n; i++)
-        if (!is_found(v, f->result.at[i].node))
-            return refuse(v, NONE, "no region stores %%%u, a result", f->result.at[i].node);
+    for (uint32_t i = 0; i < seen.n; i++)
+        if (!is_found(v, seen.at[i].node))
+            return refuse(v, NONE, "no region stores %%%u, %s", seen.at[i].node, seen.at[i].what);
     return true;
 }
 
