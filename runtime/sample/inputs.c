@@ -7,6 +7,7 @@
 // out.
 #include "sampler.h"
 
+#include <math.h>
 #include <string.h>
 
 Str input_name(const Module *m, uint32_t slot) {
@@ -62,7 +63,14 @@ void input_values(const Inputs *in, const Module *m, uint32_t slot, Draws of, Ar
 // --- what is given -------------------------------------------------------------------------------
 
 static GanStatus check_values(const Module *m, const Given *g) {
-    const Site *site = &m->site.at[m->slot.at[g->slot].site];
+    const Slot *s = &m->slot.at[g->slot];
+    const Site *site = &m->site.at[s->site];
+    size_t one = (size_t)type_sample(&s->type);
+    for (size_t i = 0; i < g->n * one; i++)
+        if (!isfinite(g->value[i]))
+            return fail(GAN_ERR_USAGE, "--input %.*s: number %zu, for sample %zu, is %s",
+                        SARG(input_name(m, g->slot)), i, i / one,
+                        isnan(g->value[i]) ? "NaN" : "beyond f32");
     for (size_t i = 0; site->dist == DistCategorical && i < g->n; i++)
         if (!(g->value[i] >= 0 && g->value[i] < (float)site->classes &&
               g->value[i] == (float)(int64_t)g->value[i]))
@@ -141,7 +149,7 @@ static GanStatus read_array(Arena *perm, const Module *m, Str path, Given *out) 
     if (!fits)
         return fail(GAN_ERR_INPUT, "%.*s: input %.*s needs an array %.*s", SARG(path),
                     SARG(input_name(m, out->slot)), SARG(wanted_array(perm, t)));
-    out->n = (size_t)dim[0];
+    out->n = out->rows = (size_t)dim[0];
     return GAN_OK;
 }
 
@@ -183,6 +191,12 @@ GanStatus inputs_read(Arena *perm, const Module *m, uint32_t entry, const Job *j
             return fail(GAN_ERR_USAGE, "--input %.*s is %.*s a sample: give an .npy file",
                         SARG(name), SARG(type_text(perm, &m->slot.at[g.slot].type)));
         TRY(check_values(m, &g));
+        if (g.rows > 1 && out->rows > 1 && g.rows != out->rows)
+            return fail(GAN_ERR_INPUT,
+                        "%.*s has %zu rows, an array before it %zu: one for each sample, or one "
+                        "for all",
+                        SARG(text), g.rows, out->rows);
+        out->rows = g.rows > out->rows ? g.rows : out->rows;
         vec_push(perm, &out->given, g);
     }
     return GAN_OK;

@@ -21,6 +21,7 @@ typedef struct Sampling {
     size_t count;
     uint32_t rate; // of sounds, numbers a second
     bool sounds;   // that is what samples are, as --rate or the run's data say
+    size_t broken; // samples with numbers that are not finite
 } Sampling;
 
 static Form form_of(Str path) {
@@ -56,6 +57,9 @@ static GanStatus open_data(Sampling *s, const Options *o) {
         TRY(trained_feed(s->perm, s->host, &s->run));
     if (s->run.in_order)
         s->count = (size_t)feed_count(s->run.feed, f->data.at[0]);
+    if (s->run.in_order && s->inputs.rows > 1 && s->inputs.rows != s->count)
+        say(&s->host->console, "--input has %zu rows for %zu samples%s", s->inputs.rows, s->count,
+            s->inputs.rows < s->count ? ", and begins again" : "");
     return GAN_OK;
 }
 
@@ -94,7 +98,7 @@ static GanStatus check_asked(void *user) {
     if (s->inputs.given.n)
         s->sampler.columns = 0;
     s->seed = (uint64_t)option_number(o, OptSeed, (int64_t)s->run.job.seed);
-    s->count = (size_t)option_number(o, OptSamples, 64);
+    s->count = (size_t)option_number(o, OptSamples, s->inputs.rows ? (int64_t)s->inputs.rows : 64);
     TRY(set_rate(s, o));
     TRY(check_form(s));
     return open_data(s, o);
@@ -112,8 +116,12 @@ static GanStatus open_sampling(Sampling *s) {
 }
 
 static GanStatus draw(Sampling *s, size_t first, size_t n, float *out) {
-    return sampler_draw(&s->sampler, &s->run.session, s->run.feed, (Draws){s->seed, first, n},
-                        *s->perm, out);
+    TRY(sampler_draw(&s->sampler, &s->run.session, s->run.feed, (Draws){s->seed, first, n},
+                     *s->perm, out));
+    size_t one = sampler_elements(&s->sampler);
+    for (size_t i = 0; i < n; i++)
+        s->broken += !values_finite(out + i * one, one * sizeof *out, DtF32);
+    return GAN_OK;
 }
 
 // Of the file that a sample was computed from, "-cat" of "pets/cat.jpg"; empty: there is none.
@@ -207,6 +215,9 @@ static GanStatus run_sampling(Sampling *s) {
     if (s->form == FormNumbers)
         s->sampler.node = s->sampler.raw; // in the units of the data
     TRY(s->form == FormFolder ? write_folder(s) : write_file(s));
+    if (s->broken)
+        say(&s->host->console, "%zu of %zu samples have numbers that are not finite", s->broken,
+            s->count);
     s->host->console.result(s->host->console.user, str_format(s->perm, "%.*s\n", SARG(s->to)));
     return GAN_OK;
 }

@@ -11,9 +11,11 @@ typedef struct Given { // by --input
     uint32_t slot;
     float *value; // [n, ...]: of samples 0 .. n - 1, then cyclically
     size_t n;
+    size_t rows; // n, of an .npy; else 0
 } Given;
 typedef struct Inputs {
     VEC(Given) given;
+    size_t rows; // of its arrays, but for those of one row; 0: there are none
 } Inputs;
 Str input_name(const Module *m, uint32_t slot); // in the model's text
 // Whether a slot is an input of an entry.

@@ -92,6 +92,34 @@ numbers twice.npy | awk '{ print 1*$1 }' >got
 near=$(paste want got | awk '{ d = $1 - $2; if (d > 1e-4 || d < -1e-4) print "far" }')
 [ -z "$near" ] || fail 'not twice what was given'
 
+# As many samples as an array has rows; rows of two arrays belong together; numbers are finite.
+expect 0 sample c --entry back -o twice.npy --input z=made.npy --threads 1
+[ "$(numbers twice.npy | wc -l)" = 9 ] || fail 'other than a sample for each row'
+expect 0 sample run --entry told -o two.npy --count 2 --threads 1
+cat >both.gan <<'END'
+model both
+net G(z: [1]) -> [1] = z |> dense(1)
+step { update G minimize mean(G(normal(1))^2) using sgd() }
+sample apart(a: [3], b: [3], c: []) = a - b + c
+sample inverse(a: [3]) = 1/(a - a)
+END
+expect 0 train both.gan --batch 2 --steps 1 --out both --threads 1
+npy() { # npy FILE ROWS NUMBERS: three a row
+    { printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': ($2, 3), }"; printf "$3"; } >$1
+}
+zero='\0\0\0\0' one='\0\0\200\077' nan='\0\0\300\177'
+npy one.npy 1 $one$one$one
+npy two.npy 2 $one$one$one$zero$zero$zero
+npy three.npy 3 $one$one$one$zero$zero$zero$one$one$one
+npy nan.npy 2 $one$one$one$zero$nan$zero
+expect 0 sample both --entry apart -o a.npy --input a=two.npy --input b=one.npy --input c=0,1,2
+[ "$(numbers a.npy | wc -l)" = 6 ] || fail 'one row is for all samples'
+refused 1 'three.npy has 3 rows, an array before it 2' ganrun sample both --entry apart -o no.npy --input a=two.npy --input b=three.npy
+refused 2 'input a: number 4, for sample 1, is NaN' ganrun sample both --entry apart -o no.npy --input a=nan.npy
+refused 2 'input c: number 1, for sample 1, is beyond f32' ganrun sample both --entry apart -o no.npy --input c=1,1e39
+expect 0 sample both --entry inverse -o a.npy --input a=two.npy
+says '^2 of 2 samples have numbers that are not finite$'
+
 # A grid has a column for each class; rows of `interp` keep their class.
 expect 0 sample run --entry one -o g.png --count 8 --threads 1
 expect 0 interp run --entry told -o i.npy --rows 3 --count 2 --threads 1
