@@ -133,7 +133,7 @@ static GanStatus join_ranks(Arena *perm, const Options *o, const Launcher *l,
     TRY(ranks_open(&setup, out));
     h->device.comm = *out;
     TRY(ranks_agree(*perm, *out, "program", '\n', program_text(perm, setup.plugin)));
-    TRY(ranks_agree(*perm, *out, "command line", ',', ranks_options_text(perm, o)));
+    TRY(ranks_agree_asked(perm, *out, o));
     char gpu[128] = "";
     const DeviceApi *device = device_find(option_text(o, OptDevice, STR("cpu")));
     if (device->card)

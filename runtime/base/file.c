@@ -185,7 +185,8 @@ void file_unmap(FileMap *m) {
 
 bool file_exists(Str path) {
     IoPath p;
-    return io_path(path, &p) && (access(p.z, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR));
+    return io_path(path, &p) && (access(p.z, F_OK) == 0 ||
+                                 (errno != ENOENT && errno != ENOTDIR && errno != ENAMETOOLONG));
 }
 
 bool file_is_dir(Str path) {

@@ -269,17 +269,56 @@ GanStatus ranks_comm_options(const Options *o, CommOptions *out) {
     return GAN_OK;
 }
 
-Str ranks_options_text(Arena *a, const Options *o) {
-    static const OptionId shared[] = {OptComm, OptOverlap, OptReplay};
+static bool is_among(OptionId id, const OptionId *list, size_t n) {
+    size_t i = 0;
+    while (i < n && list[i] != id)
+        i++;
+    return i < n;
+}
+
+// Of a run what its job does not say, by which the ranks agree on the rest; else all but what a
+// rank may have of its own.
+static bool is_agreed(Command command, OptionId id) {
+    static const OptionId beside[] = {OptComm, OptOverlap, OptReplay, OptTrace, OptReplan},
+                          own[] = {OptCache, OptThreads, OptTop, OptTimeline, OptJson};
+    if (!(ganrun_args.option[id].commands >> command & 1))
+        return false;
+    return command == CommandTrain ? is_among(id, beside, sizeof beside / sizeof *beside)
+                                   : !is_among(id, own, sizeof own / sizeof *own);
+}
+
+static Str options_text(Arena *a, const Options *o) {
     Text t = {.arena = a};
     text_fmt(&t, "ganrun %s", ganrun_args.command[o->command].word);
-    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
-        const ArgValue *v = &o->at[shared[i]];
-        text_fmt(&t, ",%s%s", v->given ? "" : "no ", option_word(shared[i]));
-        if (v->text.len)
+    for (OptionId id = 0; id < OptCount; id++) {
+        const ArgValue *v = &o->at[id];
+        if (!is_agreed(o->command, id))
+            continue;
+        text_fmt(&t, ",%s%s", v->given ? "" : "no ", option_word(id));
+        for (uint32_t k = 0; k < v->pair.n; k++)
+            text_fmt(&t, " %.*s=%.*s", SARG(v->pair.at[k].key), SARG(v->pair.at[k].value));
+        if (v->text.len && !v->pair.n)
             text_fmt(&t, " %.*s", SARG(v->text));
     }
     return text_str(&t);
+}
+
+// By its content: ranks may have it at different places.
+static Str content_text(Arena *a, Str path) {
+    FileMap map;
+    if (file_map(path, &map) != GAN_OK)
+        return STR("a file that cannot be read");
+    Str hash = hash_hex(a, hash128(map.ptr, map.n));
+    file_unmap(&map);
+    return str_format(a, "of hash %.*s", SARG(hash));
+}
+
+GanStatus ranks_agree_asked(Arena *a, Comm *c, const Options *o) {
+    TRY(ranks_agree(*a, c, "command line", ',', options_text(a, o)));
+    for (uint32_t i = 0; o->command != CommandTrain && i < o->file.n; i++)
+        TRY(ranks_agree(*a, c, str_z(a, path_base(o->file.at[i])), ',',
+                        content_text(a, o->file.at[i])));
+    return GAN_OK;
 }
 
 CardRoute ranks_route(const Options *o) {

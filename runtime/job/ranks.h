@@ -52,8 +52,9 @@ LinkModel wire_link(double us, double gbit);
 GanStatus ranks_comm_fits(const Options *o, bool cuda);
 // From --deadline, --wire, --comm and --overlap.
 GanStatus ranks_comm_options(const Options *o, CommOptions *out);
-// The command and those options without which ranks cannot even compare their jobs, one a piece.
-Str ranks_options_text(Arena *a, const Options *o);
+// The ranks were asked for the same: of a run what they compare before their jobs, of `bench` and
+// `verify` all options and files.
+GanStatus ranks_agree_asked(Arena *a, Comm *c, const Options *o);
 CardRoute ranks_route(const Options *o); // from --comm, for ranks on cards
 // --deterministic, --micro, --bucket-mb. GAN_ERR_USAGE.
 GanStatus ranks_split(const Options *o, Split *out);

@@ -20,6 +20,8 @@ differ 'job: .*"seed": 4.*rank 0.*"seed": 3' "$ganrun" "train tiny.gan $base --b
 differ 'job: .*"batch": 4' "$ganrun" "train tiny.gan $base --batch 4 --seed 3 --steps 2 --out d"
 differ 'job: .*"bucket_bytes": 1000' "$ganrun" "$train --bucket-mb 0.001"
 differ 'command line: `--overlap off`, rank 0.s is `no --overlap`' "$ganrun" "$train --overlap off"
+differ 'command line: `--trace 1:2`, rank 0.s is `no --trace`' "$ganrun" "$train --trace 1:2"
+differ 'command line: `--replan`, rank 0.s is `no --replan`' "$ganrun" "$train --replan"
 differ 'command line: `ganrun verify`, rank 0.s is `ganrun train`' "$ganrun" "verify tiny.gan tiny.json"
 mkdir other
 sed 's/0.9) + bce/0.8) + bce/' tiny.gan >other/tiny.gan
@@ -30,6 +32,15 @@ one=$train
 "$ganrun" data synth shapes --out second.pack --count 40 --size 8 --seed 5 >/dev/null
 train="$one --data x=second.pack"
 differ 'data: ' "$ganrun" "$one --data x=s.pack"             # equally many samples, and the same first pack
+train=$one
+
+# Ranks of a benchmark have no job: all that they are asked for is compared.
+train="bench tiny.gan --batch 8 --steps 2 --warmup 1"
+differ 'command line: `--steps 3`, rank 0.s is `--steps 2`' "$ganrun" "bench tiny.gan --batch 8 --steps 3 --warmup 1"
+differ 'command line: `no --warmup`, rank 0.s is `--warmup 1`' "$ganrun" "bench tiny.gan --batch 8 --steps 2"
+differ 'command line: `--batch 10`, rank 0.s is `--batch 8`' "$ganrun" "bench tiny.gan --batch 10 --steps 2 --warmup 1"
+differ 'command line: `-s nz=5`, rank 0.s is `no -s`' "$ganrun" "$train -s nz=5"
+differ 'tiny.gan: `of hash [0-9a-f]*`, rank 0.s is `of hash' "$ganrun" "bench other/tiny.gan --batch 8 --steps 2 --warmup 1"
 train=$one
 
 # Each rank alone has the wrong sums of --comm null. Other orders of sums are found while MPI opens, by every rank.
