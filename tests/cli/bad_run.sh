@@ -261,3 +261,7 @@ else
     expect 0 train run --steps 9
     says 'resumed from step 6'
 fi
+
+# A name that no file can have is no run that is there.
+long=$(printf '%256s' '' | tr ' ' n)
+refused 3 'cannot create folder n*: File name too long' ganrun train tiny.gan --data x=s.pack --batch 4 --steps 1 --out $long
