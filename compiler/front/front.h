@@ -150,5 +150,7 @@ Str yaml_key(uint32_t i); // keys of YAML models; empty past the last
 
 // The library's files, embedded (stdlib/*.gan), always in scope; parsed once per Front.
 bool front_load_library(Front *f);
+// The same without parsing, into a new Front: `from` holds the library alone, and outlives it.
+void front_share_library(Front *f, const Front *from);
 
 #endif

@@ -19,3 +19,10 @@ bool front_load_library(Front *f) {
     }
     return true;
 }
+
+void front_share_library(Front *f, const Front *from) {
+    for (uint32_t i = 0; i < from->source.n; i++)
+        vec_push(f->perm, &f->source, from->source.at[i]);
+    for (uint32_t i = 0; i < from->library.n; i++)
+        vec_push(f->perm, &f->library, from->library.at[i]);
+}

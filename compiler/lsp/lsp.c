@@ -17,6 +17,9 @@ GanStatus lsp_open(Lsp **out) {
         mem_free(l);
         return status;
     }
+    front_init(&l->library, &l->arena);
+    if (!front_load_library(&l->library))
+        bug("the library does not parse");
     *out = l;
     return GAN_OK;
 }

@@ -19,7 +19,8 @@ typedef struct Document {
 } Document;
 
 struct Lsp {
-    Arena arena;        // emptied behind each message
+    Arena arena;        // the library; what else is in it is dropped behind each message
+    Front library;      // parsed once, for all documents
     Document *document; // [documents], owned
     uint32_t documents;
     bool open, shutdown, ended;

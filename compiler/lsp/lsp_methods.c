@@ -22,35 +22,35 @@ static Str path_of(Arena *a, Str uri) {
     return text_str(&t);
 }
 
-static void look_text(Arena *perm, Str path, Str text, Look *out) {
+static void look_text(const Request *r, Str path, Str text, Look *out) {
     enum { BATCH = 32 };
     Str ext = path_ext(path);
     *out = (Look){.yaml = str_eq(ext, STR("yaml")) || str_eq(ext, STR("yml"))};
     Front *f = &out->f;
-    front_init(f, perm);
-    bool library = front_load_library(f); // first: it must not meet the text's mistakes
-    uint32_t source = front_add_source(f, path, str_copy(perm, text), false);
+    front_init(f, r->perm);
+    front_share_library(f, &r->l->library);
+    uint32_t source = front_add_source(f, path, str_copy(r->perm, text), false);
     out->source = f->source.n;
     if (!source)
         return;
     const Ast *file = out->yaml ? parse_yaml(f, source) : parse_gan(f, source);
     out->file = file;
     out->parsed = file && !diag_errors(f);
-    if (!file || !library)
+    if (!file)
         return;
-    Module *m = arena_new(perm, Module);
+    Module *m = arena_new(r->perm, Module);
     facts_want(f);
     out->sound = elaborate(f, file, &(ElabOptions){.batch = BATCH}, m);
 }
 
-static void look_at(Arena *perm, const Document *d, Look *out) {
-    Str path = path_of(perm, (Str){d->uri, d->uri_len});
-    look_text(perm, path, (Str){d->text, d->text_len}, out);
+static void look_at(const Request *r, const Document *d, Look *out) {
+    Str path = path_of(r->perm, (Str){d->uri, d->uri_len});
+    look_text(r, path, (Str){d->text, d->text_len}, out);
     if (out->sound || !d->good)
         return;
-    out->before = arena_new(perm, Look);
-    look_text(perm, path, (Str){d->good, d->good_len}, out->before);
-    out->kept = lines_kept(perm, &out->before->f.source.at[out->before->source - 1],
+    out->before = arena_new(r->perm, Look);
+    look_text(r, path, (Str){d->good, d->good_len}, out->before);
+    out->kept = lines_kept(r->perm, &out->before->f.source.at[out->before->source - 1],
                            &out->f.source.at[out->source - 1]);
 }
 
@@ -110,7 +110,7 @@ static void publish(const Request *r, Str uri, Document *d) {
     json_open(j, '[');
     if (d) {
         uint32_t n;
-        look_text(r->perm, path_of(r->perm, uri), (Str){d->text, d->text_len}, &k);
+        look_text(r, path_of(r->perm, uri), (Str){d->text, d->text_len}, &k);
         d->sound = k.sound;
         const DiagView *list = diag_list(&k.f, &n);
         for (uint32_t i = 0; i < n; i++)
@@ -190,7 +190,7 @@ static void did_close(const Request *r) {
 static bool asked(const Request *r, Look *k) {
     const Document *d = document_find(r->l, uri_of(r));
     if (d)
-        look_at(r->perm, d, k);
+        look_at(r, d, k);
     else
         answer_error(r, ErrParams, "this document is not open");
     return d != NULL;
