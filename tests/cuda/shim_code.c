@@ -63,7 +63,8 @@ static GanStatus run(Arena *a, const char *const *argv) {
 
 static const char *const flags[] = {
     "-std=c++17",
-    "-O1",
+    "-nostdinc++", // C's <math.h> alone is read in a fourth of the time
+    "-Og",
     "-g1",
     "-w",
     "-fPIC",

@@ -1,6 +1,7 @@
 // shim_cuda.h - the prelude of kernel text on the CPU: the CUDA C++ keywords and functions that
 // the dialect uses, as C++17. The functions named shim_ are in shim_run.c and shim_memory.c.
 #include <math.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define __global__

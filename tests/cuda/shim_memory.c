@@ -322,15 +322,15 @@ static void hand_on(Shim *s, uintptr_t at) {
 void shim_atomic(const void *at, unsigned long size) {
     touch(at, size, size, true, true, HERE);
     Shim *s = shim_running;
-    if (s->fiber[s->current].fenced)
+    if (s->lane[s->current].fenced)
         hand_on(s, (uintptr_t)at);
     vec_push(&s->arena, &s->acquire, ((Acquire){(uintptr_t)at, s->release.n, s->current, s->time}));
-    if (s->fiber[s->current].fenced)
+    if (s->lane[s->current].fenced)
         vec_push(&s->arena, &s->release,
                  ((Release){(uintptr_t)at, s->block_time, s->time - 1, s->current}));
 }
 void shim_fence(void) {
-    shim_running->fiber[shim_running->current].fenced = true;
+    shim_running->lane[shim_running->current].fenced = true;
 }
 void shim_vector(const void *at, unsigned long size, int write) {
     touch(at, size, size, write, false, HERE);

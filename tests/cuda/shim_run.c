@@ -45,14 +45,14 @@ const char *shim_said(const Shim *s) {
 // --- fibers --------------------------------------------------------------------------------------
 
 static void push_ready(Shim *s, uint32_t thread) {
-    s->fiber[thread].state = FiberReady;
+    s->lane[thread].state = FiberReady;
     s->ready[s->readies++] = thread;
 }
 
-// Returns to the scheduler until this fiber is made ready again.
-static void wait(Shim *s, Fiber *f, FiberState state) {
-    f->state = state;
-    if (!_setjmp(f->at))
+// Returns to the scheduler until the running thread is made ready again.
+static void wait(Shim *s, FiberState state) {
+    s->lane[s->current].state = state;
+    if (!_setjmp(s->fiber[s->current].at))
         leave(s);
 }
 
@@ -61,7 +61,7 @@ static void fiber_main(void) {
     for (;;) {
         Shim *s = shim_running;
         s->entry(s->param);
-        wait(s, &s->fiber[s->current], FiberDone);
+        wait(s, FiberDone);
     }
 }
 
@@ -77,25 +77,25 @@ static void place_thread(Shim *s, uint32_t thread) {
 static void release_barrier(Shim *s) {
     uint32_t at = UINT32_MAX, away = UINT32_MAX;
     for (uint32_t i = 0; i < s->threads; i++) {
-        const Fiber *f = &s->fiber[i];
+        const Lane *t = &s->lane[i];
         place_thread(s, i);
-        if (f->state == FiberWarp)
+        if (t->state == FiberWarp)
             shim_fault(s, ShimDivergent, NULL,
-                       "line %d waits for lanes %08x of its warp, and some never come", f->line,
-                       f->mask);
-        if (f->state == FiberBarrier && at == UINT32_MAX)
+                       "line %d waits for lanes %08x of its warp, and some never come", t->line,
+                       t->mask);
+        if (t->state == FiberBarrier && at == UINT32_MAX)
             at = i;
-        if (f->state == FiberDone && away == UINT32_MAX)
+        if (t->state == FiberDone && away == UINT32_MAX)
             away = i;
-        if (f->state == FiberBarrier && f->line != s->fiber[at].line)
+        if (t->state == FiberBarrier && t->line != s->lane[at].line)
             shim_fault(s, ShimDivergent, NULL,
                        "divergent barrier: this thread is at line %d, thread %u at line %d",
-                       f->line, at, s->fiber[at].line);
+                       t->line, at, s->lane[at].line);
     }
     if (at != UINT32_MAX && away != UINT32_MAX)
         shim_fault(s, ShimDivergent, NULL,
                    "divergent barrier: thread %u waits at line %d, thread %u has returned", at,
-                   s->fiber[at].line, away);
+                   s->lane[at].line, away);
     if (at == UINT32_MAX)
         return;
     s->time++;
@@ -105,17 +105,12 @@ static void release_barrier(Shim *s) {
 
 void shim_barrier(int line) {
     Shim *s = shim_running;
-    Fiber *f = &s->fiber[s->current];
-    f->line = line;
-    wait(s, f, FiberBarrier);
+    s->lane[s->current].line = line;
+    wait(s, FiberBarrier);
 }
 
 int shim_lane(void) {
     return (int)(shim_running->current % ShimLanes);
-}
-
-static Fiber *warp_of(Shim *s) {
-    return &s->fiber[s->current / ShimLanes * ShimLanes];
 }
 
 // The lanes of the running thread's warp that exist in the block.
@@ -124,39 +119,33 @@ static uint32_t lanes_of(const Shim *s) {
     return left < ShimLanes ? (1u << left) - 1 : 0xffffffffu;
 }
 
-static void warp_check(Shim *s, const Fiber *f) {
+static void warp_check(Shim *s, const Lane *t) {
     uint32_t lane = s->current % ShimLanes, lanes = lanes_of(s);
-    if (!(f->mask >> lane & 1))
+    if (!(t->mask >> lane & 1))
         shim_fault(s, ShimDivergent, NULL, "line %d: the mask %08x leaves out its own lane %u",
-                   f->line, f->mask, lane);
-    if (f->mask & ~lanes)
+                   t->line, t->mask, lane);
+    if (t->mask & ~lanes)
         shim_fault(s, ShimDivergent, NULL,
-                   "line %d: the mask %08x names lanes that the block does not have", f->line,
-                   f->mask);
-    if (f->from >= 0 && !(f->mask >> f->from & 1))
+                   "line %d: the mask %08x names lanes that the block does not have", t->line,
+                   t->mask);
+    if (t->from >= 0 && !(t->mask >> t->from & 1))
         shim_fault(s, ShimDivergent, NULL,
-                   "line %d: it reads lane %d, which the mask %08x leaves out", f->line, f->from,
-                   f->mask);
-    if (f->from == WarpSync && f->mask != lanes)
-        shim_fault(s, ShimUnsupported, NULL, "line %d: __syncwarp of a part of the warp", f->line);
+                   "line %d: it reads lane %d, which the mask %08x leaves out", t->line, t->from,
+                   t->mask);
+    if (t->from == WarpSync && t->mask != lanes)
+        shim_fault(s, ShimUnsupported, NULL, "line %d: __syncwarp of a part of the warp", t->line);
 }
 
-// Whether every lane of the mask is at the same operation.
-static bool warp_is_complete(Shim *s, const Fiber *mine, const Fiber *warp) {
-    for (int i = 0; i < ShimLanes; i++) {
-        if (!(mine->mask >> i & 1) || &warp[i] == mine)
-            continue;
-        if (warp[i].state != FiberWarp)
-            return false;
-        if (warp[i].mask != mine->mask || warp[i].line != mine->line)
+// All lanes of the mask wait: at the same operation, or it is a fault.
+static void warp_agree(Shim *s, const Lane *mine, const Lane *warp) {
+    for (uint32_t i = 0; i < ShimLanes; i++)
+        if (mine->mask >> i & 1 && (warp[i].mask != mine->mask || warp[i].line != mine->line))
             shim_fault(s, ShimDivergent, NULL,
-                       "divergent warp: line %d with mask %08x, lane %d at line %d with mask %08x",
+                       "divergent warp: line %d with mask %08x, lane %u at line %d with mask %08x",
                        mine->line, mine->mask, i, warp[i].line, warp[i].mask);
-    }
-    return true;
 }
 
-static uint64_t ballot(const Fiber *warp, uint32_t mask) {
+static uint64_t ballot(const Lane *warp, uint32_t mask) {
     uint64_t votes = 0;
     for (int i = 0; i < ShimLanes; i++)
         if (mask >> i & 1)
@@ -165,7 +154,7 @@ static uint64_t ballot(const Fiber *warp, uint32_t mask) {
 }
 
 // The lanes that give the same bits as this one.
-static uint64_t match(const Fiber *warp, uint32_t mask, uint64_t bits) {
+static uint64_t match(const Lane *warp, uint32_t mask, uint64_t bits) {
     uint64_t same = 0;
     for (int i = 0; i < ShimLanes; i++)
         if (mask >> i & 1)
@@ -176,13 +165,17 @@ static uint64_t match(const Fiber *warp, uint32_t mask, uint64_t bits) {
 // A lane reaches a warp operation: the last one computes the results for all and continues.
 static uint64_t warp_meet(int line, uint32_t mask, uint64_t bits, int from) {
     Shim *s = shim_running;
-    Fiber *f = &s->fiber[s->current], *warp = warp_of(s);
-    f->line = line, f->mask = mask, f->bits = bits, f->from = from;
-    warp_check(s, f);
-    if (!warp_is_complete(s, f, warp)) {
-        wait(s, f, FiberWarp);
-        return f->result;
+    uint32_t w = s->current / ShimLanes;
+    Lane *t = &s->lane[s->current], *warp = &s->lane[w * ShimLanes];
+    t->line = line, t->mask = mask, t->bits = bits, t->from = from;
+    warp_check(s, t);
+    s->arrived[w] |= 1u << s->current % ShimLanes;
+    if (mask & ~s->arrived[w]) {
+        wait(s, FiberWarp);
+        return t->result;
     }
+    warp_agree(s, t, warp);
+    s->arrived[w] &= ~mask;
     for (uint32_t i = 0; i < ShimLanes; i++) {
         if (!(mask >> i & 1))
             continue;
@@ -190,12 +183,12 @@ static uint64_t warp_meet(int line, uint32_t mask, uint64_t bits, int from) {
                          : warp[i].from == WarpBallot ? ballot(warp, mask)
                          : warp[i].from == WarpMatch  ? match(warp, mask, warp[i].bits)
                                                       : 0;
-        if (&warp[i] != f)
-            push_ready(s, s->current / ShimLanes * ShimLanes + i);
+        if (&warp[i] != t)
+            push_ready(s, w * ShimLanes + i);
     }
     if (from == WarpSync)
-        s->clock[s->current / ShimLanes]++;
-    return f->result;
+        s->clock[w]++;
+    return t->result;
 }
 
 void shim_warp_sync(int line, unsigned mask) {
@@ -222,7 +215,8 @@ _Noreturn static void resume(Shim *s, uint32_t thread) {
     f->entered = true;
     getcontext(&f->first);
     f->first.uc_stack.ss_sp = f->stack;
-    f->first.uc_stack.ss_size = ShimStack;
+    f->first.uc_stack.ss_size =
+        ShimStack - thread % 128 * 576; // frames in different sets of a cache
     f->first.uc_link = NULL;
     makecontext(&f->first, fiber_main, 0);
     setcontext(&f->first);
@@ -232,10 +226,11 @@ _Noreturn static void resume(Shim *s, uint32_t thread) {
 static void run_block(Shim *s) {
     s->block_time = ++s->time;
     memset(s->clock, 0, sizeof s->clock);
+    memset(s->arrived, 0, sizeof s->arrived);
     s->readies = 0;
     s->acquire.n = 0;
     for (uint32_t i = 0; i < s->threads; i++) {
-        s->fiber[i].fenced = false;
+        s->lane[i].fenced = false;
         push_ready(s, i);
     }
     (void)_setjmp(s->scheduler); // every fiber that waits comes back to here

@@ -49,14 +49,18 @@ typedef struct Fiber {
     ucontext_t first;
     char *stack;
     bool entered; // `at` is where it waits
-    bool fenced;  // in this block
+} Fiber;
+
+// A thread of the running block. Apart from its fiber, so that a warp's lie in few cache lines.
+typedef struct Lane {
     FiberState state;
     int line;        // of the barrier or warp operation it waits at
     uint32_t mask;   // lanes it waits for
+    int from;        // the lane it wants the bits of; -1 ballot, -2 sync, -3 match
     uint64_t bits;   // what it gives to a shuffle, ballot or match
     uint64_t result; // what it gets
-    int from;        // the lane it wants the bits of; -1 ballot, -2 sync, -3 match
-} Fiber;
+    bool fenced;
+} Lane;
 
 // Blocks may hand over through an atomic: what a block did before a fence and an atomic is over for
 // a block that comes to the same atomic later, and so is what others had handed to that block.
@@ -106,6 +110,8 @@ struct Shim {
     uint32_t current; // the one running
     uint32_t ready[ShimMaxThreads], readies;
     Fiber *fiber; // [ShimMaxThreads]
+    Lane lane[ShimMaxThreads];
+    uint32_t arrived[ShimMaxThreads / ShimLanes]; // lanes of each warp that wait for others of it
     jmp_buf scheduler;
     // the verdict
     ShimFault fault;
