@@ -57,6 +57,7 @@ static void hints_name_only_what_exists(void **state) {
     static const char *const habits[][2] = {
 #define HABIT(words, help) {words, help},
 #define METHOD HABIT
+#define CALLED HABIT
 #include "habits.def"
     };
     uint32_t names = 0;
@@ -173,6 +174,30 @@ static void what_is_meant_gets_no_warning(void **state) {
                "net E(x: [4]) -> [] { h = x |> dense(1); seen(h); h |> squeeze }\n"
                "step { counted(D(x)); D(x) |> counted\nupdate E minimize mean(E(x)) using opt }\n"
                "sample s = E(x)");
+}
+
+// A value beside its own `stop`, which has another gradient than it seems; what only another
+// update reaches, or both a `stop` and the gradient; a sum in parentheses in front of a pipe; a
+// class of two, which is a target.
+static void a_stop_that_is_meant_gets_no_warning(void **state) {
+    (void)state;
+    static const char *const loss[] = {
+        "mean(D(x) + stop(floor(D(x) + 0.5) - D(x)))",
+        "mse(D(x), stop(E(x)))",
+        "mean(min(softplus(D(x)), stop(max(all_gather(D(x)), axis(0)))))",
+        "mean(softplus(D(x)/stop(norm(D(x), eps=1e-6))))",
+        "bce(D(x), categorical(2))",
+        "cross_entropy(stack(D(x), -D(x)), categorical(2))",
+    };
+    for (size_t i = 0; i < sizeof loss / sizeof *loss; i++)
+        small(str_format(&arena,
+                         HEAD "net D(x: [4]) -> [] { h = x |> dense(4); h = (h + h) |> relu; "
+                              "h |> dense(1) |> squeeze }\n"
+                              "net E(x: [4]) -> [] = x |> dense(1) |> squeeze\n"
+                              "step { update D minimize %s using opt\n"
+                              "update E minimize mse(E(x), 1) using opt }",
+                         loss[i])
+                  .ptr);
 }
 
 // A code beside a picture that is flipped, and a crop that one of two pictures does not need.
@@ -345,6 +370,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(a_net_that_is_used_gets_no_warning, set_up),
         cmocka_unit_test_setup(a_long_kernel_is_not_taken_for_channels, set_up),
         cmocka_unit_test_setup(what_is_meant_gets_no_warning, set_up),
+        cmocka_unit_test_setup(a_stop_that_is_meant_gets_no_warning, set_up),
         cmocka_unit_test_setup(pictures_that_stay_pairs_get_no_warning, set_up),
         cmocka_unit_test_setup(only_a_penalty_that_is_subtracted_is_one, set_up),
         cmocka_unit_test_setup(independent_mistakes_are_all_reported, set_up),

@@ -93,6 +93,7 @@ static uint32_t param_of(Elab *e, const Builtin *b, const BuiltinParam *p, uint3
     if (!a->name.len) {
         diag(e->f, DiagE0311, here(e), (int)strlen(b->name), b->name, n, n == 1 ? "" : "s",
              *next + 1);
+        help_called(e, str_c(b->name));
         in_library(e);
         return NONE;
     }
@@ -105,6 +106,7 @@ static uint32_t param_of(Elab *e, const Builtin *b, const BuiltinParam *p, uint3
     Str near = str_nearest(a->name, known, n);
     diag(e->f, DiagE0312, a->span, (int)strlen(b->name), b->name, SARG(a->name));
     diag_help(e->f, "its parameters are: %s", b->params); // it has no text a note could show
+    help_called(e, str_c(b->name));
     help_name(e, a->name, near);
     return NONE;
 }
@@ -138,6 +140,7 @@ static bool place(Elab *e, const Builtin *b, Args args, Value *in, uint32_t *cou
         if (in[i].kind != KindAbsent || p[i].optional)
             continue;
         diag(e->f, DiagE0313, here(e), (int)strlen(b->name), b->name, SARG(p[i].name));
+        help_called(e, str_c(b->name));
         in_library(e);
         return false;
     }

@@ -78,9 +78,18 @@ Value builtin_zip(Elab *e, const Value *in, uint32_t n) {
     return value_list(out, first.n);
 }
 
+static bool knows_classes(Value v) {
+    return v.kind == KindTensor && v.tensor.classes;
+}
+
+Value builtin_is_class(Elab *e, const Value *in, uint32_t n) {
+    (void)e, (void)n;
+    return in[0].kind == KindPoison ? POISON : value_bool(knows_classes(in[0]));
+}
+
 Value builtin_classes(Elab *e, const Value *in, uint32_t n) {
     (void)n;
-    if (in[0].kind == KindTensor && in[0].tensor.classes)
+    if (knows_classes(in[0]))
         return value_num((double)in[0].tensor.classes);
     diag(e->f, DiagE0305, here(e), "classes (of a label)", value_what(in[0]));
     diag_help(e->f,

@@ -170,6 +170,30 @@ static bool is_batch_size(Value v) {
     return v.kind == KindNum && v.id == 1;
 }
 
+// Whether the extents beside a -1 are fine each, and do not divide the elements; after a
+// diagnostic.
+static bool leaves_part(Elab *e, Val x, Value to) {
+    Type t = val_type(x);
+    int64_t others = 1, all = type_sample(&t);
+    bool rest = false;
+    for (uint32_t i = 0; to.kind == KindList && i < to.list.n; i++) {
+        Value n = to.list.at[i];
+        bool whole = n.kind == KindNum && n.num >= 1 && n.num <= 1e6 && n.num == floor(n.num);
+        rest = rest || (n.kind == KindNum && n.num == -1);
+        if (!whole && !(n.kind == KindNum && n.num == -1))
+            return false;
+        others = whole && others <= all ? others * (int64_t)n.num : others;
+    }
+    if (!rest || all % others == 0)
+        return false;
+    Str text = str_format(
+        e->perm, "cannot reshape %.*s to %.*s: %lld elements are no multiple of %lld",
+        SARG(type_text(e->perm, &t)), SARG(value_text(e, to)), (long long)all, (long long)others);
+    diag(e->f, DiagE0406, here(e), str_z(e->perm, text));
+    note_origin(e, x);
+    return true;
+}
+
 Value builtin_reshape(Elab *e, const Value *in, uint32_t n) {
     Val x;
     Type to;
@@ -181,6 +205,8 @@ Value builtin_reshape(Elab *e, const Value *in, uint32_t n) {
         diag(e->f, DiagE0429, here(e));
         return POISON;
     }
+    if (leaves_part(e, x, in[1]))
+        return POISON;
     if (!want_dims(e, in[1], "reshape",
                    "an extent is 1 or more; one may be -1, what the others leave", type_sample(&t),
                    t.batched, &to))
@@ -306,7 +332,11 @@ static Value joined(Elab *e, const Val *part, uint32_t n, uint32_t axis) {
             continue;
         diag(e->f, DiagE0411, here(e), SARG(type_text(e->perm, &first)),
              SARG(type_text(e->perm, &t)));
-        if (t.rank != first.rank)
+        double c;
+        if (i == n - 1 && !t.rank && node_is_const(part[i].b->g, part[i].id, &c))
+            diag_help(e->f, "the axis has a name, concat(a, b, axis=axis(1)), and axes leave out "
+                            "the batch; a number that is a part is expand(0, 1)");
+        else if (t.rank != first.rank)
             diag_help(e->f, "joined tensors have equally many axes: unsqueeze(x, 0) adds one; a "
                             "label is embed(8)(y) or "
                             "one_hot(y, 10)");

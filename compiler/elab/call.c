@@ -61,12 +61,19 @@ static uint32_t parameter_find(const Ast *params, Str name) {
     return NONE;
 }
 
+// Of a function of the library, which a text may call its own by the same name.
+static void help_library(Elab *e, const Ast *params, Str who) {
+    if (e->f->source.at[params->span.file - 1].library)
+        help_called(e, who);
+}
+
 static void unknown_parameter(Elab *e, const Ast *params, const Arg *a, Str who) {
     VEC(Str) known = {0};
     for (uint32_t i = 0; i < params->list.n; i++)
         vec_push(e->perm, &known, params->list.at[i]->text);
     Str near = str_nearest(a->name, known.at, known.n);
     diag(e->f, DiagE0312, a->span, SARG(who), SARG(a->name));
+    help_library(e, params, who);
     help_name(e, a->name, near);
     say_parameters(e, params, who);
 }
@@ -99,6 +106,7 @@ static bool place_arguments(Elab *e, const Ast *params, Args args, Str who, cons
             diag(e->f, DiagE0311, here(e), SARG(who), params->list.n,
                  params->list.n == 1 ? "" : "s", args.n);
             say_parameters(e, params, who);
+            help_library(e, params, who);
             help_piped(e, params, args, who);
             for (uint32_t k = 0; k < args.n; k++)
                 if (args.at[k].value.kind == KindObject)
@@ -361,6 +369,9 @@ bool match_shape(Elab *e, Env *env, const Ast *shape, Val v, Str who, Str name) 
         refuse_result(e, shape, who, expected, found);
     }
     Type asked;
+    double number;
+    if (name.len && e->f->source.at[shape->span.file - 1].library)
+        diag_help(e->f, "give it a tensor of that shape");
     if (!is_list && value_is_plain(wanted))
         diag_help(e->f, "a shape stands in brackets: [%.*s]", SARG(expected));
     bool known = is_list && pattern_extents(e, &before, shape, &asked);
@@ -368,6 +379,9 @@ bool match_shape(Elab *e, Env *env, const Ast *shape, Val v, Str who, Str name) 
         diag_help(e->f,
                   "two batches do not become one: `%.*s` is applied to each of what was joined",
                   SARG(who));
+    else if (known && !t.rank && asked.rank && node_is_const(v.b->g, v.id, &number))
+        diag_help(e->f, "the number at each place is expand(%g, %.*s)", number,
+                  SARG(str_sub(expected, 1, expected.len - 1)));
     else if (known)
         help_shape(e, &asked, &t, expected);
     else if (is_list && t.rank + 1u < shape->list.n) // `...rest` may be none
@@ -604,7 +618,20 @@ static bool goes_behind(Value x, Value f) {
 
 // `x |> f(a)` is f(x, a); when f takes two lists it is f(a)(x), and a bare f is made with its
 // defaults.
+// h + h |> f, which is f(h + h), where h + (h |> f) was meant.
+static void warn_doubled(Elab *e, const Ast *a) {
+    const Ast *sum = a->a;
+    if (sum->kind != AstBinary || sum->a->kind != AstName || sum->b->kind != AstName ||
+        !str_eq(sum->a->text, sum->b->text))
+        return;
+    bool adds = str_eq(sum->text, STR("+")) || str_eq(sum->text, STR("-"));
+    Str between = span_text(e->f, (Span){sum->span.file, sum->span.hi, a->b->span.lo});
+    if (adds && str_find(between, ')') == between.len)
+        diag(e->f, DiagW0923, sum->span, SARG(span_text(e->f, sum->span)));
+}
+
 Value eval_pipe(Elab *e, Env *env, const Ast *a) {
+    warn_doubled(e, a);
     Value x = value_now(e, eval(e, env, a->a));
     Spot outer = spot_enter(e, a->b);
     const Ast *call = a->b->kind == AstCall ? a->b : NULL, *callee = call ? call->a : a->b;

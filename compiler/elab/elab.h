@@ -177,6 +177,7 @@ bool want_position(Elab *e, Value v, int64_t n, int64_t *at);   // an index; -1 
 bool want_sequence(Elab *e, Env *env, const Ast *a, List *out); // what a `for` goes over
 // After DiagE0301 or DiagE0312: what `name` is called here, or the nearest one that there is.
 void help_name(Elab *e, Str name, Str near);
+void help_called(Elab *e, Str who); // ... or a mistake in the arguments of `who`: what to write
 Value eval_block(Elab *e, Env *env, const Ast *block, bool drop); // of its last statement
 Value eval_last(Elab *e, Env *env, const Ast *a); // a block's last statement; KindNone: no value
 bool is_expression(const Ast *a);

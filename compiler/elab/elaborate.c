@@ -54,6 +54,14 @@ static Value make_net(Elab *e, Str name, Value fn, Span span) {
         net.prefix = fn.outside->prefix;
         fn.outside = NULL; // a copy of it is a net of its own
     }
+    if (fn.kind == KindNet && fn.eval) {
+        diag(e->f, DiagE0305, span, "a net of its own", "a net in evaluation mode");
+        diag_help(e->f,
+                  "leave `net` out, %.*s = eval(%.*s), or call eval(%.*s)(x): its weights are "
+                  "the net's",
+                  SARG(name), SARG(e->m->net.at[fn.id].name), SARG(e->m->net.at[fn.id].name));
+        return POISON;
+    }
     if (fn.kind == KindNet)
         fn = e->net_info.at[fn.id].fn;
     if (value_takes_two_lists(fn))
@@ -337,6 +345,7 @@ bool elaborate(Front *f, const Ast *file, const ElabOptions *o, Module *out) {
     if (!diag_errors(f)) {
         warn_unused(&e, file);
         warn_signs(&e);
+        warn_stops(&e);
         warn_unused_weights(&e, file);
     }
     out->name = file->text;

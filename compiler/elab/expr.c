@@ -221,6 +221,12 @@ void help_name(Elab *e, Str name, Str near) {
         diag_help(e->f, "did you mean `%.*s`?", SARG(near));
 }
 
+void help_called(Elab *e, Str who) {
+    Str habit = call_habit(who);
+    if (habit.len)
+        diag_help(e->f, "%.*s", SARG(habit));
+}
+
 // What a name is worth in an expression: places and data are read now.
 Value value_now(Elab *e, Value v) {
     Val val;
@@ -264,6 +270,8 @@ static Value eval_name(Elab *e, Env *env, const Ast *a) {
     if (!diag_open(e->f)) // the search takes as long as there are names
         return POISON;
     Str near = scope_nearest(e, env, a->text);
+    if (scope_note_later(e, a->text, a->span))
+        return POISON;
     if (!word_habit(a->text).len && scope_note_ended(e, a->text, a->span))
         return POISON;
     help_name(e, a->text, near);

@@ -67,6 +67,8 @@ static bool match_class(Elab *e, Env *env, const Ast *p, Value *v, Str who) {
     diag(e->f, DiagE0401, here(e), SARG(who), SARG(p->text), SARG(wanted), SARG(found));
     diag_help(e->f, "give it a class from 0 to %lld: a label of the data, or categorical(%lld)",
               (long long)classes - 1, (long long)classes);
+    if (t.rank == 1 && t.dim[0] == classes && e->f->source.at[p->span.file - 1].library)
+        help_called(e, who);
     diag_note(e->f, p->a->span, "%.*s is expected here", SARG(wanted));
     if (!value_is_plain(*v))
         note_origin(e, val);

@@ -110,7 +110,8 @@ const Global *scope_hidden_setting(const Env *env, Str name) {
     if (find_in_function(env, name, &inside) || !inside)
         return NULL;
     const Global *found = globals_find(env->globals, name);
-    return found && value_is_setting(found->value) ? found : NULL;
+    bool kept = found && (value_is_setting(found->value) || found->value.kind == KindObject);
+    return kept ? found : NULL;
 }
 
 Str scope_nearest(Elab *e, const Env *env, Str name) {
@@ -126,6 +127,29 @@ Str scope_nearest(Elab *e, const Env *env, Str name) {
     for (uint32_t i = 0; predefined_word(i); i++)
         vec_push(e->perm, &known, str_c(predefined_word(i)));
     return str_nearest(name, known.at, known.n);
+}
+
+// Where an item of the top level says a name that it binds; NULL: it does not.
+static const Span *item_binds(const Ast *a, Str name) {
+    bool named = a->kind == AstConfig || a->kind == AstNet;
+    if (named && str_eq(a->text, name))
+        return a->kind == AstNet ? &a->word : &a->span;
+    for (uint32_t i = 0; (a->kind == AstBind || a->kind == AstData) && i < a->list.n; i++)
+        if (str_eq(a->list.at[i]->text, name))
+            return &a->list.at[i]->span;
+    return NULL;
+}
+
+bool scope_note_later(Elab *e, Str name, Span use) {
+    for (uint32_t i = 0; i < e->file->list.n; i++) {
+        const Span *at = item_binds(e->file->list.at[i], name);
+        if (!at || at->file != use.file || at->lo < use.hi)
+            continue;
+        diag_note(e->f, *at, "`%.*s` is defined here, behind its use", SARG(name));
+        diag_help(e->f, "the top level is read from top to bottom: move that line up");
+        return true;
+    }
+    return false;
 }
 
 typedef struct Ended { // a binding, and what holds it

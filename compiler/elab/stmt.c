@@ -134,13 +134,17 @@ static bool bound_for_good(Elab *e, Env *env, const Ast *name) {
     return true;
 }
 
-// A loop that seems to change a setting from round to round finds its first value in each.
+// A loop that seems to change a setting from round to round finds its first value in each; an
+// optimizer made where a step has come so far is not the one that updates name.
 static void warn_hidden_setting(Elab *e, const Env *env, const Ast *name) {
     const Global *hidden = scope_hidden_setting(env, name->text);
     if (!hidden)
         return;
     diag(e->f, DiagW0910, name->span, SARG(name->text));
     diag_note(e->f, hidden->span, "`%.*s` is bound here", SARG(name->text));
+    if (hidden->value.kind == KindObject)
+        diag_help(e->f, "choose another name; a rate that changes from some step on is a schedule, "
+                        "adam(lr=milestones(2e-4, [1000]))");
 }
 
 static void eval_bind(Elab *e, Env *env, const Ast *a) {

@@ -341,8 +341,12 @@ static void help_unapplied(Elab *e, const Object *o) {
 // What was probably meant, where a value is no operand.
 static void help_operand(Elab *e, Value v) {
     double number;
+    bool times = str_eq(span_text(e->f, here(e)), STR("*"));
     if (v.kind == KindList && v.list.n && value_is_plain(v.list.at[0]))
-        diag_help(e->f, "stack(v) is the tensor of these numbers, v[0] one of them");
+        diag_help(e->f, "stack(v) is the tensor of these numbers, v[0] one of them%s",
+                  times ? "; a list is repeated by [64 for i in range(3)]" : "");
+    else if (v.kind == KindList && times)
+        diag_help(e->f, "a list is repeated by [conv(64, k=3) for i in range(3)], three layers");
     else if (v.kind == KindList)
         diag_help(e->f, "take an element, v[0], or unpack it: a, b = v; sum(v) adds the elements "
                         "up, mean(stack(v), axis(0)) averages them, [...v, ...w] joins lists");

@@ -238,12 +238,14 @@ bool scope_rebinds_outer(const Env *env, Str name); // bound outside the run-tim
 // After an error: what a local is meant to hold is no longer known, also outside the block it is
 // in.
 void scope_lose(const Env *env, Str name);
-// The config, or number of the top level, that a binding in a run-time block hides; may be absent.
+// The config, number or optimizer of the top level that a binding in a run-time block hides; may be
+// absent.
 const Global *scope_hidden_setting(const Env *env, Str name);
 Global *globals_put(Elab *e, Globals *g, Str name, Value v, Span span);
 const Global *globals_find(const Globals *g, Str name); // this level only
 Str scope_nearest(Elab *e, const Env *env, Str name);   // did-you-mean, or empty
 // After DiagE0301: where else the text binds the name, in a block that has ended. False: nowhere.
 bool scope_note_ended(Elab *e, Str name, Span use);
+bool scope_note_later(Elab *e, Str name, Span use); // ... or on a later line of the top level
 
 #endif

@@ -250,6 +250,23 @@ static const Slot *updated_twin(const Elab *e, const uint8_t *written, const Slo
     return NULL;
 }
 
+// Whether what a `sample` gives depends on the weight.
+static bool is_sampled(const Elab *e, Arena scratch, uint32_t slot) {
+    for (uint32_t i = 0; i < e->m->entry.n; i++) {
+        const Func *fn = &e->m->entry.at[i];
+        Nodes root = {0};
+        for (uint32_t k = 0; k < fn->result.n; k++)
+            vec_push(&scratch, &root, fn->result.at[k].node);
+        for (uint32_t k = 0; k < fn->effect.n; k++)
+            vec_push(&scratch, &root, fn->effect.at[k]);
+        const uint8_t *needed = graph_reach(&fn->g, &scratch, root.at, root.n);
+        for (uint32_t id = 1; id < fn->g.node.n; id++)
+            if (needed[id] && graph_node(&fn->g, id)->op == OpRead && node_slot(&fn->g, id) == slot)
+                return true;
+    }
+    return false;
+}
+
 // One of each net, the first: those of a layer without effect come together.
 static void warn_unreached_weights(Elab *e) {
     Arena scratch;
@@ -267,7 +284,12 @@ static void warn_unreached_weights(Elab *e) {
             continue;
         diag(e->f, DiagW0912, s->span, SARG(s->name));
         const Slot *twin = updated_twin(e, written, s);
-        if (twin)
+        if (twin && !is_sampled(e, scratch, i))
+            diag_help(e->f,
+                      "no loss and no sample depends on it; the same text in another call or round "
+                      "made `%.*s`, which is updated: leave this one out, or use what it gives",
+                      SARG(twin->name));
+        else if (twin)
             diag_help(e->f,
                       "the same text in another call made `%.*s`, which is updated: a layer that "
                       "calls or branches share is bound to a name before them",

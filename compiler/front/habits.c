@@ -30,6 +30,14 @@ Str key_habit(Str word) {
     return help_in(rows, sizeof rows / sizeof *rows, word);
 }
 
+Str call_habit(Str word) {
+    static const Str rows[][2] = {
+#define CALLED ROW
+#include "habits.def"
+    };
+    return help_in(rows, sizeof rows / sizeof *rows, word);
+}
+
 Str asked_habit(Str word) {
     static const Str rows[][2] = {
 #define ASKED ROW

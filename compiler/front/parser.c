@@ -153,6 +153,9 @@ static void help_unexpected(Parser *p, const char *expected, bool bound) {
         diag_help(p->f, "a comma stands between two of them");
     else if (kind == TokFn && here && !strcmp(expected, "an expression"))
         diag_help(p->f, "a function has a name: fn f(x) = VALUE, and is passed by it");
+    else if (kind == TokRepeat && here && !strcmp(expected, "an expression"))
+        diag_help(p->f, "it is a statement, which has no value; extents of 1 are repeated by "
+                        "expand(x, 64, 4, 4)");
     else if (begins_statement(kind) && here && strcmp(expected, "`{`"))
         diag_help(p->f, "it is a statement, which has no value");
     else if (p->form && !inside && !bound)
