@@ -219,6 +219,28 @@ static hsize_t first_chunk(const Hdf5 *h) {
     return bytes;
 }
 
+// Chunks that nobody wrote are read as zeros, in compressed data too, of which a program that was
+// interrupted leaves them.
+static GanStatus check_written(const Hdf5 *h, hid_t plan) {
+    hsize_t dim[DATA_MAX_RANK], need = 1, have = 0;
+    if (H5Pget_layout(plan) != H5D_CHUNKED || H5Pget_chunk(plan, (int)h->rank, dim) != (int)h->rank)
+        return GAN_OK;
+    for (uint32_t i = 0; i < h->rank; i++)
+        need *= dim[i] ? (h->dim[i] + dim[i] - 1) / dim[i] : 1;
+    hid_t space = H5Dget_space(h->set);
+    bool told = space >= 0 && H5Dget_num_chunks(h->set, space, &have) >= 0;
+    if (space >= 0)
+        H5Sclose(space);
+    if (told && have >= need)
+        return GAN_OK;
+    return told
+               ? fail(GAN_ERR_INPUT,
+                      "%s: %s: %llu of its %llu chunks were never written: was the program that "
+                      "wrote it interrupted?",
+                      h->path, h->name, (unsigned long long)(need - have), (unsigned long long)need)
+               : broken(h, h->name);
+}
+
 // If shape or chunks need more bytes than the file has, the library reads past its own memory (seen
 // in 1.10.8), so uncompressed data is checked first. Compressed data cannot be.
 static GanStatus check_storage(const Hdf5 *h, const Array *shape) {
@@ -226,13 +248,15 @@ static GanStatus check_storage(const Hdf5 *h, const Array *shape) {
     size_t size = type >= 0 ? H5Tget_size(type) : 0, need = 0;
     hsize_t have = H5Dget_storage_size(h->set);
     bool fine = plan >= 0 && size && mem_mul(shape->count, size, &need);
-    if (fine && !is_compressed(plan))
+    bool packed = fine && is_compressed(plan);
+    if (fine && !packed)
         fine = have >= need && first_chunk(h) >= chunk_bytes(h, plan, size);
+    GanStatus st = packed ? check_written(h, plan) : GAN_OK;
     if (plan >= 0)
         H5Pclose(plan);
     if (type >= 0)
         H5Tclose(type);
-    return fine ? GAN_OK
+    return fine ? st
                 : fail(GAN_ERR_INPUT, "%s: %s: its shape needs more bytes than the file has",
                        h->path, h->name);
 }

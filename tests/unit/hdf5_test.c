@@ -66,6 +66,8 @@ static void unusable_datasets_are_refused(void **state) {
     Fixture *p = *state;
     Pack k = {0};
     assert_refused(pack(p, "other.h5", (PackOptions){0}, &k), "words: only floats");
+    assert_refused(pack(p, "part.h5", (PackOptions){0}, &k),
+                   "1 of its 3 chunks were never written");
     assert_refused(pack(p, "gap.h5", (PackOptions){0}, &k), "1 of 3 samples cannot be used");
     assert_ok(pack(p, "gap.h5", (PackOptions){.skip_bad = true}, &k));
     assert_int_equal(k.count, 2);

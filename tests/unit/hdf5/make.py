@@ -20,6 +20,9 @@ with file("clouds.h5") as f:  # as the protein study stores them
     f.create_dataset("rmsd", data=value(5).astype("f2"), chunks=(1,), fletcher32=True)
 with file("packed.h5", libver=("v110", "v110")) as f:  # new format, compressed, big-endian doubles
     f.create_dataset("maps", data=value(6, 1, 8, 8).astype(">f8"), chunks=(4, 1, 8, 8), compression="gzip", shuffle=True)
+with file("part.h5") as f:  # compressed, and not written to its end
+    x = f.create_dataset("x", shape=(5, 3, 4), dtype="u1", chunks=(2, 3, 4), compression="gzip")
+    x[:3] = value(3, 3, 4)
 with file("bytes.h5") as f:  # contiguous pictures and a second set
     f["train"] = value(4, 3, 8, 8).astype("u1")
     f["test"] = value(2, 3, 8, 8).astype("u1")
