@@ -91,19 +91,43 @@ static GanStatus next_row(LabelTable *t, bool *end) {
     return st == GAN_OK ? st : fail_in(st, "%.*s", SARG(t->path));
 }
 
+// A name of a file that is not here, as of a table for more files than these: it has the form of
+// the name below it, an extension or digits alone, which no head has.
+static bool is_alike(Str a, Str b) {
+    int64_t n;
+    Str ext = path_ext(a);
+    return ext.len ? str_eq(ext, path_ext(b)) : str_to_int(a, &n) && str_to_int(b, &n);
+}
+
+// Whether the row read last names the columns: then the one below it is read. A head that is one
+// column short does not name the files'.
+static GanStatus take_head(LabelTable *t, StrVec *head, bool *end) {
+    Table here = t->text;
+    head->n = 0;
+    if (*end || names_a_member(t, t->field.at[0]))
+        return GAN_OK;
+    for (uint32_t i = 0; i < t->field.n; i++)
+        vec_push(t->perm, head, t->field.at[i]);
+    TRY(next_row(t, end));
+    if (*end || !is_alike(head->at[0], t->field.at[0]))
+        return GAN_OK;
+    t->field.n = 0;
+    for (uint32_t i = 0; i < head->n; i++)
+        vec_push(t->perm, &t->field, head->at[i]);
+    t->text = here;
+    head->n = 0;
+    return GAN_OK;
+}
+
 // Reads on to the first row of labels. *rows: their number, if the table says so (CelebA's do).
 static GanStatus read_head(LabelTable *t, int64_t *rows, bool *end) {
     *rows = -1;
     TRY(next_row(t, end));
     if (!*end && t->field.n == 1 && str_to_int(t->field.at[0], rows) && *rows >= 0)
         TRY(next_row(t, end));
-    bool headed = !*end && !names_a_member(t, t->field.at[0]);
     StrVec head = {0};
-    if (headed) {
-        for (uint32_t i = 0; i < t->field.n; i++)
-            vec_push(t->perm, &head, t->field.at[i]);
-        TRY(next_row(t, end));
-    }
+    TRY(take_head(t, &head, end));
+    bool headed = head.n > 0;
     if (*end)
         return fail(GAN_ERR_INPUT, "%.*s: a table without rows", SARG(t->path));
     t->columns = t->field.n;
@@ -120,11 +144,17 @@ static GanStatus read_head(LabelTable *t, int64_t *rows, bool *end) {
 }
 
 static GanStatus want_column(LabelTable *t, Str name) {
+    uint32_t found = 0, at = 0;
     for (uint32_t i = 1; i < t->columns; i++)
-        if (str_eq(t->name.at[i], name)) {
-            vec_push(t->perm, &t->wanted, i);
-            return GAN_OK;
-        }
+        if (str_eq(t->name.at[i], name))
+            found++, at = i;
+    if (found > 1)
+        return fail(GAN_ERR_INPUT, "%.*s: %u columns are called %.*s", SARG(t->path), found,
+                    SARG(name));
+    if (found) {
+        vec_push(t->perm, &t->wanted, at);
+        return GAN_OK;
+    }
     return fail(GAN_ERR_INPUT, "%.*s: no column %.*s%s", SARG(t->path), SARG(name),
                 known_text(name, t->name.at + 1, t->columns - 1).at);
 }

@@ -308,6 +308,20 @@ static void tables_of_every_form_are_read(void **state) {
          NULL},
         {"a.txt", "f c\n000001.png 3.0\n000002.png 2\n000003.png 1e0", "c", 4, {3, 2, 1}, NULL},
         {"a.txt", "000001.png 3\n000002.png 2\n000003.png x", "", 3, {1, 0, 2}, "2"},
+        // The first file is not here, and its line is no head: all rows count for the classes.
+        {"a.csv",
+         "000000.png,ant\n000001.png,bee\n000002.png,cat\n000003.png,bee\n",
+         "",
+         3,
+         {1, 2, 1},
+         "ant"},
+        {"a.txt", "000000 9\n000001 0\n000002 1\n000003 1\n", "2", 10, {0, 1, 1}, NULL},
+        {"a.csv",
+         "image.id,kind\n000001.png,1\n000002.png,0\n000003.png,1\n",
+         "kind",
+         2,
+         {1, 0, 1},
+         NULL},
     };
     Fixture *p = *state;
     make_faces(p, "");
@@ -324,6 +338,10 @@ static void tables_of_every_form_are_read(void **state) {
             assert_str(k.field[1].class_name[0], cases[i].first);
         pack_close(&k);
     }
+}
+
+static void tables_of_numbers_and_in_other_sources_are_read(void **state) {
+    Fixture *p = *state;
     Pack k = {0}; // one column of numbers that are not classes, in a zip
     Str png = picture(p);
     write_zip(p, "a.zip", 3,
@@ -349,6 +367,7 @@ static void a_table_that_does_not_fit_is_refused(void **state) {
         {"file,a,b\n000001.png,1,\n", "b", "line 2: nothing in column b"},
         {"file,a,b\n000001.png,1,2\n", "a,", "no column "},
         {"file,a,b\n000001.png,1,2\n", "file", "no column file"},
+        {"file,a,a\n000001.png,1,2\n", "a", "2 columns are called a"},
         {"file,a\n000001.png,\"1", "", "line 2: a quote that is not closed"},
         {"file,a\n000001.png,\"1\"2\n", "", "line 2: text behind a closing quote"},
         {"file,a,b,c\n000001.png,1\n", "", "4 names above rows of 2 columns"},
@@ -553,6 +572,7 @@ int main(int argc, char **argv) {
         T(celeba_s_attributes_are_a_vector_or_a_class),
         T(a_stream_reads_vectors),
         T(tables_of_every_form_are_read),
+        T(tables_of_numbers_and_in_other_sources_are_read),
         T(a_table_that_does_not_fit_is_refused),
         T(a_split_of_a_table_is_packed),
         T(refused_memory_of_a_table_is_an_error),
