@@ -67,6 +67,8 @@ static void keep_score(Eval *v, const Sets *s, const char *metric, size_t n, dou
     Arena *a = v->perm;
     Text name = {.arena = a};
     text_put(&name, sets_name(a, s, metric, n, &v->features));
+    if (s->rate && o->at[OptRate].given)
+        text_fmt(&name, " at %u Hz", s->rate);
     for (uint32_t i = 0; i < o->at[OptPaths].pair.n; i++)
         text_fmt(&name, " %s %.*s", i ? "and" : "against",
                  SARG(path_base(o->at[OptPaths].pair.at[i].value)));

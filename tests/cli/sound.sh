@@ -133,6 +133,7 @@ refused 1 'takes samples of \[1, 256\], the samples are \[1, 1024\]' ganrun eval
 expect 0 train copies.gan -s slice=1024 -s wide=2 -s rounds=1 --data x=tones --batch 4 --steps 1 --threads 1 --out copies
 expect 0 eval copies --count 12 --metric error --rate 8000
 prints '^copies  *x  *12  *mel error  *0\.[1-9]'
+grep -q '"name": "copies mel error of 12 at 8000 Hz"' copies/scores.jsonl || fail "scores: $(cat copies/scores.jsonl)"    # other numbers than at the rate of the data
 
 # Sounds as an array.
 cat >line.gan <<'X'
