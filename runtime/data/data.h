@@ -226,6 +226,8 @@ typedef struct DataField {
     int64_t classes;            // label
     const Str *known;           // [knowns] of a label: classes that have numbers already
     uint32_t knowns;
+    bool ranged;            // lo..hi is the range that scale maps, whatever extremes the data have
+    double lo, hi;          // of numbers, not of images
     const DataXform *xform; // in order
     uint32_t xforms;
     DataDraw draw;   // of one field at most
@@ -278,6 +280,8 @@ Str stream_file(const DataStream *s, uint64_t sample); // the file it was; empty
 // where it is paired with another source other than row by row, a hash of the pairs.
 void stream_content(const DataStream *s, uint32_t field, Text *out);
 uint32_t stream_rate(const DataStream *s, uint32_t field); // of its sounds; 0: it has none
+// The range that scale maps; false: that of an image, which is always the same, or of a label.
+bool stream_range(const DataStream *s, uint32_t field, double *lo, double *hi);
 // Names of a label's classes, those of all packs, borrowed; 0: they are numbers, in some pack at
 // least.
 uint32_t stream_classes(const DataStream *s, uint32_t field, const Str **names);

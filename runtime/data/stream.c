@@ -203,6 +203,13 @@ uint32_t stream_rate(const DataStream *s, uint32_t field) {
     return s->field[field].rate;
 }
 
+bool stream_range(const DataStream *s, uint32_t field, double *lo, double *hi) {
+    assert(field < s->fields);
+    *lo = s->field[field].lo;
+    *hi = s->field[field].hi;
+    return *lo <= *hi;
+}
+
 uint32_t stream_classes(const DataStream *s, uint32_t field, const Str **names) {
     assert(field < s->fields);
     *names = s->field[field].classes.name;

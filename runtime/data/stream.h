@@ -31,6 +31,7 @@ typedef struct StreamField {
     size_t elements; // of a sample
     uint32_t rate;   // of sounds, in Hz; 0: unknown, or no sounds
     Classes classes; // of a label
+    double lo, hi;   // of numbers: what scale maps; lo > hi: it reads none
 } StreamField;
 
 typedef struct Slot { // a batch that is being computed, or is ready

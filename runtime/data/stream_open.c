@@ -3,6 +3,7 @@
 #include "stream.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 static void tell_field(void *user, Str name, const char *reason) {
@@ -234,8 +235,8 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
     StreamField *sf = &s->field[i];
     const Feed *feed = &s->feed[sf->feed];
     if (sf->want.unread)
-        return sf->elements = 1, GAN_OK;
-    double lo = 0, hi = 0;
+        return sf->elements = 1, sf->lo = INFINITY, sf->hi = -INFINITY, GAN_OK;
+    double lo = INFINITY, hi = -INFINITY; // of numbers; images have each their own
     uint32_t rate = 0;
     const PackField **all = arena_array(&s->arena, const PackField *, feed->packs);
     for (uint32_t k = 0; k < feed->packs; k++) {
@@ -248,8 +249,10 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
                               "folder of an image is its class)"
                             : "samples");
         }
-        lo = k == 0 || have->lo < lo ? have->lo : lo;
-        hi = k == 0 || have->hi > hi ? have->hi : hi;
+        if (have->dtype == PackF32) {
+            lo = fmin(lo, have->lo);
+            hi = fmax(hi, have->hi);
+        }
         if (rate && have->rate && have->rate != rate)
             return fail(GAN_ERR_INPUT,
                         "%.*s: the sounds of %.*s are at %u Hz, those of %.*s before it at %u Hz: "
@@ -262,13 +265,17 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
     if (sf->want.kind == DataLabel)
         classes_join(&s->arena, all, feed->packs, &sf->want, &sf->classes);
     tell_classes(s, sf, sf->classes.n);
+    sf->lo = lo <= hi && sf->want.ranged ? sf->want.lo : lo;
+    sf->hi = lo <= hi && sf->want.ranged ? sf->want.hi : hi;
     sf->plan = arena_array(&s->arena, XformPlan, feed->packs);
     for (uint32_t k = 0; k < feed->packs; k++) {
         PackField have = *all[k];
         const uint32_t *of = sf->classes.of ? sf->classes.of[k] : NULL;
         if (of)
             have.classes = sf->classes.n;
-        GanStatus st = xform_plan(&sf->want, &have, lo, hi, &sf->plan[k]);
+        bool numbers = have.dtype == PackF32;
+        GanStatus st = xform_plan(&sf->want, &have, numbers ? sf->lo : have.lo,
+                                  numbers ? sf->hi : have.hi, &sf->plan[k]);
         if (st != GAN_OK)
             return refuse_field(s, sf, k, st);
         sf->plan[k].class_of = of, sf->plan[k].own = all[k]->classes;

@@ -61,6 +61,7 @@ static GanStatus plan_size(const DataField *want, const DataXform *x, XformStage
 static GanStatus plan_stages(const DataField *want, double lo, double hi, XformPlan *p) {
     XformStage s = {.h = p->h, .w = p->w};
     uint32_t sites = 0;
+    bool scaled = false;
     if (want->xforms > XformMost)
         return fail(GAN_ERR_INPUT, "%.*s: more than %d transforms", SARG(want->name), XformMost);
     for (uint32_t i = 0; i < want->xforms; i++) {
@@ -76,9 +77,16 @@ static GanStatus plan_stages(const DataField *want, double lo, double hi, XformP
             s.mul = hi != lo ? (x->b - x->a) / (hi - lo) : 0;
             s.add = x->a - lo * s.mul;
             lo = x->a, hi = x->b; // of a scale after it
+            scaled = true;
         }
         size_t floats = (size_t)p->c * s.h * s.w;
         p->scratch = floats > p->scratch ? floats : p->scratch;
+        p->stage[p->stages++] = s;
+    }
+    if (want->kind == DataImage && p->dtype == PackU16 && !scaled) { // images are 0 to 255
+        s.op = DataScale;
+        s.mul = 255 / (hi - lo);
+        s.add = -lo * s.mul;
         p->stage[p->stages++] = s;
     }
     p->elements = (size_t)p->c * s.h * s.w;

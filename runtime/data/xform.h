@@ -24,7 +24,7 @@ typedef struct XformPlan {
     const uint32_t *class_of; // [own] of labels: the numbers they are given; NULL: their own
     uint32_t own;
     uint32_t stages;
-    XformStage stage[XformMost];
+    XformStage stage[XformMost + 1]; // and one that the text need not say
 } XformPlan;
 
 // The size that resize(a) or crop(a) gives: height a, and the width that goes with it in the

@@ -119,6 +119,11 @@ static DataField data_field(Arena *a, const Field *f, const Job *job) {
     }
     const Strs *known = job_classes(job, f->name);
     d.known = known->at, d.knowns = known->n;
+    for (uint32_t i = 0; i < job->ranges.n && !d.ranged; i++) {
+        const FieldRange *r = &job->ranges.at[i];
+        d.ranged = str_eq(r->field, f->name);
+        d.lo = r->lo, d.hi = r->hi;
+    }
     Str *path = arena_array(a, Str, job->data.n);
     for (uint32_t i = 0; i < job->data.n; i++)
         if (str_eq(job->data.at[i].key, f->name))
@@ -357,6 +362,12 @@ uint32_t feed_rate(const Feed *f, uint32_t slot) {
     const Slot *s = &f->module->slot.at[slot];
     return s->kind == SlotData && f->stream[s->stream] ? stream_rate(f->stream[s->stream], s->site)
                                                        : 0;
+}
+
+bool feed_range(const Feed *f, uint32_t slot, double *lo, double *hi) {
+    const Slot *s = &f->module->slot.at[slot];
+    return s->kind == SlotData && f->stream[s->stream] &&
+           stream_range(f->stream[s->stream], s->site, lo, hi);
 }
 
 uint32_t feed_classes(const Feed *f, uint32_t slot, const Str **names) {

@@ -32,6 +32,8 @@ GanStatus feed_samples(Feed *f, uint32_t slot, size_t first, size_t n, float *ou
 uint64_t feed_count(const Feed *f, uint32_t slot);
 // The file that sample `i` of these was; empty: none.
 Str feed_file(const Feed *f, uint32_t slot, uint64_t i);
+// The range that `scale` maps of the numbers in a slot; false: they are an image, or a label.
+bool feed_range(const Feed *f, uint32_t slot, double *lo, double *hi);
 // Names of the classes of the labels in a slot, borrowed from its data; 0: there are none.
 uint32_t feed_classes(const Feed *f, uint32_t slot, const Str **names);
 uint32_t feed_rate(const Feed *f, uint32_t slot); // sample rate of sounds in Hz; 0: unknown

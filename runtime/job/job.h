@@ -32,6 +32,11 @@ typedef VEC(JobWeights) JobWeightsVec;
 typedef VEC(Setting) Settings;
 typedef VEC(Str) Strs;
 
+typedef struct FieldRange {
+    Str field; // of the data
+    double lo, hi;
+} FieldRange;
+
 typedef struct ClassNames {
     Str field; // of the data; empty, in a run of an older version: one of them
     Strs name;
@@ -82,6 +87,7 @@ typedef struct Job {
     bool compress;           // --compress bf16
     bool skip_bad;           // samples that cannot be read are left out
     VEC(ClassNames) classes; // of its labels that have names, from the data
+    VEC(FieldRange) ranges;  // what `scale` maps of its numbers, from the data it began with
     uint32_t rate;           // sample rate of its sounds in Hz, from the data; 0: no sounds
     Settings setting;        // configs of the model
     VEC(JobStage) stage;     // in order, set by job_hash; empty before

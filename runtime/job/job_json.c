@@ -5,6 +5,8 @@
 #include "job.h"
 #include "ranks.h"
 
+#include <math.h>
+
 #define FORMAT "gan-run-1"
 
 // --- writing -------------------------------------------------------------------------------------
@@ -17,6 +19,17 @@ static void put_pairs(JsonOut *j, const char *name, const Settings *list) {
         json_close(j, ']');
     }
     json_close(j, ']');
+}
+
+static void put_ranges(JsonOut *j, const Job *job) {
+    json_name(j, "ranges"), json_open(j, '{');
+    for (uint32_t i = 0; i < job->ranges.n; i++) {
+        const FieldRange *r = &job->ranges.at[i];
+        json_name(j, str_z(j->text->arena, r->field)), json_open(j, '[');
+        json_put_double(j, r->lo), json_put_double(j, r->hi);
+        json_close(j, ']');
+    }
+    json_close(j, '}');
 }
 
 static void put_classes(JsonOut *j, const Job *job) {
@@ -88,6 +101,8 @@ void job_write(Text *t, const Job *job) {
         json_name(&j, "rate"), json_put_int(&j, job->rate);
     if (job->classes.n)
         put_classes(&j, job);
+    if (job->ranges.n)
+        put_ranges(&j, job);
     put_pairs(&j, "settings", &job->setting);
     put_pairs(&j, "data", &job->data);
     if (job->weights.n)
@@ -249,12 +264,26 @@ static void get_classes(Reader *r, Job *out) {
         get_names(r, json_at(all, i), out);
 }
 
+static void get_ranges(Reader *r, Job *out) {
+    const Json *all = json_get(r->root, "ranges");
+    for (uint32_t i = 0; i < json_count(all); i++) {
+        const Json *pair = json_at(all, i);
+        FieldRange x = {json_key(pair), json_number(json_at(pair, 0), NAN),
+                        json_number(json_at(pair, 1), NAN)};
+        if (x.lo <= x.hi)
+            vec_push(r->perm, &out->ranges, x);
+        else
+            r->wrong = "ranges";
+    }
+}
+
 static void get_lists(Reader *r, Job *out) {
     get_pairs(r, r->root, "settings", &out->setting);
     get_pairs(r, r->root, "data", &out->data);
     get_weights(r, r->root, &out->weights);
     const Json *monitor = json_get(r->root, "monitor");
     get_classes(r, out);
+    get_ranges(r, out);
     if (monitor)
         get_monitor(r, monitor, &out->monitor);
 }

@@ -82,9 +82,21 @@ static void note_classes(Train *t, Str field, const Str *names, uint32_t n) {
         vec_push(t->perm, &job->classes, (ClassNames){0});
         c = &job->classes.at[job->classes.n - 1];
     }
-    *c = (ClassNames){.field = field};
+    *c = (ClassNames){.field = str_copy(t->perm, field)};
     for (uint32_t i = 0; i < n; i++)
         vec_push(t->perm, &c->name, str_copy(t->perm, names[i]));
+}
+
+// The first range of a field stays: other data mean the same by a number.
+static void note_range(Train *t, const Field *f, double lo, double hi) {
+    Job *job = t->job;
+    bool scaled = false, known = false;
+    for (uint32_t i = 0; i < f->xform.n; i++)
+        scaled |= f->xform.at[i].kind == XformScale;
+    for (uint32_t i = 0; i < job->ranges.n; i++)
+        known |= str_eq(job->ranges.at[i].field, f->name);
+    if (scaled && !known)
+        vec_push(t->perm, &job->ranges, ((FieldRange){str_copy(t->perm, f->name), lo, hi}));
 }
 
 // What the data say of themselves and samples are asked for or written by.
@@ -96,8 +108,11 @@ static void note_data(Train *t) {
         const Slot *s = &m->slot.at[i];
         const Str *names;
         uint32_t n = feed_classes(t->feed, i, &names);
+        double lo, hi;
         if (n)
             note_classes(t, m->stream.at[s->stream].field.at[s->site].name, names, n);
+        if (feed_range(t->feed, i, &lo, &hi))
+            note_range(t, &m->stream.at[s->stream].field.at[s->site], lo, hi);
         job->rate = job->rate ? job->rate : feed_rate(t->feed, i);
     }
 }

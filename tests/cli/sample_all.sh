@@ -74,3 +74,40 @@ first 2 'sample left is' sample '--entry left -o s.wav'
 first 2 'no sample `right`' eval '--entry right'
 first 1 'there is no such file' eval '--features nowhere.gan'
 first 1 'run has no checkpoint yet' sample '--entry noise -o s.npy'
+
+# Numbers are scaled as the run's data were, whatever extremes other data have: 0, 10, 4 and 4, then 0, 5, 4 and 4.
+cat >range.gan <<'END'
+model range
+data v : float scale(-1, 1)
+net D(v: []) -> [] = unsqueeze(v, 0) |> dense(1) |> squeeze
+step { update D minimize mean(D(v)) using sgd(0.1) }
+sample same = v + 0
+END
+column() { header '<f4' '(4,)'; printf "$1"; }
+column '\0\0\0\0\0\0\040\101\0\0\200\100\0\0\200\100' >begun.npy
+column '\0\0\0\0\0\0\240\100\0\0\200\100\0\0\200\100' >held.npy
+expect 0 train range.gan --data v=begun.npy --batch 2 --steps 2 --out ranged --threads 1
+ranged() { expect 0 sample ranged --entry same --all -o s.npy --threads 1 "$@"; numbers; }
+[ "$(ranged)" = ' -1 1 -0.2 -0.2 ' ] && [ "$(ranged --data v=held.npy)" = ' -1 0 -0.2 -0.2 ' ] ||
+    fail "ranges: $(ranged) $(ranged --data v=held.npy)"
+expect 0 train ranged --data v=held.npy --steps 3 --threads 1
+[ "$(ranged)" = ' -1 0 -0.2 -0.2 ' ] || fail "the range of a run that goes on: $(ranged)"
+sed 's/"ranges": {"v": \[[^]]*]}, //' ranged/options.json >older.json        # of an earlier version
+! grep -q ranges older.json || fail "options.json: $(cat older.json)"
+mv older.json ranged/options.json
+[ "$(ranged)" = ' -1 1 0.6 0.6 ' ] || fail "the range of the data: $(ranged)"
+
+# Images of 8 and 16 bits are alike, 0 to 255 where nothing scales them: 128 and 128*257.
+images() { header "$1" '(2, 1, 4, 4)'; for i in $(seq 32); do printf "$2"; done; }
+images '|u1' '\200' >x8.npy
+images '<u2' '\200\200' >x16.npy
+for range in 'scale(0, 51)' ''; do
+    sed "s/^data x.*/data x : image(1, 4, 4) $range/; s/^data u.*//; s/1 + w + u/1/; /^sample more/d" m.gan >bits.gan
+    expect 0 train bits.gan --data x=x8.npy --data x=x16.npy --batch 2 --steps 1 --out bits --threads 1
+    expect 0 sample bits --entry level --all -o s.npy --threads 1
+    case $range in
+        scale*) [ "$(numbers)" = ' 25.6 25.6 25.6 25.6 ' ] || fail "16 bits, scaled: $(numbers)";;
+        *) [ "$(numbers)" = ' 128 128 128 128 ' ] || fail "16 bits: $(numbers)";;
+    esac
+    rm -r bits
+done
