@@ -88,14 +88,14 @@ static uint32_t source_of(const Emit *e, uint32_t id) {
     for (;;) {
         const Value *v = &e->n->value.at[id];
         if (v->kind == ValueSelect && is_known(e, v)) {
-            id = e->holds[v->bounds] ? v->a : v->b;
+            id = e->holds[v->bounds] ? v->in[0] : v->in[1];
             continue;
         }
         if (v->kind != ValueEw || strcmp(op_info[v->op].value, "a") != 0 || *rounding(e, v) ||
             strcmp(e->d->words->compute[v->dtype],
-                   e->d->words->compute[e->n->value.at[v->a].dtype]) != 0)
+                   e->d->words->compute[e->n->value.at[v->in[0]].dtype]) != 0)
             return id;
-        id = v->a;
+        id = v->in[0];
     }
 }
 
@@ -103,7 +103,7 @@ static uint32_t source_of(const Emit *e, uint32_t id) {
 uint32_t emit_stored(const Emit *e, const Store *s) {
     const Value *v = &e->n->value.at[s->value];
     bool itself = v->kind == ValueEw && *rounding(e, v) && v->dtype == nest_dtype(e->n, s->arg);
-    return source_of(e, itself ? v->a : s->value);
+    return source_of(e, itself ? v->in[0] : s->value);
 }
 
 // An element of a pack that needs no conversion has a name already.
@@ -160,8 +160,8 @@ static void put_math(Emit *e, Str word, bool f64) {
 
 // --- value columns -------------------------------------------------------------------------------
 
-static uint32_t operand(const Value *v, char name) {
-    return name == 'a' ? v->a : name == 'b' ? v->b : v->c;
+static uint32_t operand(const Value *v, char name) { // by its letter in the value column
+    return v->in[name - 'a'];
 }
 
 // How a value column tests a truth value, which is a number.
@@ -316,11 +316,9 @@ static void put_column(Emit *e, const Value *v, Str c) {
 // Marks the values that a value's text names.
 static void name_operands(const Emit *e, const Value *v, bool *named) {
     Str c = v->kind == ValueEw ? str_c(op_info[v->op].value) : STR("");
-    const uint32_t in[3] = {v->a, v->b, v->c};
-    uint32_t reads = v->kind == ValueSelect ? 2 : v->kind == ValueLoad || v->kind == ValueRow;
-    for (uint32_t i = 0; i < reads; i++)
-        if (in[i] != NONE)
-            named[source_of(e, in[i])] = true;
+    for (uint32_t i = 0; i < 3 && v->kind != ValueEw; i++) // that as its column says
+        if (v->in[i] != NONE)
+            named[source_of(e, v->in[i])] = true;
     for (Str word; c.len; c = str_sub(c, word.len, c.len)) {
         word = word_of(c);
         if (word.len != 1 || !islower((unsigned char)*word.ptr))
@@ -382,8 +380,9 @@ bool *emit_inverses(const Emit *e) {
 
 static void put_element(Emit *e, const Value *v) {
     emit_ix(e, v->at);
-    if (v->a != NONE)
-        text_fmt(e->t, " + (%s)v%u*%.*s", e->index, v->a, SARG(emit_num(e, RoleStride, v->row)));
+    if (v->in[0] != NONE)
+        text_fmt(e->t, " + (%s)v%u*%.*s", e->index, v->in[0],
+                 SARG(emit_num(e, RoleStride, v->row)));
 }
 
 static void put_load(Emit *e, uint32_t id) {
@@ -476,13 +475,13 @@ static void put_value(Emit *e, uint32_t id) {
         break;
     case ValueSelect:
         text_fmt(e->t, "g%u ? ", v->bounds);
-        emit_ref(e, v->a);
+        emit_ref(e, v->in[0]);
         text_put(e->t, STR(" : "));
-        emit_ref(e, v->b);
+        emit_ref(e, v->in[1]);
         break;
     case ValueRow:
         text_fmt(e->t, "(%s)gan_row(", e->d->words->compute[v->dtype]);
-        emit_ref(e, v->a);
+        emit_ref(e, v->in[0]);
         text_fmt(e->t, ", %.*s)", SARG(emit_num(e, RoleBound, v->rows)));
         break;
     case ValueResult:

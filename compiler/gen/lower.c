@@ -67,7 +67,7 @@ static bool is_scale(const Nest *n, uint32_t operand) {
 static bool preserves_zero(const Nest *n, const Value *v) {
     if (v->kind != ValueEw && v->kind != ValueSelect)
         return v->kind == ValueLoad || is_zero(v);
-    bool a = zero_in(n, v->a), b = zero_in(n, v->b);
+    bool a = zero_in(n, v->in[0]), b = zero_in(n, v->in[1]);
     if (v->kind == ValueSelect)
         return a && b;
     switch (v->op) {
@@ -77,22 +77,22 @@ static bool preserves_zero(const Nest *n, const Value *v) {
     case OpSub:
         return a && b;
     case OpDiv:
-        return a && is_scale(n, v->b) && n->value.at[v->b].number >= FLT_MIN;
+        return a && is_scale(n, v->in[1]) && n->value.at[v->in[1]].number >= FLT_MIN;
     case OpMul:
-        return a ? b || is_scale(n, v->b) : b && is_scale(n, v->a);
+        return a ? b || is_scale(n, v->in[1]) : b && is_scale(n, v->in[0]);
     case OpWhere:
-        return b && zero_in(n, v->c);
+        return b && zero_in(n, v->in[2]);
     default:
         return false;
     }
 }
 
 static uint32_t push(Lower *l, Value v) {
-    if (v.kind != ValueEw && v.kind != ValueSelect && v.kind != ValueRow && v.kind != ValueLoad)
-        v.a = NONE;
-    const uint32_t in[3] = {v.a, v.b, v.c};
-    for (uint32_t i = 0; i < nest_operands(&v); i++)
-        level_deepen(&v.level, in[i] == NONE ? 0 : l->n->value.at[in[i]].level);
+    for (uint32_t i = nest_operands(&v); i < 3; i++)
+        v.in[i] = NONE;
+    for (uint32_t i = 0; i < 3; i++)
+        if (v.in[i] != NONE)
+            level_deepen(&v.level, l->n->value.at[v.in[i]].level);
     v.preserves_zero = preserves_zero(l->n, &v);
     vec_push(l->n->arena, &l->n->value, v);
     return l->n->value.n - 1;
@@ -102,7 +102,7 @@ static uint32_t push(Lower *l, Value v) {
 // nothing.
 static bool adds_zero(const Nest *n, uint32_t id) {
     const Value *v = &n->value.at[id];
-    return is_zero(v) || (v->kind == ValueEw && v->op == OpAdd && is_zero(&n->value.at[v->b]));
+    return is_zero(v) || (v->kind == ValueEw && v->op == OpAdd && is_zero(&n->value.at[v->in[1]]));
 }
 
 static uint32_t ew(Lower *l, Op op, Dtype t, uint32_t a, uint32_t b, uint32_t c) {
@@ -111,7 +111,7 @@ static uint32_t ew(Lower *l, Op op, Dtype t, uint32_t a, uint32_t b, uint32_t c)
         return is_zero(&n->value.at[b]) ? b : ew(l, op, t, b, a, c);
     if (op == OpAdd && is_zero(&n->value.at[b]) && adds_zero(n, a))
         return a;
-    return push(l, (Value){.kind = ValueEw, .op = op, .dtype = t, .a = a, .b = b, .c = c});
+    return push(l, (Value){.kind = ValueEw, .op = op, .dtype = t, .in = {a, b, c}});
 }
 
 static uint32_t number(Lower *l, Dtype t, double x) {
@@ -183,7 +183,7 @@ static uint32_t load(Lower *l, uint32_t id, const Coords *at, uint32_t bounds) {
     return push(l, (Value){.kind = ValueLoad,
                            .dtype = (Dtype)t->dtype,
                            .arg = map_find(&l->arg, id) - 1,
-                           .a = NONE,
+                           .in = {NONE},
                            .at = coords_address(&l->n->ix, t, at),
                            .bounds = bounds});
 }
@@ -270,7 +270,7 @@ static uint32_t select(Lower *l, uint32_t here, uint32_t inside, uint32_t outsid
         return inside;
     return push(
         l,
-        (Value){.kind = ValueSelect, .dtype = v->dtype, .a = inside, .b = outside, .bounds = here});
+        (Value){.kind = ValueSelect, .dtype = v->dtype, .in = {inside, outside}, .bounds = here});
 }
 
 // A move: its operand at other coordinates. What Pad and Concat leave out is selected by bounds.
@@ -323,12 +323,12 @@ static uint32_t value_of_gather(Lower *l, uint32_t id, const Coords *at, uint32_
     type_strides(t, stride);
     coords_rows(t, node_type(l->g, index), at, &place, &row);
     Value number = {.kind = ValueRow, .dtype = (Dtype)t->dtype, .rows = t->dim[0]};
-    number.a = value_at(l, index, &place, bounds);
+    number.in[0] = value_at(l, index, &place, bounds);
     Value v = {.kind = ValueLoad,
                .dtype = (Dtype)t->dtype,
                .arg = map_find(&l->arg, table) - 1,
                .bounds = bounds};
-    v.a = push(l, number);
+    v.in[0] = push(l, number);
     v.row = stride[1];
     v.at = coords_address(&l->n->ix, t, &row);
     return push(l, v);
@@ -338,6 +338,7 @@ static uint32_t value_of_result(Lower *l, uint32_t id) {
     return push(l, (Value){.kind = ValueResult,
                            .dtype = (Dtype)node_type(l->g, id)->dtype,
                            .arg = map_find(&l->result, id) - 1,
+                           .in = {NONE},
                            .level = LevelResult});
 }
 
@@ -482,7 +483,7 @@ static void lower_scatter(Lower *l, uint32_t id, uint32_t arg) {
     coords_rows(t, node_type(l->g, index), &l->at, &place, &to);
     to.c[1] = l->table;
     Value row = {
-        .kind = ValueRow, .dtype = dtype, .rows = t->dim[0], .a = value_at(l, index, &place, 0)};
+        .kind = ValueRow, .dtype = dtype, .rows = t->dim[0], .in = {value_at(l, index, &place, 0)}};
     uint32_t is = push(l, row),
              here = push(l, (Value){.kind = ValueIndex, .dtype = dtype, .at = l->table});
     l->n->row = is;

@@ -267,7 +267,7 @@ static void move_last(Nest *n, uint32_t v) {
 void nest_index_rows(Nest *n) {
     Reduce *r = &n->reduce.at[0];
     n->indexed = true;
-    r->value = n->value.at[r->value].b;
+    r->value = n->value.at[r->value].in[1];
     move_last(n, n->rows);
 }
 
@@ -365,9 +365,9 @@ void nest_levels(Nest *n) {
         level_deepen(&v->level, level_of(n, v->at));
         level_deepen(&v->level, level_of(n, v->sample));
         level_deepen(&v->level, n->bounds_level.at[v->bounds]);
-        const uint32_t in[3] = {v->a, v->b, v->c};
-        for (uint32_t k = 0; k < nest_operands(v); k++)
-            level_deepen(&v->level, in[k] == NONE ? 0 : n->value.at[in[k]].level);
+        for (uint32_t k = 0; k < 3; k++)
+            if (v->in[k] != NONE)
+                level_deepen(&v->level, n->value.at[v->in[k]].level);
     }
 }
 

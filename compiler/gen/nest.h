@@ -33,19 +33,19 @@ enum { TILE_BYTES = 4096 };
 typedef enum ValueKind {
     ValueNumber, // number
     ValueIndex,  // at, plus sample0 samples of the batch
-    ValueLoad,   // element at (+ row * value a) of argument arg, 0 where a bound fails
-    ValueEw,     // op's value column over a b c
+    ValueLoad,   // element at (+ row * in[0]) of argument arg, 0 where a bound fails
+    ValueEw,     // op's value column over a b c, in[] in this order
     ValueDraw,   // attributes dist, site, classes; at sample, element
-    ValueSelect, // a where the bounds hold, else b
-    ValueRow,    // a, a label, clamped to a valid row number below `rows`
+    ValueSelect, // in[0] where the bounds hold, else in[1]
+    ValueRow,    // in[0], a label, clamped to a valid row number below `rows`
     ValueResult, // of reduction number arg, when its loop is over
 } ValueKind;
 
 typedef struct Value {
     ValueKind kind;
     Dtype dtype;
-    Op op;            // ValueEw
-    uint32_t a, b, c; // values, NONE
+    Op op;          // ValueEw
+    uint32_t in[3]; // operands: values, NONE
     double number;
     uint32_t arg;        // ValueLoad, ValueResult
     Ix at;               // ValueLoad, ValueIndex; ValueDraw: the element
@@ -53,7 +53,7 @@ typedef struct Value {
     Ix sample;           // ValueDraw
     bool batched;        // ValueDraw
     int64_t dist, site;  // ValueDraw
-    int64_t rows, row;   // ValueRow: how many; ValueLoad with `a`: elements from row to row
+    int64_t rows, row;   // ValueRow: how many; ValueLoad of one: elements from row to row
     uint32_t bounds;     // Nest.bounds[], 0 none
     bool preserves_zero; // +0 where everything it loads is +0
     uint32_t level;      // 0 the function, 1 the unit, 2 + i the i-th loop; teams: enum TeamLevel
@@ -208,7 +208,7 @@ bool nest_reaches(Nest *n, int64_t most);
 // over terms: one term for each element is compared with all rows.
 void nest_index_rows(Nest *n);
 bool nest_has_terms(const Nest *n);
-uint32_t nest_operands(const Value *v); // how many of a, b, c are values; some may be NONE
+uint32_t nest_operands(const Value *v); // places of in[] that its kind has; some may be NONE
 // Are these bounds invariant in the innermost loop? Do most elements lie inside them?
 bool nest_is_invariant(const Nest *n, uint32_t bounds);
 bool nest_is_likely(const Nest *n, uint32_t bounds);

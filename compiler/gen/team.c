@@ -246,10 +246,9 @@ static void sink_terms(Nest *n) {
     index[n->row] = true;
     for (uint32_t i = n->value.n; i-- > 0;) { // operands come first
         Value *v = &n->value.at[i];
-        const uint32_t in[3] = {v->a, v->b, v->c};
-        for (uint32_t k = 0; index[i] && k < nest_operands(v); k++)
-            if (in[k] != NONE)
-                index[in[k]] = true;
+        for (uint32_t k = 0; index[i] && k < 3; k++)
+            if (v->in[k] != NONE)
+                index[v->in[k]] = true;
         if (!index[i] && v->level >= LevelStep)
             v->level = LevelHit;
     }

@@ -57,12 +57,11 @@ static uint32_t *values_vars(Nest *n) {
     for (uint32_t i = 0; i < n->value.n; i++) { // operands come first
         const Value *v = &n->value.at[i];
         const Bounds *b = &n->bounds.at[v->bounds];
-        const uint32_t in[3] = {v->a, v->b, v->c};
         vars[i] = vars_of(n, v->at) | vars_of(n, v->sample);
         for (uint32_t k = 0; k < b->n; k++)
             vars[i] |= vars_of(n, b->b[k].at);
-        for (uint32_t k = 0; k < nest_operands(v); k++)
-            vars[i] |= in[k] == NONE ? 0 : vars[in[k]];
+        for (uint32_t k = 0; k < 3; k++)
+            vars[i] |= v->in[k] == NONE ? 0 : vars[v->in[k]];
     }
     return vars;
 }
@@ -78,7 +77,8 @@ static bool inverses_take_longest(const Nest *n, const uint32_t *vars, uint32_t 
     for (uint32_t i = 0; i < n->value.n; i++) {
         const Value *v = &n->value.at[i];
         bytes += v->kind == ValueLoad && vars[i] == all ? element(n, v->arg) : 0;
-        divisions += v->kind == ValueEw && v->op == OpDiv && vars[i] == all && vars[v->b] != all;
+        divisions +=
+            v->kind == ValueEw && v->op == OpDiv && vars[i] == all && vars[v->in[1]] != all;
     }
     for (uint32_t i = 0; i < n->store.n; i++)
         bytes += element(n, n->store.at[i].arg);
@@ -103,8 +103,8 @@ static void iterate_columns(Nest *n) {
         bool slow = v->kind == ValueEw && (has_call(v->op) || has_division(v->op));
         if (slow && vars[i] != all)
             kept |= vars[i];
-        if (inverses && slow && v->op == OpDiv && vars[v->b] != all)
-            kept |= vars[v->b];
+        if (inverses && slow && v->op == OpDiv && vars[v->in[1]] != all)
+            kept |= vars[v->in[1]];
     }
     for (uint32_t i = 0; i < n->store.n; i++)
         if (vars_of(n, n->store.at[i].at) != all) // more than one step would write it
@@ -438,8 +438,8 @@ static uint32_t pack_level(const Nest *n, const Value *v) {
         if (n->order[i] != lane && ix_uses(&n->ix, v->at, n->order[i]))
             level_deepen(&level, n->var[n->order[i]].level);
     level_deepen(&level, n->bounds_level.at[v->bounds]);
-    if (v->a != NONE)
-        level_deepen(&level, n->value.at[v->a].level);
+    if (v->in[0] != NONE)
+        level_deepen(&level, n->value.at[v->in[0]].level);
     return level;
 }
 
@@ -460,7 +460,7 @@ static void mark_packs(Nest *n) {
         return;
     for (uint32_t i = 0; i < n->value.n; i++) {
         Value *v = &n->value.at[i];
-        bool row_known = v->a == NONE || n->value.at[v->a].level < LevelPack;
+        bool row_known = v->in[0] == NONE || n->value.at[v->in[0]].level < LevelPack;
         if (v->level < LevelHit && load_packs(n, v, lane, pack) && row_known)
             v->pack = pack_level(n, v);
     }
@@ -482,14 +482,14 @@ static void mark_once(Nest *n) {
     const uint32_t *vars = values_vars(n), stepped = vars_of_step(n);
     for (uint32_t i = 0; i < n->value.n && stepped; i++) { // operands come first
         Value *v = &n->value.at[i];
-        const uint32_t in[3] = {v->a, v->b, v->c};
         bool once = v->level == LevelPack && !(vars[i] & stepped) &&
                     n->bounds_level.at[v->bounds] < LevelPack &&
                     (v->kind == ValueLoad || v->kind == ValueEw || v->kind == ValueSelect ||
                      v->kind == ValueIndex);
-        for (uint32_t k = 0; k < nest_operands(v); k++)
-            once &=
-                in[k] == NONE || n->value.at[in[k]].level < LevelPack || n->value.at[in[k]].once;
+        for (uint32_t k = 0; k < 3; k++) {
+            const Value *x = v->in[k] == NONE ? NULL : &n->value.at[v->in[k]];
+            once &= !x || x->level < LevelPack || x->once;
+        }
         v->once = once;
     }
 }
@@ -518,7 +518,7 @@ static void unroll_steps(Nest *n) {
              each = !v->pack && !v->once && v->level >= LevelStep && !t->ahead;
         if (v->kind == ValueLoad && (whole || each))
             bytes += element(n, v->arg) * (whole || v->level == LevelPack ? t->pack : 1);
-        slow |= t->ahead && whole && v->a != NONE && n->value.at[v->a].level >= LevelStep;
+        slow |= t->ahead && whole && v->in[0] != NONE && n->value.at[v->in[0]].level >= LevelStep;
     }
     size_t most = t->ahead && !n->reduce.n ? LeastInFlight : BytesInFlight;
     uint32_t unrolled = t->tile ? TileUnrolled / t->pack : MostUnrolled;

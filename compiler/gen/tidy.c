@@ -48,16 +48,15 @@ static bool comes_before(const Tidy *t, uint32_t a, uint32_t b) {
 }
 
 static void order_operands(Tidy *t, Value *v) {
-    if (!commutes(v) || !comes_before(t, v->b, v->a))
+    if (!commutes(v) || !comes_before(t, v->in[1], v->in[0]))
         return;
-    uint32_t swap = v->a;
-    v->a = v->b;
-    v->b = swap;
+    uint32_t swap = v->in[0];
+    v->in[0] = v->in[1];
+    v->in[1] = swap;
 }
 
 // Operands come first, so theirs are known.
 static uint64_t hash_of(const Tidy *t, const Value *v) {
-    const uint32_t in[3] = {v->a, v->b, v->c};
     uint64_t h = mix(v->kind, v->dtype);
     if (v->kind == ValueEw)
         h = mix(h, v->op);
@@ -66,7 +65,7 @@ static uint64_t hash_of(const Tidy *t, const Value *v) {
     if (v->kind == ValueResult)
         h = mix(h, mix(t->n->reduce.at[v->arg].kind, t->hash[t->n->reduce.at[v->arg].value]));
     for (uint32_t i = 0; i < nest_operands(v); i++)
-        h = mix(h, in[i] == NONE ? 0 : t->hash[in[i]]);
+        h = mix(h, v->in[i] == NONE ? 0 : t->hash[v->in[i]]);
     return h;
 }
 
@@ -95,9 +94,8 @@ static uint32_t keep_value(Tidy *t, uint32_t id) {
     if (t->to[id])
         return t->to[id] - 1;
     Value v = t->n->value.at[id];
-    uint32_t *const in[3] = {&v.a, &v.b, &v.c};
-    for (uint32_t i = 0; i < nest_operands(&v); i++)
-        *in[i] = keep_value(t, *in[i]);
+    for (uint32_t i = 0; i < 3; i++)
+        v.in[i] = keep_value(t, v.in[i]);
     if (v.kind == ValueLoad)
         v.arg = keep_arg(t, v.arg);
     if (v.kind == ValueResult)

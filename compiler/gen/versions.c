@@ -223,14 +223,13 @@ static uint32_t values_of_body(const Nest *n, Arena scratch, const bool *known, 
         read[n->reduce.at[i].value] = true;
     for (uint32_t i = n->value.n; i-- > 0;) { // operands come first
         const Value *v = &n->value.at[i];
-        const uint32_t in[3] = {v->a, v->b, v->c};
         bool decided = known && known[v->bounds], chosen = decided && v->kind == ValueSelect;
         if (!read[i] || v->kind == ValueNumber || (decided && !chosen && !holds[v->bounds]))
             continue;
         values += !chosen;
-        for (uint32_t k = 0; k < nest_operands(v); k++)
-            if (in[k] != NONE && (!chosen || k == !holds[v->bounds]))
-                read[in[k]] = true;
+        for (uint32_t k = 0; k < 3; k++)
+            if (v->in[k] != NONE && (!chosen || k == !holds[v->bounds]))
+                read[v->in[k]] = true;
     }
     return values;
 }
