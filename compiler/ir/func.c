@@ -90,6 +90,15 @@ bool blocks_exclude(const Func *f, uint32_t a, uint32_t b) {
     return other != NOWHERE;
 }
 
+size_t slot_value_at(const Plan *p, uint32_t id) {
+    const Type *t = node_type(&p->func->g, id);
+    size_t offset = p->module->slot.at[node_slot(&p->func->g, id)].offset;
+    if (!t->batched || !p->func->block_first)
+        return offset;
+    int64_t before = p->func->block_first[graph_node(&p->func->g, id)->block];
+    return offset + (size_t)(before * type_sample(t)) * dtype_size[t->dtype];
+}
+
 bool slot_outlives(const Slot *s) {
     return s->kind == SlotParam || s->kind == SlotState || s->kind == SlotOpt ||
            s->kind == SlotScale;

@@ -158,6 +158,10 @@ typedef struct Plan {
     VEC(Collective) collective;
     const struct Remade *remade; // rematerialization under a memory limit (plan.h); NULL: no limit
 } Plan;
+// func.c: where in the slot memory a Read's or a Write's value lies. A block that holds some of the
+// samples has them where they lie in the slot.
+size_t slot_value_at(const Plan *p, uint32_t node);
+
 // epilogue.c: an elementwise region that a library can fuse into the call before it.
 typedef enum Act { ActNone, ActRelu, ActLeaky, ActTanh } Act;
 extern const char *const act_name[];

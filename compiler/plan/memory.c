@@ -354,23 +354,13 @@ static void reuse_all(Memory *m) {
 
 // --- results -------------------------------------------------------------------------------------
 
-// A block that holds some of the samples reads them where they lie in the slot.
-static size_t slot_place(const Plan *p, uint32_t id) {
-    const Type *t = node_type(&p->func->g, id);
-    size_t offset = p->module->slot.at[node_slot(&p->func->g, id)].offset;
-    if (!t->batched || !p->func->block_first)
-        return offset;
-    int64_t before = p->func->block_first[graph_node(&p->func->g, id)->block];
-    return offset + (size_t)(before * type_sample(t)) * dtype_size[t->dtype];
-}
-
 static Place place_of(const Memory *m, uint32_t id) {
     const Plan *p = m->p;
     uint32_t owner = plan_owner(p, id);
     if (!owner)
         return p->place[id]; // inside kernels, or nowhere
     if (plan_in_slot(p, owner))
-        return (Place){SpaceSlot, slot_place(p, owner), owner};
+        return (Place){SpaceSlot, slot_value_at(p, owner), owner};
     return (Place){SpaceWork, m->buffer.at[m->of[owner]].offset + m->within[owner], owner};
 }
 

@@ -98,22 +98,6 @@ static GanStatus cpu_alloc(Device *d, size_t bytes, void **out) {
     return *out ? GAN_OK : fail(GAN_ERR_MEMORY, "the machine refused %zu bytes of memory", bytes);
 }
 
-static void cpu_release(Device *d, void *ptr) {
-    (void)d;
-    mem_free_aligned(ptr);
-}
-
-static GanStatus cpu_copy(Device *d, void *to, const void *from, size_t n) {
-    (void)d;
-    memcpy(to, from, n);
-    return GAN_OK;
-}
-
-static GanStatus cpu_sync(Device *d) {
-    (void)d;
-    return GAN_OK;
-}
-
 // --- running -------------------------------------------------------------------------------------
 
 // Runs chunks [lo, hi) of the task's parts, numbered through.
@@ -210,7 +194,7 @@ static GanStatus run_task(const Loaded *l, const Task *t, const Counters *c) {
     case TaskOrder:
         return run_call(l, t);
     case TaskCopy:
-        memcpy(t->to, t->from, t->bytes);
+        memcpy(t->copy.to, t->copy.from, t->copy.bytes);
         return GAN_OK;
     case TaskPlain:
         return plain_region(l->plan, t->region, l->memory, c);
@@ -306,15 +290,15 @@ const DeviceApi device_cpu = {
     .open = cpu_open,
     .close = cpu_close,
     .alloc = cpu_alloc,
-    .release = cpu_release,
-    .put = cpu_copy,
-    .get = cpu_copy,
+    .release = host_release,
+    .put = host_copy,
+    .get = host_copy,
     .load = cpu_load,
     .unload = cpu_unload,
     .run = cpu_run,
     .launch = cpu_launch,
     .ready = cpu_ready,
-    .sync = cpu_sync,
+    .sync = host_sync,
     .inside = cpu_inside,
     .supports = device_takes,
     .roofline = device_cpu_roofline,

@@ -91,9 +91,7 @@ typedef struct Task {
     const FftCall *fft;     // TaskFft
     const OrderCall *order; // TaskOrder
     const Region *region;   // TaskProduct, TaskPlain, TaskStart, TaskWait
-    void *to;               // TaskCopy
-    const void *from;
-    size_t bytes;
+    SlotCopy copy;          // TaskCopy
 } Task;
 
 typedef struct Block {

@@ -53,35 +53,16 @@ GanStatus cpu_improve(Loaded *l, bool wait) {
     return moved ? find_functions(l) : GAN_OK;
 }
 
-static void *address(const Loaded *l, uint32_t node) {
-    void *at = memory_at(l->memory, l->plan, node);
-    if (!at)
-        bug("cpu: node %u (%s) is not stored", node,
-            op_info[graph_node(&l->plan->func->g, node)->op].text);
-    return at;
-}
-
 static void load_part(Loaded *l, const Region *r, size_t *scratch, Part *out) {
     void **p = arena_array(&l->arena, void *, r->arg.n + 2);
     uint32_t n = 0;
     for (uint32_t i = 0; i < r->arg.n; i++)
-        p[n++] = address(l, region_arg(r, i));
+        p[n++] = memory_need(l->memory, l->plan, region_arg(r, i));
     p[n++] = (char *)l->scratch + *scratch;
     p[n++] = r->number.at;
     *scratch += round_up(r->scratch, 64);
     int64_t chunks = ceil_div(r->units, r->grain);
     *out = (Part){&l->kernel[r->kernel], p, chunks, r->units, r->grain};
-}
-
-// Saves a slot's old value (schedule.c): the region's one member is the read.
-static Task copy_task(const Loaded *l, const Region *r) {
-    const Graph *g = &l->plan->func->g;
-    uint32_t read = r->node.at[0];
-    const Slot *slot = &l->plan->module->slot.at[node_slot(g, read)];
-    return (Task){.kind = TaskCopy,
-                  .to = address(l, read),
-                  .from = l->memory.slots + slot->offset,
-                  .bytes = type_bytes(g, node_type(g, read))};
 }
 
 static int threads_worth(const Loaded *l, double operations, double each) {
@@ -133,7 +114,7 @@ static AnchorTask *const anchor_task[FamilyCount] = {
 // A library call, a copy or half a collective: never merged with others.
 static GanStatus single_task(Loaded *l, const Region *r, Task *out) {
     if (r->kind == RegionCopy) {
-        *out = copy_task(l, r);
+        *out = (Task){.kind = TaskCopy, .copy = memory_copy(l->memory, l->plan, r)};
         return GAN_OK;
     }
     if (r->kind == RegionStart || r->kind == RegionWait) {

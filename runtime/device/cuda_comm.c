@@ -146,24 +146,12 @@ bool cuda_comm_by_host(const Cuda *c) {
 
 // --- running -------------------------------------------------------------------------------------
 
-static CommJob job_of(const Loaded *l, uint32_t i) {
-    const Collective *c = &l->plan->collective.at[i];
-    return (CommJob){.id = i,
-                     .kind = c->order == OrderTree ? CommTree : CommSum,
-                     .dtype = c->dtype,
-                     .wire = c->dtype,
-                     .data = l->collective[i].host,
-                     .n = c->bytes / dtype_size[c->dtype],
-                     .step = l->step,
-                     .what = c->what};
-}
-
 // Passes the calls up to `last` to the link, in the order in which they were started.
 static GanStatus hand_over(Loaded *l, uint32_t last) {
     uint32_t n = 0;
     for (bool more = l->collective[last].out; more; n++) {
         uint32_t i = l->started[n];
-        CommJob job = job_of(l, i);
+        const CommJob job = collective_job(l->plan, i, l->collective[i].host, l->step);
         TRY(cuda_await(l->cuda, l->collective[i].here, "waiting for the parts of a collective"));
         TRY(comm_start(l->cuda->base.options.comm, &job));
         l->collective[i].out = false;

@@ -52,7 +52,6 @@ static GanStatus staging_open(Cuda *c, Staging *s) {
 }
 
 GanStatus cuda_copies_open(Cuda *c, CudaCopies **out) {
-    // Events are ordered, not timed.
     CudaCopies *k = *out = mem_alloc(sizeof *k);
     if (!k)
         return fail(GAN_ERR_MEMORY, "no memory for copies to the card");

@@ -11,11 +11,7 @@
 #include <string.h>
 
 static CUdeviceptr address(const Loaded *l, uint32_t node) {
-    void *at = memory_at(l->memory, l->plan, node);
-    if (!at)
-        bug("cuda: node %u (%s) is not stored", node,
-            op_info[graph_node(&l->plan->func->g, node)->op].text);
-    return cuda_pointer(at);
+    return cuda_pointer(memory_need(l->memory, l->plan, node));
 }
 
 // --- memory --------------------------------------------------------------------------------------
@@ -215,14 +211,10 @@ static void add_bytes(Making *m, uint32_t region, CUdeviceptr to, CUdeviceptr fr
     add_task(m, (CudaTask){.kind = CudaCopy, .region = region, .to = to, .from = from, .bytes = n});
 }
 
-// Saves a slot's old value (schedule.c): the region's one member is the read.
 static void add_copy(Making *m, uint32_t region) {
     const Loaded *l = m->l;
-    const Graph *g = &l->plan->func->g;
-    uint32_t read = l->plan->region.at[region].node.at[0];
-    const Slot *slot = &l->plan->module->slot.at[node_slot(g, read)];
-    add_bytes(m, region, address(l, read), cuda_pointer(l->memory.slots + slot->offset),
-              type_bytes(g, node_type(g, read)));
+    SlotCopy c = memory_copy(l->memory, l->plan, &l->plan->region.at[region]);
+    add_bytes(m, region, cuda_pointer(c.to), cuda_pointer(c.from), c.bytes);
 }
 
 // Its start, or the wait for it.

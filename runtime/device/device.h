@@ -31,7 +31,15 @@ Str region_where(Arena *a, const Plan *p, const Region *r);
 typedef struct Memory {
     char *slots, *work;
 } Memory;
-void *memory_at(Memory m, const Plan *p, uint32_t node); // NULL for values that are not stored
+void *memory_at(Memory m, const Plan *p, uint32_t node);   // NULL for values that are not stored
+void *memory_need(Memory m, const Plan *p, uint32_t node); // bug() for them
+// What a RegionCopy copies: the value of a slot, before it is overwritten, to where its Read lies.
+typedef struct SlotCopy {
+    void *to;
+    const void *from;
+    size_t bytes;
+} SlotCopy;
+SlotCopy memory_copy(Memory m, const Plan *p, const Region *r);
 
 // --- cuda_info.c ---------------------------------------------------------------------------------
 
@@ -57,10 +65,19 @@ void value_store(const Graph *g, const Type *t, const float *from, void *to);
 void floats_to_bf16(const float *from, uint16_t *to, int64_t n);
 // Computes region `r` member by member with eval_node in float.
 GanStatus plain_region(const Plan *p, const Region *r, Memory m, const Counters *c);
+// A Cast between f64 and f32, to f64 where `wide`: n numbers. No other operation makes a type of
+// another width than its operands'.
+void plain_cast(const void *from, void *to, int64_t n, bool wide);
 
-// --- collective.c: collectives of a plan in host memory ------------------------------------------
+// --- host.c: devices whose memory is the host's --------------------------------------------------
 
+// DeviceApi.release, put and get, sync; of memory of mem_alloc_aligned or mem_alloc_pages.
+void host_release(Device *d, void *ptr);
+GanStatus host_copy(Device *d, void *to, const void *from, size_t n);
+GanStatus host_sync(Device *d);
 GanStatus collective_check(const Plan *p, Comm *comm); // is it a plan for so many ranks?
+// Plan.collective[call] as the communicator has it, with its bytes at `data`.
+CommJob collective_job(const Plan *p, uint32_t call, void *data, uint32_t step);
 // Plan.collective[call] starts: `m` is the plan's memory. It ends with comm_wait(comm, call).
 GanStatus collective_start(const Plan *p, uint32_t call, Memory m, Comm *comm, uint32_t step);
 

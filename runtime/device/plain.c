@@ -21,6 +21,20 @@ void *memory_at(Memory m, const Plan *p, uint32_t node) {
     return NULL;
 }
 
+void *memory_need(Memory m, const Plan *p, uint32_t node) {
+    void *at = memory_at(m, p, node);
+    if (!at)
+        bug("node %u (%s) is not stored", node, op_info[graph_node(&p->func->g, node)->op].text);
+    return at;
+}
+
+SlotCopy memory_copy(Memory m, const Plan *p, const Region *r) {
+    const Graph *g = &p->func->g;
+    uint32_t read = r->node.at[0];
+    return (SlotCopy){memory_need(m, p, read), m.slots + slot_value_at(p, read),
+                      type_bytes(g, node_type(g, read))};
+}
+
 // --- layout --------------------------------------------------------------------------------------
 
 void floats_to_bf16(const float *from, uint16_t *to, int64_t n) {
@@ -115,8 +129,7 @@ static void store(const Graph *g, const Type *t, const void *from, void *to) {
         value_store(g, t, from, to);
 }
 
-// Between f64 and the rest: the one operation whose operand is not of the width it makes.
-static void convert(const void *from, void *to, int64_t n, bool wide) {
+void plain_cast(const void *from, void *to, int64_t n, bool wide) {
     for (int64_t i = 0; i < n; i++)
         if (wide)
             ((double *)to)[i] = ((const float *)from)[i];
@@ -132,7 +145,7 @@ static void eval_member(Eval *e, uint32_t id, const void *const *in, void *out) 
     if (node->op == OpWrite)
         memcpy(out, in[0], (size_t)n * (wide ? sizeof(double) : sizeof(float)));
     else if (node->op == OpCast && wide != is_wide(node_type(e->g, node_in(e->g, id, 0))))
-        convert(in[0], out, n, wide);
+        plain_cast(in[0], out, n, wide);
     else
         eval_node(e->g, id, in, out, wide, e->c, *e->arena);
 }

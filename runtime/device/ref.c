@@ -9,11 +9,11 @@
 #include <string.h>
 
 struct Loaded {
-    const Plan *plan;   // borrowed
-    char *slots, *work; // borrowed
-    Comm *comm;         // borrowed, may be NULL
-    Arena arena;        // pointers below, constants, and scratch behind them
-    void **value;       // [node.n], storage of every node that has one
+    const Plan *plan; // borrowed
+    Memory memory;    // borrowed
+    Comm *comm;       // borrowed, may be NULL
+    Arena arena;      // pointers below, constants, and scratch behind them
+    void **value;     // [node.n], storage of every node that has one
 };
 
 static GanStatus ref_open(const DeviceOptions *o, Device **out) {
@@ -33,17 +33,6 @@ static GanStatus ref_alloc(Device *d, size_t bytes, void **out) {
     (void)d;
     *out = mem_alloc_aligned(bytes ? bytes : 1, 64);
     return *out ? GAN_OK : fail(GAN_ERR_MEMORY, "the machine refused %zu bytes of memory", bytes);
-}
-
-static void ref_release(Device *d, void *ptr) {
-    (void)d;
-    mem_free_aligned(ptr);
-}
-
-static GanStatus ref_copy(Device *d, void *to, const void *from, size_t n) {
-    (void)d;
-    memcpy(to, from, n);
-    return GAN_OK;
 }
 
 static bool ref_supports(Dtype real) {
@@ -83,21 +72,11 @@ static void eval_stored(const Graph *g, uint32_t id, const void *const *in, void
 // Constants have no storage in a plan: they are evaluated once, here.
 static void bind(Loaded *l, uint32_t id) {
     const Graph *g = &l->plan->func->g;
-    Place p = l->plan->place[id];
-    switch (p.space) {
-    case SpaceSlot:
-        l->value[id] = l->slots + p.offset;
+    l->value[id] = memory_at(l->memory, l->plan, id);
+    if (l->plan->place[id].space != SpaceInline)
         return;
-    case SpaceWork:
-        l->value[id] = l->work + p.offset;
-        return;
-    case SpaceInline:
-        l->value[id] = arena_alloc(&l->arena, type_bytes(g, node_type(g, id)), 64);
-        eval_stored(g, id, NULL, l->value[id], NULL, l->arena);
-        return;
-    case SpaceNone:
-        return;
-    }
+    l->value[id] = arena_alloc(&l->arena, type_bytes(g, node_type(g, id)), 64);
+    eval_stored(g, id, NULL, l->value[id], NULL, l->arena);
 }
 
 static GanStatus bind_all(void *user) {
@@ -114,7 +93,7 @@ static GanStatus ref_load(Device *d, const Plan *plan, void *slots, void *work, 
     Loaded *l = mem_alloc(sizeof *l);
     if (!l)
         return fail(GAN_ERR_MEMORY, "no memory to load a plan");
-    *l = (Loaded){.plan = plan, .slots = slots, .work = work, .comm = d->options.comm};
+    *l = (Loaded){.plan = plan, .memory = {slots, work}, .comm = d->options.comm};
     GanStatus st = arena_init(&l->arena, 0);
     if (st == GAN_OK)
         st = arena_guard(&l->arena, "to load a plan", bind_all, l);
@@ -123,17 +102,6 @@ static GanStatus ref_load(Device *d, const Plan *plan, void *slots, void *work, 
     else
         ref_unload(l);
     return st;
-}
-
-// Between f32 and f64: the one operation whose operand is not of the type it makes.
-static void convert(const Graph *g, uint32_t id, const void *from, void *to) {
-    size_t n = (size_t)type_elements(g, node_type(g, id));
-    bool wide = node_type(g, id)->dtype == DtF64;
-    for (size_t i = 0; i < n; i++)
-        if (wide)
-            ((double *)to)[i] = ((const float *)from)[i];
-        else
-            ((float *)to)[i] = (float)((const double *)from)[i];
 }
 
 static void run_node(Loaded *l, uint32_t id, const Counters *c) {
@@ -147,29 +115,25 @@ static void run_node(Loaded *l, uint32_t id, const Counters *c) {
     }
     bool wide = node_type(g, id)->dtype == DtF64;
     if (node->op == OpCast && wide != (node_type(g, node_in(g, id, 0))->dtype == DtF64))
-        convert(g, id, in[0], l->value[id]);
+        plain_cast(in[0], l->value[id], type_elements(g, node_type(g, id)), wide);
     else if (node->op == OpWrite)
         memmove(l->value[id], in[0], type_bytes(g, node_type(g, id)));
     else if (node->op != OpRead)
         eval_stored(g, id, in, l->value[id], c, l->arena);
 }
 
-// A Read whose old value outlives the slot's next Write: it is kept in work memory (Plan.copied).
-static void save_old(Loaded *l, uint32_t read) {
-    const Slot *s = &l->plan->module->slot.at[node_slot(&l->plan->func->g, read)];
-    memcpy(l->value[read], l->slots + s->offset, type_bytes(&l->plan->func->g, &s->type));
-}
-
 static GanStatus run_region(Loaded *l, const Region *r, const Counters *c) {
     if (r->kind == RegionStart)
-        return collective_start(l->plan, r->call, (Memory){l->slots, l->work}, l->comm, c->step);
+        return collective_start(l->plan, r->call, l->memory, l->comm, c->step);
     if (r->kind == RegionWait)
         return comm_wait(l->comm, r->call);
+    if (r->kind == RegionCopy) {
+        SlotCopy copy = memory_copy(l->memory, l->plan, r);
+        memcpy(copy.to, copy.from, copy.bytes);
+        return GAN_OK;
+    }
     for (uint32_t j = 0; j < r->node.n; j++)
-        if (r->kind == RegionCopy)
-            save_old(l, r->node.at[j]);
-        else
-            run_node(l, r->node.at[j], c);
+        run_node(l, r->node.at[j], c);
     return GAN_OK;
 }
 
@@ -200,11 +164,6 @@ static GanStatus ref_run(Loaded *l, uint32_t block, const Counters *c) {
     return GAN_OK;
 }
 
-static GanStatus ref_sync(Device *d) {
-    (void)d;
-    return GAN_OK;
-}
-
 const DeviceApi device_ref = {
     .name = "ref",
     .dialect = NULL,
@@ -213,13 +172,13 @@ const DeviceApi device_ref = {
     .open = ref_open,
     .close = ref_close,
     .alloc = ref_alloc,
-    .release = ref_release,
-    .put = ref_copy,
-    .get = ref_copy,
+    .release = host_release,
+    .put = host_copy,
+    .get = host_copy,
     .load = ref_load,
     .unload = ref_unload,
     .run = ref_run,
     .launch = ref_launch,
-    .sync = ref_sync,
+    .sync = host_sync,
     .supports = ref_supports,
 };

@@ -71,22 +71,6 @@ static GanStatus shim_device_alloc(Device *d, size_t bytes, void **out) {
     return *out ? GAN_OK : refuse(GAN_ERR_MEMORY, "no memory for %zu bytes", bytes);
 }
 
-static void shim_device_release(Device *d, void *ptr) {
-    (void)d;
-    mem_free_aligned(ptr);
-}
-
-static GanStatus shim_device_copy(Device *d, void *to, const void *from, size_t n) {
-    (void)d;
-    memcpy(to, from, n);
-    return GAN_OK;
-}
-
-static GanStatus shim_device_sync(Device *d) {
-    (void)d;
-    return GAN_OK;
-}
-
 static void shim_device_unload(Loaded *l) {
     if (!l)
         return;
@@ -201,17 +185,14 @@ static GanStatus run_both(Loaded *l, const ShimRegion *x, uint32_t n, const Coun
 }
 
 static GanStatus run_plain(Loaded *l, const Region *r, const Counters *c) {
-    const Graph *g = &l->plan->func->g;
     Comm *comm = l->device->base.options.comm;
     if (r->kind == RegionStart)
         return collective_start(l->plan, r->call, l->memory, comm, c->step);
     if (r->kind == RegionWait)
         return comm_wait(comm, r->call);
     if (r->kind == RegionCopy) {
-        uint32_t read = r->node.at[0];
-        const Slot *slot = &l->plan->module->slot.at[node_slot(g, read)];
-        memcpy(memory_at(l->memory, l->plan, read), l->memory.slots + slot->offset,
-               type_bytes(g, node_type(g, read)));
+        SlotCopy copy = memory_copy(l->memory, l->plan, r);
+        memcpy(copy.to, copy.from, copy.bytes);
         return GAN_OK;
     }
     l->device->count.large++;
@@ -261,9 +242,9 @@ static GanStatus shim_device_run(Loaded *l, uint32_t block, const Counters *c) {
 
 #define SHARED                                                                                     \
     .dialect = "cuda", .close = shim_device_close, .alloc = shim_device_alloc,                     \
-    .release = shim_device_release, .put = shim_device_copy, .get = shim_device_copy,              \
-    .load = shim_device_load, .unload = shim_device_unload, .run = shim_device_run,                \
-    .sync = shim_device_sync, .supports = device_takes
+    .release = host_release, .put = host_copy, .get = host_copy, .load = shim_device_load,         \
+    .unload = shim_device_unload, .run = shim_device_run, .sync = host_sync,                       \
+    .supports = device_takes
 
 const DeviceApi device_shim = {.name = "shim", .open = shim_device_open, SHARED};
 const DeviceApi device_shim_alone = {.name = "shim alone", .open = shim_alone_open, SHARED};
