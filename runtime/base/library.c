@@ -98,6 +98,13 @@ bool library_symbol(void *library, const char *symbol, void *field, size_t size)
     return at != NULL;
 }
 
+const char *library_fill(void *library, const LibraryRow *row, size_t n, void *table) {
+    for (size_t i = 0; i < n; i++)
+        if (!library_symbol(library, row[i].symbol, (char *)table + row[i].field, sizeof(void *)))
+            return row[i].symbol;
+    return NULL;
+}
+
 // --- libraries that were there when this was built -----------------------------------------------
 
 static GanStatus missing(const char *what, const char *why) {

@@ -16,6 +16,13 @@
 void *library_open(const char *const *names);
 // Puts the function's address in *field, a pointer to a function. False: the library has none.
 bool library_symbol(void *library, const char *symbol, void *field, size_t size);
+typedef struct LibraryRow { // a function, and where its address goes
+    const char *symbol;
+    size_t field; // bytes from the start of a table of pointers to functions
+} LibraryRow;
+// Fills such a table, from rows[n]. Returns the first function that the library has not, NULL: it
+// has all.
+const char *library_fill(void *library, const LibraryRow *row, size_t n, void *table);
 void library_close(void *library); // accepts NULL
 
 // One that was there when this was built, and is loaded when it is first wanted. Threads may ask at

@@ -53,16 +53,30 @@ struct CudaMachine {
 #include "cuda_nccl.def"
 #endif
 
+// Keeps the reason of the last failure.
+static void keep_reason(char out[REASON]) {
+    snprintf(out, REASON, "%s", gan_error());
+}
+
+#define ROWS(rows) rows, sizeof(rows) / sizeof *(rows)
+
+// Loads the first of `names` that there is, into *library, and fills its table. False: there is
+// none, or it is too old, and gan_error() says which.
+static bool open_table(const char *const *names, const LibraryRow *row, size_t rows, void *table,
+                       void **library) {
+    *library = library_open(names);
+    const char *lacks = *library ? library_fill(*library, row, rows, table) : NULL;
+    if (lacks)
+        fail(GAN_ERR_DEVICE, "%s is too old: it has no %s", names[0], lacks);
+    return *library && !lacks;
+}
+
 // --- the driver ----------------------------------------------------------------------------------
 
-// The first row the driver lacks; NULL: it has all.
-static const char *fill_driver(void *cuda, CudaDriver *out) {
-#define CU(Name, symbol, args)                                                                     \
-    if (!library_symbol(cuda, symbol, &out->Name, sizeof out->Name))                               \
-        return symbol;
+static const LibraryRow driver_row[] = {
+#define CU(Name, symbol, args) {symbol, offsetof(CudaDriver, Name)},
 #include "cuda_driver.def"
-    return NULL;
-}
+};
 
 static GanStatus open_driver(CudaMachine *m) {
     m->cuda = library_open(driver_names);
@@ -71,7 +85,7 @@ static GanStatus open_driver(CudaMachine *m) {
                     "--device cuda needs an NVIDIA card and its driver, and this machine has no "
                     "driver (%s); --device cpu works here",
                     gan_error());
-    const char *lacks = fill_driver(m->cuda, &m->driver);
+    const char *lacks = library_fill(m->cuda, ROWS(driver_row), &m->driver);
     if (lacks)
         return fail(GAN_ERR_DEVICE,
                     "the NVIDIA driver is too old: it has no %s (CUDA %d.%d or newer is "
@@ -83,27 +97,17 @@ static GanStatus open_driver(CudaMachine *m) {
 
 // --- cuDNN ---------------------------------------------------------------------------------------
 
-// Keeps the reason of the last failure.
-static void keep_reason(char out[REASON]) {
-    snprintf(out, REASON, "%s", gan_error());
-}
-
 #ifdef GAN_HAVE_CUDNN
-static const char *fill_dnn(void *cudnn, CudnnApi *out) {
-#define DNN(Name, function, result, args)                                                          \
-    if (!library_symbol(cudnn, #function, &out->Name, sizeof out->Name))                           \
-        return #function;
+static const LibraryRow dnn_row[] = {
+#define DNN(Name, function, result, args) {#function, offsetof(CudnnApi, Name)},
 #include "cuda_dnn.def"
-    return NULL;
-}
+};
 
 void *cudnn_load(CudnnApi *out) {
-    void *library = library_open(cudnn_names);
-    const char *lacks = library ? fill_dnn(library, out) : NULL;
-    if (!lacks)
+    void *library;
+    if (open_table(cudnn_names, ROWS(dnn_row), out, &library))
         return library;
     library_close(library);
-    fail(GAN_ERR_DEVICE, "%s is too old: it has no %s", cudnn_names[0], lacks);
     return NULL;
 }
 
@@ -126,17 +130,14 @@ static const CudnnApi *open_dnn(CudaMachine *m) {
 // --- cuFFT ---------------------------------------------------------------------------------------
 
 #ifdef GAN_HAVE_CUFFT
-static bool fill_fft(void *cufft, CufftApi *out) {
-#define FFT(Name, function, args)                                                                  \
-    if (!library_symbol(cufft, #function, &out->Name, sizeof out->Name))                           \
-        return false;
+static const LibraryRow fft_row[] = {
+#define FFT(Name, function, args) {#function, offsetof(CufftApi, Name)},
 #include "cuda_fft.def"
-    return true;
-}
+};
 
 static const CufftApi *open_fft(CudaMachine *m) {
-    m->cufft = library_open(names_for_driver(cufft_names, m->version));
-    return m->cufft && fill_fft(m->cufft, &m->fft) ? &m->fft : NULL;
+    const char *const *names = names_for_driver(cufft_names, m->version);
+    return open_table(names, ROWS(fft_row), &m->fft, &m->cufft) ? &m->fft : NULL;
 }
 #else
 static const CufftApi *open_fft(CudaMachine *m) {
@@ -148,21 +149,14 @@ static const CufftApi *open_fft(CudaMachine *m) {
 // --- NCCL ----------------------------------------------------------------------------------------
 
 #ifdef GAN_HAVE_NCCL
-static const char *fill_nccl(void *nccl, NcclApi *out) {
-#define NCCL(Name, function, result, args)                                                         \
-    if (!library_symbol(nccl, #function, &out->Name, sizeof out->Name))                            \
-        return #function;
+static const LibraryRow nccl_row[] = {
+#define NCCL(Name, function, result, args) {#function, offsetof(NcclApi, Name)},
 #include "cuda_nccl.def"
-    return NULL;
-}
+};
 
 static const NcclApi *open_nccl(CudaMachine *m) {
-    m->nccl = library_open(nccl_names);
-    const char *lacks = m->nccl ? fill_nccl(m->nccl, &m->sums) : NULL;
-    if (m->nccl && !lacks)
+    if (open_table(nccl_names, ROWS(nccl_row), &m->sums, &m->nccl))
         return &m->sums;
-    if (lacks)
-        fail(GAN_ERR_DEVICE, "%s is too old: it has no %s", nccl_names[0], lacks);
     keep_reason(m->no_nccl);
     return NULL;
 }
@@ -175,29 +169,20 @@ static const NcclApi *open_nccl(CudaMachine *m) {
 
 // --- CUPTI ---------------------------------------------------------------------------------------
 
-static bool fill_cupti(void *cupti, CuptiApi *out) {
-    const struct {
-        const char *symbol;
-        void *field;
-    } row[] = {
-        {"cuptiActivityRegisterCallbacks", &out->callbacks},
-        {"cuptiActivityEnable", &out->enable},
-        {"cuptiActivityDisable", &out->disable},
-        {"cuptiActivityFlushAll", &out->flush},
-        {"cuptiActivityGetNextRecord", &out->next},
-        {"cuptiGetResultString", &out->words},
-    };
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
-        if (!library_symbol(cupti, row[i].symbol, row[i].field, sizeof out->next))
-            return false;
-    return true;
-}
+static const LibraryRow cupti_row[] = {
+    {"cuptiActivityRegisterCallbacks", offsetof(CuptiApi, callbacks)},
+    {"cuptiActivityEnable", offsetof(CuptiApi, enable)},
+    {"cuptiActivityDisable", offsetof(CuptiApi, disable)},
+    {"cuptiActivityFlushAll", offsetof(CuptiApi, flush)},
+    {"cuptiActivityGetNextRecord", offsetof(CuptiApi, next)},
+    {"cuptiGetResultString", offsetof(CuptiApi, words)},
+};
 
 static const CuptiApi *open_cupti(void *user) {
     CudaMachine *m = user;
     if (!m->cupti)
         m->cupti = library_open(names_for_driver(cupti_names, m->version));
-    return m->cupti && fill_cupti(m->cupti, &m->times) ? &m->times : NULL;
+    return m->cupti && !library_fill(m->cupti, ROWS(cupti_row), &m->times) ? &m->times : NULL;
 }
 
 // --- kernels -------------------------------------------------------------------------------------

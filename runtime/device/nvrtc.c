@@ -31,14 +31,10 @@ enum { PTX_ARCH = 80 };
 
 // --- the library ---------------------------------------------------------------------------------
 
-// The first row the library lacks; NULL: it has all.
-static const char *fill(void *library, NvrtcApi *out) {
-#define SYM(field, symbol, result, args)                                                           \
-    if (!library_symbol(library, #symbol, &out->field, sizeof out->field))                         \
-        return #symbol;
+static const LibraryRow row[] = {
+#define SYM(field, symbol, result, args) {#symbol, offsetof(NvrtcApi, field)},
 #include "nvrtc.def"
-    return NULL;
-}
+};
 
 GanStatus nvrtc_open(int driver, Nvrtc **out) {
     *out = NULL;
@@ -52,7 +48,7 @@ GanStatus nvrtc_open(int driver, Nvrtc **out) {
         return fail(GAN_ERR_MEMORY, "no memory for the CUDA compiler");
     }
     *n = (Nvrtc){.library = library};
-    const char *lacks = fill(library, &n->api);
+    const char *lacks = library_fill(library, row, sizeof row / sizeof *row, &n->api);
     if (lacks || (code = n->api.version(&major, &minor)) != OK) {
         if (lacks)
             fail(GAN_ERR_DEVICE, "it has no %s", lacks);
