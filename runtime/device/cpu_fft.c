@@ -19,28 +19,16 @@ struct FftCall {
     FftCall *next;
 };
 
-#ifdef GAN_VECTOR_LEVELS
 extern FftRun32 fft_run32_v3, fft_run32_v4;
-#endif
-
-static FftRun32 *run_of(void) {
-#ifdef GAN_VECTOR_LEVELS
-    switch (dnn_vector_level()) {
-    case 4:
-        return fft_run32_v4;
-    case 3:
-        return fft_run32_v3;
-    }
-#endif
-    return fft_run32;
-}
 
 GanStatus fft_prepare(FftCalls *calls, const Plan *p, uint32_t id, Memory m, int threads) {
     const Graph *g = &p->func->g;
     FftCall *c = mem_alloc(sizeof *c);
     if (!c)
         return fail(GAN_ERR_MEMORY, "no memory for a transform");
-    *c = (FftCall){.lines = fft_lines(g, id), .run = run_of(), .next = calls->last};
+    *c = (FftCall){.lines = fft_lines(g, id),
+                   .run = OF_VECTOR_LEVEL(fft_run32, fft_run32_v3, fft_run32_v4),
+                   .next = calls->last};
     c->in = memory_at(m, p, node_in(g, id, 0));
     c->out = memory_at(m, p, id);
     c->threads = fft_groups(&c->lines) < threads ? (int)fft_groups(&c->lines) : threads;

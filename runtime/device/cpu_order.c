@@ -32,21 +32,7 @@ struct OrderCall {
     OrderCall *next;
 };
 
-#ifdef GAN_VECTOR_LEVELS
 extern OrderRun order_run_v3, order_run_v4;
-#endif
-
-static OrderRun *run_of(void) {
-#ifdef GAN_VECTOR_LEVELS
-    switch (dnn_vector_level()) {
-    case 4:
-        return order_run_v4;
-    case 3:
-        return order_run_v3;
-    }
-#endif
-    return order_run;
-}
 
 double order_operations(const Graph *g, uint32_t id) {
     OrderLines l = order_lines(g, id);
@@ -79,7 +65,7 @@ GanStatus order_prepare(OrderCalls *calls, const Plan *p, uint32_t id, Memory m,
                      .in = memory_at(m, p, node_in(g, id, 0)),
                      .out = memory_at(m, p, id),
                      .threads = threads,
-                     .run = run_of(),
+                     .run = OF_VECTOR_LEVEL(order_run, order_run_v3, order_run_v4),
                      .next = calls->last};
     calls->last = c;
     if (!c->sorts) {

@@ -121,7 +121,15 @@ GanStatus dnn_prepare(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall **ou
 GanStatus dnn_ready(Dnn *d); // after dnn_prepare and before dnn_run: shared scratch memory
 GanStatus dnn_run(Dnn *d, const DnnCall *call);
 int dnn_vector_level(void); // of x86-64 (psABI) that this machine's instructions reach: 1, 3 or 4
-Str dnn_version(Arena *a);  // empty when absent
+// Which of three objects to use that the same text was compiled to for these levels
+// (CMakeLists.txt).
+#ifdef GAN_VECTOR_LEVELS
+#define OF_VECTOR_LEVEL(v1, v3, v4)                                                                \
+    (dnn_vector_level() == 4 ? (v4) : dnn_vector_level() == 3 ? (v3) : (v1))
+#else
+#define OF_VECTOR_LEVEL(v1, v3, v4) (v1)
+#endif
+Str dnn_version(Arena *a); // empty when absent
 // c [m, n] = a [m, k] times the transpose of b [n, k], row by row in f32, on the threads the cpu
 // device was given, or all cores; plain loops where the library is absent.
 GanStatus dnn_product(const float *a, const float *b, size_t m, size_t n, size_t k, float *c);

@@ -21,15 +21,7 @@ enum {
 };
 
 static const GroupedRun *run_of(void) {
-#ifdef GAN_VECTOR_LEVELS
-    switch (dnn_vector_level()) {
-    case 4:
-        return &grouped_run_v4;
-    case 3:
-        return &grouped_run_v3;
-    }
-#endif
-    return &grouped_run_v1;
+    return OF_VECTOR_LEVEL(&grouped_run_v1, &grouped_run_v3, &grouped_run_v4);
 }
 
 // --- the shape -----------------------------------------------------------------------------------

@@ -40,15 +40,7 @@ static const struct {
 };
 
 static const WinoRun *run_of(void) {
-#ifdef GAN_VECTOR_LEVELS
-    switch (dnn_vector_level()) {
-    case 4:
-        return &wino_run_v4;
-    case 3:
-        return &wino_run_v3;
-    }
-#endif
-    return &wino_run_v1;
+    return OF_VECTOR_LEVEL(&wino_run_v1, &wino_run_v3, &wino_run_v4);
 }
 
 // --- the shape -----------------------------------------------------------------------------------

@@ -49,9 +49,6 @@ typedef struct GroupedRun { // jobs over a Grouped
     DnnHost *pack_weights, *convolve, *weights_gradient, *add_parts;
 } GroupedRun;
 
-extern const GroupedRun grouped_run_v1;
-#ifdef GAN_VECTOR_LEVELS
-extern const GroupedRun grouped_run_v3, grouped_run_v4;
-#endif
+extern const GroupedRun grouped_run_v1, grouped_run_v3, grouped_run_v4;
 
 #endif

@@ -55,9 +55,6 @@ typedef struct WinoRun { // jobs over a Winograd
     DnnHost *x_in, *y_in, *x_out, *y_out, *weights_in, *weights_out, *weights_zero;
 } WinoRun;
 
-extern const WinoRun wino_run_v1;
-#ifdef GAN_VECTOR_LEVELS
-extern const WinoRun wino_run_v3, wino_run_v4;
-#endif
+extern const WinoRun wino_run_v1, wino_run_v3, wino_run_v4;
 
 #endif
