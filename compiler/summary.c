@@ -102,7 +102,8 @@ static void layer_rows(Text *t, const Module *m) {
              (int)wide, "layer");
     for (uint32_t i = 0; i < rows.n; i++) {
         const Layer *l = &rows.at[i];
-        SourceLine at = model_line(m, l->span);
+        SourceLine at = {0};
+        (void)model_line(m, l->span, &at);
         Str place = str_format(t->arena, "%.*s:%u", SARG(at.file), at.number);
         text_fmt(t, "  %-*.*s  %-18.*s %-18.*s %9lld %9lld %8.3f\n", (int)wide, SARG(l->name),
                  SARG(place), SARG(is_net(m, l) ? STR("-") : type_text(t->arena, &l->out)),
@@ -115,7 +116,8 @@ static void layers_json(JsonOut *j, const Module *m) {
     json_name(j, "layers"), json_open(j, '[');
     for (uint32_t i = 0; i < rows.n; i++) {
         const Layer *l = &rows.at[i];
-        SourceLine at = model_line(m, l->span);
+        SourceLine at = {0};
+        (void)model_line(m, l->span, &at);
         json_open(j, '{');
         json_name(j, "name"), json_put_str(j, l->name);
         json_name(j, "net"), json_put_str(j, m->net.at[l->net].name);

@@ -1,5 +1,5 @@
-// func.c - analyses of a whole function that several passes share: which nodes are live, which
-// blocks dominate which.
+// func.c - queries about functions that passes and devices share: what is observed and which nodes
+// are live, which blocks dominate which, where slots and the lines of the text are.
 #include "program.h"
 
 static void observe(Arena *a, ObservedVec *out, uint32_t node, uint32_t block, const char *what) {
@@ -144,4 +144,29 @@ bool func_reads(const Func *f, uint32_t slot) {
                 return true;
         }
     return false;
+}
+
+// --- source lines --------------------------------------------------------------------------------
+
+Str model_text(const Module *m, Span s) {
+    Str text = m && s.file && s.file <= m->source_text.n ? m->source_text.at[s.file - 1] : (Str){0};
+    uint32_t lo = s.lo < text.len ? s.lo : (uint32_t)text.len;
+    if (!text.len)
+        return (Str){0};
+    while (lo > 0 && text.ptr[lo - 1] != '\n')
+        lo--;
+    while (lo < text.len && text.ptr[lo] == ' ')
+        lo++;
+    Str rest = str_sub(text, lo, text.len);
+    return str_sub(rest, 0, str_find(rest, '\n'));
+}
+
+bool model_line(const Module *m, Span s, SourceLine *out) {
+    Str text = model_text(m, s);
+    if (!text.ptr)
+        return false;
+    *out = (SourceLine){path_base(m->source.at[s.file - 1]), 1, text};
+    for (const char *c = m->source_text.at[s.file - 1].ptr; c < text.ptr; c++)
+        out->number += *c == '\n';
+    return true;
 }

@@ -224,6 +224,17 @@ struct Module {
     VEC(Str) source_text;
 };
 
+// The line of the text in which a span begins. False: the module (which may be NULL) has not that
+// file's text.
+typedef struct SourceLine {
+    Str file;        // without folder
+    uint32_t number; // from 1
+    Str text;        // without indent
+} SourceLine;
+typedef VEC(SourceLine) SourceLineVec;
+bool model_line(const Module *m, Span s, SourceLine *out); // func.c
+Str model_text(const Module *m, Span s); // its text alone, without counting lines; NULL: no line
+
 // --- gflop.c -------------------------------------------------------------------------------------
 
 // [block] Expected executions per run, in `a`: the rounds of a repeat, 1/k in an `every k` and the

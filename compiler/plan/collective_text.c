@@ -12,11 +12,7 @@ static bool line_of(const Plan *p, uint32_t node, SourceLine *out) {
         Span span = g->span.at[s].span;
         best = !best.file || (span.file == 1 && best.file != 1) ? span : best;
     }
-    bool known = p->module && best.file && best.file <= p->module->source_text.n &&
-                 p->module->source_text.at[best.file - 1].len;
-    if (known)
-        *out = model_line(p->module, best);
-    return known;
+    return model_line(p->module, best, out);
 }
 
 static uint32_t first_reader(const Plan *p, const Collective *c) {

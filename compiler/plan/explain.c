@@ -2,39 +2,17 @@
 // and the model's lines; per value it still reads from another region, why.
 #include "plan_text.h"
 
-// Without indent.
-static Str line_text(const Module *m, Span s) {
-    Str text = m->source_text.at[s.file - 1];
-    uint32_t lo = s.lo < text.len ? s.lo : (uint32_t)text.len;
-    while (lo > 0 && text.ptr[lo - 1] != '\n')
-        lo--;
-    while (lo < text.len && text.ptr[lo] == ' ')
-        lo++;
-    Str rest = str_sub(text, lo, text.len);
-    return str_sub(rest, 0, str_find(rest, '\n'));
-}
-
-SourceLine model_line(const Module *m, Span s) {
-    SourceLine l = {path_base(m->source.at[s.file - 1]), 1, line_text(m, s)};
-    for (const char *c = m->source_text.at[s.file - 1].ptr; c < l.text.ptr; c++)
-        l.number += *c == '\n';
-    return l;
-}
-
 void region_lines(Arena *a, const Plan *p, const Region *r, SourceLineVec *out) {
     const Graph *g = &p->func->g;
     for (uint32_t i = 0; i < r->node.n; i++) {
         for (uint32_t s = g->node.at[r->node.at[i]].span; s; s = g->span.at[s].next) {
-            Span span = g->span.at[s].span;
-            if (!p->module || span.file == 0 || span.file > p->module->source_text.n ||
-                !p->module->source_text.at[span.file - 1].len)
-                continue;
-            const char *line = line_text(p->module, span).ptr;
-            bool known = false;
+            SourceLine l;
+            const char *line = model_text(p->module, g->span.at[s].span).ptr;
+            bool known = !line;
             for (uint32_t k = 0; k < out->n && !known; k++)
                 known = out->at[k].text.ptr == line;
-            if (!known)
-                vec_push(a, out, model_line(p->module, span));
+            if (!known && model_line(p->module, g->span.at[s].span, &l))
+                vec_push(a, out, l);
         }
     }
 }

@@ -48,13 +48,6 @@ bool plans_read(Arena *perm, Str text, Module *module, PlansRead *out, Str *erro
 // --- explain.c, collective_text.c: what is said of a plan ----------------------------------------
 
 // Source lines of a region's members, each once, in order of the members.
-typedef struct SourceLine {
-    Str file;
-    uint32_t number;
-    Str text;
-} SourceLine; // file without folder; text without indent
-typedef VEC(SourceLine) SourceLineVec;
-SourceLine model_line(const Module *m, Span s); // of a span whose file's text the module has
 void region_lines(Arena *a, const Plan *p, const Region *r, SourceLineVec *out);
 // A short name of a collective ("gradients of D"); the source lines where its
 // last part is ready and where its sum is first read, if known.

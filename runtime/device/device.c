@@ -28,22 +28,12 @@ const DeviceApi *device_find(Str name) {
 
 // --- words ---------------------------------------------------------------------------------------
 
-// "model.gan:31"; empty where the text is not known.
-static Str span_where(Arena *a, const Module *m, Span s) {
-    if (!m || !s.file || s.file > m->source_text.n || !m->source_text.at[s.file - 1].len)
-        return (Str){0};
-    Str text = m->source_text.at[s.file - 1];
-    uint32_t line = 1;
-    for (uint32_t i = 0; i < s.lo && i < text.len; i++)
-        line += text.ptr[i] == '\n';
-    return str_format(a, "%.*s:%u", SARG(path_base(m->source.at[s.file - 1])), line);
-}
-
 Str region_where(Arena *a, const Plan *p, const Region *r) {
     enum { MOST_OPS = 4 };
     const Graph *g = &p->func->g;
     Text t = {.arena = a};
-    Str line = {0};
+    SourceLine line;
+    bool known = false;
     uint32_t ops = 0;
     for (uint32_t i = 0; i < r->node.n; i++) {
         const Node *n = graph_node(g, r->node.at[i]);
@@ -51,13 +41,12 @@ Str region_where(Arena *a, const Plan *p, const Region *r) {
             continue;
         if (ops++ < MOST_OPS)
             text_fmt(&t, "%s%s", ops > 1 ? " + " : "", op_info[n->op].text);
-        if (!line.len && n->span)
-            line = span_where(a, p->module, g->span.at[n->span].span);
+        known = known || model_line(p->module, g->span.at[n->span].span, &line);
     }
     if (ops > MOST_OPS)
         text_fmt(&t, " and %u more", ops - MOST_OPS);
-    if (line.len)
-        text_fmt(&t, " (%.*s)", SARG(line));
+    if (known)
+        text_fmt(&t, " (%.*s:%u)", SARG(line.file), line.number);
     return text_str(&t);
 }
 

@@ -43,11 +43,10 @@ void onnx_word(Onnx *o, Text *attributes, const char *name, Str x) {
 
 Str onnx_place(const Onnx *o) {
     const Graph *g = &o->f->g;
-    Span s = g->span.at[graph_node(g, o->at)->span].span;
-    if (!s.file)
-        return (Str){0};
-    SourceLine l = model_line(o->m, s);
-    return str_format(o->a, "%.*s:%u", SARG(l.file), l.number);
+    SourceLine l;
+    return model_line(o->m, g->span.at[graph_node(g, o->at)->span].span, &l)
+               ? str_format(o->a, "%.*s:%u", SARG(l.file), l.number)
+               : (Str){0};
 }
 
 static void put_node(Onnx *o, const char *op, const Str *in, uint32_t n, Str out,
