@@ -228,6 +228,7 @@ typedef struct DataField {
     uint32_t knowns;
     bool ranged;            // lo..hi is the range that scale maps, whatever extremes the data have
     double lo, hi;          // of numbers, not of images
+    uint32_t rate;          // of sounds, in Hz, which the data must have; 0: any
     const DataXform *xform; // in order
     uint32_t xforms;
     DataDraw draw;   // of one field at most

@@ -237,7 +237,7 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
     if (sf->want.unread)
         return sf->elements = 1, sf->lo = INFINITY, sf->hi = -INFINITY, GAN_OK;
     double lo = INFINITY, hi = -INFINITY; // of numbers; images have each their own
-    uint32_t rate = 0;
+    uint32_t rate = sf->want.rate;
     const PackField **all = arena_array(&s->arena, const PackField *, feed->packs);
     for (uint32_t k = 0; k < feed->packs; k++) {
         const PackField *have = all[k] = choose_field(&feed->pack[k], &sf->want);
@@ -253,6 +253,11 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
             lo = fmin(lo, have->lo);
             hi = fmax(hi, have->hi);
         }
+        if (rate && have->rate && have->rate != rate && !k)
+            return fail(GAN_ERR_INPUT,
+                        "%.*s: the sounds of %.*s are at %u Hz, those the run began with at %u Hz: "
+                        "resample them first",
+                        SARG(sf->want.name), SARG(feed->path[k]), have->rate, rate);
         if (rate && have->rate && have->rate != rate)
             return fail(GAN_ERR_INPUT,
                         "%.*s: the sounds of %.*s are at %u Hz, those of %.*s before it at %u Hz: "

@@ -117,13 +117,10 @@ static DataField data_field(Arena *a, const Field *f, const Job *job) {
         else if (from->kind != XformMap) // which the graphs do
             x[d.xforms++] = (DataXform){op_of[from->kind], from->a, from->b};
     }
-    const Strs *known = job_classes(job, f->name);
-    d.known = known->at, d.knowns = known->n;
-    for (uint32_t i = 0; i < job->ranges.n && !d.ranged; i++) {
-        const FieldRange *r = &job->ranges.at[i];
-        d.ranged = str_eq(r->field, f->name);
-        d.lo = r->lo, d.hi = r->hi;
-    }
+    const FieldFacts *known = job_facts(job, f->name);
+    d.known = known->name.at, d.knowns = known->name.n;
+    d.ranged = known->ranged, d.lo = known->lo, d.hi = known->hi;
+    d.rate = known->rate;
     Str *path = arena_array(a, Str, job->data.n);
     for (uint32_t i = 0; i < job->data.n; i++)
         if (str_eq(job->data.at[i].key, f->name))

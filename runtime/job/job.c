@@ -31,12 +31,12 @@ static GanStatus set_steps(Job *job, const Options *o) {
     return GAN_OK;
 }
 
-const Strs *job_classes(const Job *job, Str field) {
-    static const Strs none;
-    for (uint32_t i = 0; i < job->classes.n; i++) {
-        Str own = job->classes.at[i].field;
-        if (!own.len || str_eq(own, field))
-            return &job->classes.at[i].name;
+const FieldFacts *job_facts(const Job *job, Str field) {
+    static const FieldFacts none;
+    for (uint32_t i = 0; i < job->fact.n; i++) {
+        const FieldFacts *f = &job->fact.at[i];
+        if (str_eq(f->field, field) || (!f->field.len && f->name.n))
+            return f;
     }
     return &none;
 }

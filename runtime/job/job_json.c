@@ -5,8 +5,6 @@
 #include "job.h"
 #include "ranks.h"
 
-#include <math.h>
-
 #define FORMAT "gan-run-1"
 
 // --- writing -------------------------------------------------------------------------------------
@@ -21,26 +19,21 @@ static void put_pairs(JsonOut *j, const char *name, const Settings *list) {
     json_close(j, ']');
 }
 
-static void put_ranges(JsonOut *j, const Job *job) {
-    json_name(j, "ranges"), json_open(j, '{');
-    for (uint32_t i = 0; i < job->ranges.n; i++) {
-        const FieldRange *r = &job->ranges.at[i];
-        json_name(j, str_z(j->text->arena, r->field)), json_open(j, '[');
-        json_put_double(j, r->lo), json_put_double(j, r->hi);
+static void put_facts(JsonOut *j, const FieldFacts *f) {
+    json_name(j, str_z(j->text->arena, f->field)), json_open(j, '{');
+    if (f->name.n) {
+        json_name(j, "classes"), json_open(j, '[');
+        for (uint32_t k = 0; k < f->name.n; k++)
+            json_put_str(j, f->name.at[k]);
         json_close(j, ']');
     }
-    json_close(j, '}');
-}
-
-static void put_classes(JsonOut *j, const Job *job) {
-    json_name(j, "classes"), json_open(j, '{');
-    for (uint32_t i = 0; i < job->classes.n; i++) {
-        const ClassNames *c = &job->classes.at[i];
-        json_name(j, str_z(j->text->arena, c->field)), json_open(j, '[');
-        for (uint32_t k = 0; k < c->name.n; k++)
-            json_put_str(j, c->name.at[k]);
+    if (f->ranged) {
+        json_name(j, "range"), json_open(j, '[');
+        json_put_double(j, f->lo), json_put_double(j, f->hi);
         json_close(j, ']');
     }
+    if (f->rate)
+        json_name(j, "rate"), json_put_int(j, f->rate);
     json_close(j, '}');
 }
 
@@ -99,10 +92,12 @@ void job_write(Text *t, const Job *job) {
     json_name(&j, "skip_bad"), json_put_bool(&j, job->skip_bad);
     if (job->rate)
         json_name(&j, "rate"), json_put_int(&j, job->rate);
-    if (job->classes.n)
-        put_classes(&j, job);
-    if (job->ranges.n)
-        put_ranges(&j, job);
+    if (job->fact.n) {
+        json_name(&j, "fields"), json_open(&j, '{');
+        for (uint32_t i = 0; i < job->fact.n; i++)
+            put_facts(&j, &job->fact.at[i]);
+        json_close(&j, '}');
+    }
     put_pairs(&j, "settings", &job->setting);
     put_pairs(&j, "data", &job->data);
     if (job->weights.n)
@@ -243,38 +238,34 @@ static Split get_split(Reader *r) {
                    .bucket = get_later(r, "bucket_bytes", (int64_t)1 << 53)};
 }
 
-static void get_names(Reader *r, const Json *list, Job *out) {
-    ClassNames c = {.field = json_key(list)};
+static void get_names(Reader *r, const Json *list, Strs *out) {
     for (uint32_t i = 0; i < json_count(list); i++)
-        vec_push(r->perm, &c.name, json_string(json_at(list, i), (Str){0}));
-    if (c.name.n)
-        vec_push(r->perm, &out->classes, c);
+        vec_push(r->perm, out, json_string(json_at(list, i), (Str){0}));
 }
 
-// Older versions wrote one list, whose field it does not say.
-static void get_classes(Reader *r, Job *out) {
-    const Json *all = json_get(r->root, "classes");
-    if (json_is_array(all)) {
-        get_names(r, all, out);
-        if (out->classes.n)
-            out->classes.at[0].field = (Str){0};
-        return;
-    }
+static FieldFacts get_facts(Reader *r, const Json *v) {
+    FieldFacts f = {.field = json_key(v)};
+    const Json *range = json_get(v, "range"), *rate = json_get(v, "rate");
+    uint64_t hz = 0;
+    get_names(r, json_get(v, "classes"), &f.name);
+    f.ranged = range != NULL;
+    f.lo = json_number(json_at(range, 0), 0);
+    f.hi = json_number(json_at(range, 1), -1);
+    if ((f.ranged && f.lo > f.hi) || (rate && !json_whole(rate, SOUND_RATE_MOST, &hz)))
+        r->wrong = "fields";
+    f.rate = (uint32_t)hz;
+    return f;
+}
+
+// Older versions wrote the names of one label's classes, and not which label it is.
+static void get_fields(Reader *r, Job *out) {
+    const Json *all = json_get(r->root, "fields");
+    FieldFacts older = {0};
     for (uint32_t i = 0; i < json_count(all); i++)
-        get_names(r, json_at(all, i), out);
-}
-
-static void get_ranges(Reader *r, Job *out) {
-    const Json *all = json_get(r->root, "ranges");
-    for (uint32_t i = 0; i < json_count(all); i++) {
-        const Json *pair = json_at(all, i);
-        FieldRange x = {json_key(pair), json_number(json_at(pair, 0), NAN),
-                        json_number(json_at(pair, 1), NAN)};
-        if (x.lo <= x.hi)
-            vec_push(r->perm, &out->ranges, x);
-        else
-            r->wrong = "ranges";
-    }
+        vec_push(r->perm, &out->fact, get_facts(r, json_at(all, i)));
+    get_names(r, json_get(r->root, "classes"), &older.name);
+    if (older.name.n)
+        vec_push(r->perm, &out->fact, older);
 }
 
 static void get_lists(Reader *r, Job *out) {
@@ -282,8 +273,7 @@ static void get_lists(Reader *r, Job *out) {
     get_pairs(r, r->root, "data", &out->data);
     get_weights(r, r->root, &out->weights);
     const Json *monitor = json_get(r->root, "monitor");
-    get_classes(r, out);
-    get_ranges(r, out);
+    get_fields(r, out);
     if (monitor)
         get_monitor(r, monitor, &out->monitor);
 }

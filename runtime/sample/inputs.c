@@ -131,9 +131,9 @@ static Str wanted_array(Arena *perm, const Type *t) {
 static const Strs *names_of(const Module *m, uint32_t slot, const Job *job) {
     static const Strs none;
     const Site *site = &m->site.at[m->slot.at[slot].site];
-    for (uint32_t i = 0; site->dist == DistCategorical && i < job->classes.n; i++)
-        if (site->classes == job->classes.at[i].name.n)
-            return &job->classes.at[i].name;
+    for (uint32_t i = 0; site->dist == DistCategorical && i < job->fact.n; i++)
+        if (site->classes == job->fact.at[i].name.n)
+            return &job->fact.at[i].name;
     return &none;
 }
 

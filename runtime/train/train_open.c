@@ -72,49 +72,48 @@ static void tell_other_data(const Train *t, const Checkpoint *at) {
     }
 }
 
-static void note_classes(Train *t, Str field, const Str *names, uint32_t n) {
+static FieldFacts *facts_of(Train *t, Str field) {
     Job *job = t->job;
-    ClassNames *c = NULL;
-    for (uint32_t i = 0; i < job->classes.n && !c; i++)
-        if (!job->classes.at[i].field.len || str_eq(job->classes.at[i].field, field))
-            c = &job->classes.at[i];
-    if (!c) {
-        vec_push(t->perm, &job->classes, (ClassNames){0});
-        c = &job->classes.at[job->classes.n - 1];
-    }
-    *c = (ClassNames){.field = str_copy(t->perm, field)};
-    for (uint32_t i = 0; i < n; i++)
-        vec_push(t->perm, &c->name, str_copy(t->perm, names[i]));
+    for (uint32_t i = 0; i < job->fact.n; i++)
+        if (str_eq(job->fact.at[i].field, field))
+            return &job->fact.at[i];
+    vec_push(t->perm, &job->fact, (FieldFacts){.field = str_copy(t->perm, field)});
+    return &job->fact.at[job->fact.n - 1];
 }
 
-// The first range of a field stays: other data mean the same by a number.
-static void note_range(Train *t, const Field *f, double lo, double hi) {
-    Job *job = t->job;
-    bool scaled = false, known = false;
+static void note_field(Train *t, uint32_t slot) {
+    const Module *m = &t->session.compiled.module;
+    const Slot *s = &m->slot.at[slot];
+    const Str *names;
+    uint32_t n = feed_classes(t->feed, slot, &names), rate = feed_rate(t->feed, slot);
+    FieldFacts now = {.rate = rate};
+    bool scaled = false, ranged = feed_range(t->feed, slot, &now.lo, &now.hi);
+    if (s->kind != SlotData)
+        return;
+    const Field *f = &m->stream.at[s->stream].field.at[s->site];
     for (uint32_t i = 0; i < f->xform.n; i++)
         scaled |= f->xform.at[i].kind == XformScale;
-    for (uint32_t i = 0; i < job->ranges.n; i++)
-        known |= str_eq(job->ranges.at[i].field, f->name);
-    if (scaled && !known)
-        vec_push(t->perm, &job->ranges, ((FieldRange){str_copy(t->perm, f->name), lo, hi}));
+    now.ranged = ranged && scaled;
+    if (!n && !rate && !now.ranged)
+        return;
+    for (uint32_t i = 0; i < n; i++) // those that were known first
+        vec_push(t->perm, &now.name, str_copy(t->perm, names[i]));
+    FieldFacts *was = facts_of(t, f->name);
+    now.field = was->field;
+    *was = now;
 }
 
 // What the data say of themselves and samples are asked for or written by.
 static void note_data(Train *t) {
     Job *job = t->job;
     job->rate = 0;
-    const Module *m = &t->session.compiled.module;
-    for (uint32_t i = 0; i < m->slot.n; i++) {
-        const Slot *s = &m->slot.at[i];
-        const Str *names;
-        uint32_t n = feed_classes(t->feed, i, &names);
-        double lo, hi;
-        if (n)
-            note_classes(t, m->stream.at[s->stream].field.at[s->site].name, names, n);
-        if (feed_range(t->feed, i, &lo, &hi))
-            note_range(t, &m->stream.at[s->stream].field.at[s->site], lo, hi);
+    for (uint32_t i = 0; i < t->session.compiled.module.slot.n; i++) {
+        note_field(t, i);
         job->rate = job->rate ? job->rate : feed_rate(t->feed, i);
     }
+    for (uint32_t i = 0; i < job->fact.n; i++) // an older version's, by now with its field
+        if (!job->fact.at[i].field.len)
+            job->fact.at[i] = job->fact.at[--job->fact.n];
 }
 
 static GanStatus open_feed(void *user) {

@@ -190,7 +190,7 @@ cp -r named comma && sed 's/"square"/"square, blue"/' named/options.json >comma/
 expect 0 sample comma -o n.npy --count 2 --input 'y=circle,square, blue' --input k=0 --threads 1
 expect 0 sample named -o same.npy --count 2 --input y=circle,square --input k=0 --threads 1
 same n.npy same.npy
-sed 's/"classes": {"y": \(\[[^]]*]\)}/"classes": \1/' named/options.json >comma/options.json    # as earlier versions wrote it
+sed 's/"fields": {"y": {"classes": \(\[[^]]*]\)}}/"classes": \1/' named/options.json >comma/options.json    # as earlier versions wrote it
 grep -q '"classes": \["circle"' comma/options.json || fail "options.json: $(cat comma/options.json)"
 expect 0 sample comma -o n.npy --count 2 --input y=circle,square --input k=0 --threads 1
 same n.npy same.npy
@@ -219,7 +219,7 @@ sed 's/label(2)/label(4)/g' told.gan >wide.gan
 expect 0 train wide.gan --data x=begun --batch 2 --steps 1 --out wide --threads 1
 expect 0 train wide --data x=more --steps 2 --threads 1
 expect 0 train wide --data x=elks --steps 3 --threads 1
-grep -q '"classes": {"y": \["bird", "cat", "ape", "elk"]}' wide/options.json || fail "classes: $(cat wide/options.json)"
+grep -q '"y": {"classes": \["bird", "cat", "ape", "elk"]}' wide/options.json || fail "classes: $(cat wide/options.json)"
 expect 0 sample wide --entry class --all --data x=begun -o y.npy --threads 1
 [ "$(tail -c +129 y.npy | od -An -v -w4 -tf4 | tr -d ' \n')" = 0011 ] || fail 'classes of a run that went on elsewhere'
 

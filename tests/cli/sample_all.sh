@@ -92,8 +92,8 @@ ranged() { expect 0 sample ranged --entry same --all -o s.npy --threads 1 "$@"; 
     fail "ranges: $(ranged) $(ranged --data v=held.npy)"
 expect 0 train ranged --data v=held.npy --steps 3 --threads 1
 [ "$(ranged)" = ' -1 0 -0.2 -0.2 ' ] || fail "the range of a run that goes on: $(ranged)"
-sed 's/"ranges": {"v": \[[^]]*]}, //' ranged/options.json >older.json        # of an earlier version
-! grep -q ranges older.json || fail "options.json: $(cat older.json)"
+sed 's/"fields": {"v": {"range": \[[^]]*]}}, //' ranged/options.json >older.json        # of an earlier version
+! grep -q fields older.json || fail "options.json: $(cat older.json)"
 mv older.json ranged/options.json
 [ "$(ranged)" = ' -1 1 0.6 0.6 ' ] || fail "the range of the data: $(ranged)"
 

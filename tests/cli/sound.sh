@@ -97,6 +97,8 @@ mkdir fast; cp "$corpus"/rate.wav fast/a.wav; cp "$corpus"/rate.wav fast/b.wav; 
 refused 1 'x: .*fast are at 8000 Hz, those of .*/s before it at 16000 Hz' \
     ganrun train wavegan.gan -s slice=256 -s wide=2 -s rounds=1 --data x=s --data x=fast --batch 4 --steps 2 --out mixed
 
+refused 1 'x: the sounds of .*fast are at 8000 Hz, those the run began with at 16000 Hz' ganrun train run --data x=fast --steps 3
+
 expect 0 sample run -o made.wav --count 3 --rate 8000
 [ "$(wc -c <made.wav)" = $((44 + 2 * (3 * 256 + 2 * 2000))) ] || fail 'another length'
 cmp -s made.wav "$corpus"/pcm16.wav && fail 'made is not data'
