@@ -153,6 +153,10 @@ typedef struct Span3 { // elements of an axis: from, from + step, ...
     int64_t from, step, count;
 } Span3;
 Span3 slice_span(int64_t extent, int64_t start, int64_t end, int64_t step); // as Slice says it
+typedef struct Slices { // its operands; `axes` and `steps` are as many or none
+    Ints starts, ends, axes, steps;
+} Slices;
+bool slices_of(Import *m, Slices *out);
 
 // --- import_text.c -------------------------------------------------------------------------------
 

@@ -218,20 +218,19 @@ bool fold_concat(Import *m) {
 // Starts and steps of a slice, and the extents it leaves.
 bool fold_slice(Import *m) {
     const Value *v = import_operand(m, 0);
-    Ints starts, ends, axes, steps;
+    Slices by;
     int64_t from[ONNX_RANK] = {0}, step[ONNX_RANK], dim[ONNX_RANK], at[ONNX_RANK] = {0};
     Cells c;
-    if (!ints_of(m, "starts", 1, &starts) || !ints_of(m, "ends", 2, &ends) ||
-        !ints_of(m, "axes", 3, &axes) || !ints_of(m, "steps", 4, &steps))
+    if (!slices_of(m, &by))
         return false;
     for (uint32_t i = 0; i < v->shape.rank; i++)
         dim[i] = v->shape.dim[i], step[i] = 1;
-    for (uint32_t i = 0; i < starts.n; i++) {
+    for (uint32_t i = 0; i < by.starts.n; i++) {
         uint32_t axis;
-        if (!axis_in(m, axes.n ? axes.at[i] : i, v->shape.rank, &axis))
+        if (!axis_in(m, by.axes.n ? by.axes.at[i] : i, v->shape.rank, &axis))
             return false;
-        Span3 s =
-            slice_span(v->shape.dim[axis], starts.at[i], ends.at[i], steps.n ? steps.at[i] : 1);
+        Span3 s = slice_span(v->shape.dim[axis], by.starts.at[i], by.ends.at[i],
+                             by.steps.n ? by.steps.at[i] : 1);
         from[axis] = s.from, step[axis] = s.step, dim[axis] = s.count;
     }
     if (!make_cells(m, v->shape.rank, dim, &c))

@@ -113,12 +113,24 @@ Span3 slice_span(int64_t extent, int64_t start, int64_t end, int64_t step) {
         return (Span3){0, 1, 0};
     int64_t low = step < 0 ? -1 : 0, high = step < 0 ? extent - 1 : extent;
     step = step ? step : 1;
+    step = step < -INT64_MAX ? -INT64_MAX : step;
     start = start < 0 ? start + extent : start;
     end = end < 0 ? end + extent : end;
     start = start < 0 ? 0 : start > high ? high : start;
     end = end < low ? low : end > extent ? extent : end;
     int64_t span = step < 0 ? start - end : end - start, by = step < 0 ? -step : step;
-    return (Span3){start, step, span > 0 ? (span + by - 1) / by : 0};
+    return (Span3){start, step, span > 0 ? (span - 1) / by + 1 : 0};
+}
+
+bool slices_of(Import *m, Slices *out) {
+    if (!ints_of(m, "starts", 1, &out->starts) || !ints_of(m, "ends", 2, &out->ends) ||
+        !ints_of(m, "axes", 3, &out->axes) || !ints_of(m, "steps", 4, &out->steps))
+        return false;
+    uint32_t n = out->starts.n;
+    if (n != out->ends.n || (out->axes.n && out->axes.n != n) ||
+        (out->steps.n && out->steps.n != n))
+        return import_refuse(m, "its `starts`, `ends`, `axes` and `steps` are not equally many");
+    return true;
 }
 
 // --- the graph -----------------------------------------------------------------------------------

@@ -135,24 +135,21 @@ static Str taken(Import *m, Str x, Str index, int axis) {
 
 bool op_slice(Import *m, const Row *row) {
     const Shape s = import_operand(m, 0)->shape;
-    Ints starts, ends, axes, steps;
+    Slices by;
     Shape to = s;
     (void)row;
-    if (!ints_of(m, "starts", 1, &starts) || !ints_of(m, "ends", 2, &ends) ||
-        !ints_of(m, "axes", 3, &axes) || !ints_of(m, "steps", 4, &steps))
+    if (!slices_of(m, &by))
         return false;
-    if (starts.n != ends.n || (axes.n && axes.n != starts.n) || (steps.n && steps.n != starts.n))
-        return import_refuse(m, "its `starts`, `ends`, `axes` and `steps` are not equally many");
     Str x = name_of(m, 0), behind = {0};
     Dims all = shape_own(&s), left = all;
     int64_t first[ONNX_RANK] = {0};
-    for (uint32_t i = 0; i < starts.n; i++) {
+    for (uint32_t i = 0; i < by.starts.n; i++) {
         uint32_t axis;
-        if (!axis_in(m, axes.n ? axes.at[i] : i, s.rank, &axis))
+        if (!axis_in(m, by.axes.n ? by.axes.at[i] : i, s.rank, &axis))
             return false;
         int64_t n = to.dim[axis];
-        Span3 p = slice_span((int)axis == s.batch ? (int64_t)1 << 59 : n, starts.at[i], ends.at[i],
-                             steps.n ? steps.at[i] : 1);
+        Span3 p = slice_span((int)axis == s.batch ? (int64_t)1 << 59 : n, by.starts.at[i],
+                             by.ends.at[i], by.steps.n ? by.steps.at[i] : 1);
         bool whole = p.from == 0 && p.step == 1 && p.count >= n;
         if ((int)axis == s.batch && (!whole || p.count < (int64_t)1 << 30) &&
             !(whole && m->samples > 0 && p.count >= m->samples))

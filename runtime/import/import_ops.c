@@ -355,6 +355,7 @@ static const Row rows[] = {
     {"Reciprocal", 1, 1, op_template, "1/$", ""},
     {"Neg", 1, 1, op_template, "-$", ""},
     {"Ceil", 1, 1, op_template, "-floor(-$)", ""},
+    {"Round", 1, 1, op_template, "floor($ + 0.5) - ($ % 2 == 0.5)", ""}, // halves to even
     {"Not", 1, 1, op_template, "$ == 0", ""},
     {"Clip", 1, 3, op_clip, "", "min max"},
     {"PRelu", 2, 2, op_prelu, "", ""},
