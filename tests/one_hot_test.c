@@ -46,6 +46,15 @@ static const PassCase cases[] = {
      "  |> dense(1) |> squeeze }\n"
      "step { update D minimize mean(D(x)) + mean(norm2(grad(D(x), x))) using sgd(0.1) }\n",
      {2, 2}},
+    {"of the slope by place, turned",
+     "data x : float(16, 400)\n"
+     "net D(x: [16, 400]) -> [] { x |> tanh |> max(space) |> dense(1) |> squeeze }\n"
+     "step {\n"
+     "  g = permute(grad(D(x), x), 1, 0)*arange(400)/400\n"
+     "  y = einsum(\"pc,kp->ck\", g, reshape(sin(arange(16000)), 40, 400))\n"
+     "  update D minimize mean(D(x)) + mean(y^2) using sgd(0.1)\n"
+     "}\n",
+     {2, 0}},
     {"not of windows",
      "data x : image(3, 20, 20)\n"
      "net D(x: [3, 20, 20]) -> [] { x |> conv(8, k=1) |> max_pool(2) |> flatten |> dense(1)\n"

@@ -31,12 +31,13 @@ typedef struct Onnx {
     Text constant;   // GraphProto.initializer: shapes and numbers
     Text input;      // GraphProto.input
     VEC(OnnxWeight) weight;
-    StrVec given;   // names of inputs, weights and results so far
-    Str sample;     // an input with samples, empty: none
-    Str batch;      // how many these are, [1], empty: nobody has asked
-    uint32_t names; // numbers that are names of other values, so far
-    uint32_t at;    // node at hand
-    Str error;      // why there is no graph
+    StrVec given;    // names of inputs, weights and results so far
+    Str sample;      // an input with samples, empty: none
+    Str batch;       // how many these are, [1], empty: nobody has asked
+    int64_t samples; // how many there must be; 0: as many as the caller has
+    uint32_t names;  // numbers that are names of other values, so far
+    uint32_t at;     // node at hand
+    Str error;       // why there is no graph
 } Onnx;
 
 // --- onnx_nodes.c --------------------------------------------------------------------------------

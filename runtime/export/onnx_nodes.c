@@ -139,10 +139,11 @@ Str onnx_value_info(Onnx *o, Str name, const Type *t, Str doc) {
          type = {.arena = o->a};
     for (uint32_t i = 0, n = t->rank + t->batched; i < n; i++) {
         Text dim = {.arena = o->a};
-        if (t->batched && i == 0)
+        bool batch = t->batched && i == 0;
+        if (batch && !o->samples)
             proto_bytes(&dim, 2, STR("N"));
         else
-            proto_number(&dim, 1, (uint64_t)t->dim[i - t->batched]);
+            proto_number(&dim, 1, (uint64_t)(batch ? o->samples : t->dim[i - t->batched]));
         proto_bytes(&shape, 1, text_str(&dim));
     }
     proto_number(&tensor, 1, OnnxFloat);

@@ -310,10 +310,21 @@ static void find_counts(Onnx *o, const uint8_t *live, const uint32_t *root, uint
             o->counts[node_in(g, id, k)] |= k > 0 || graph_node(g, id)->op != OpWhere;
 }
 
+// What is computed of all samples together is of as many as the run's batch: its mean divides by
+// that number.
+static void find_samples(Onnx *o, const uint8_t *live) {
+    const Graph *g = graph_of(o);
+    for (uint32_t id = 1; id < g->node.n; id++)
+        for (uint32_t k = 0; live[id] && k < graph_node(g, id)->nin; k++)
+            if (node_type(g, node_in(g, id, k))->batched && !node_type(g, id)->batched)
+                o->samples = g->batch;
+}
+
 bool onnx_ops(Onnx *o, const uint32_t *root, uint32_t n) {
     const Graph *g = graph_of(o);
     const uint8_t *live = graph_reach(g, o->a, root, n);
     find_counts(o, live, root, n);
+    find_samples(o, live);
     o->value = arena_array(o->a, Str, g->node.n);
     o->truth = arena_array(o->a, Str, g->node.n);
     for (uint32_t id = 1; id < g->node.n; id++)

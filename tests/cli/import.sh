@@ -25,9 +25,11 @@ sample z45(z: [4, 5])      = z
 sample z345(z: [3, 4, 5])  = z
 sample z244(z: [2, 4, 4])  = z
 sample z388(z: [3, 8, 8])  = z
+sample z32(z: [3, 2])      = z
+sample class               = floor(3*uniform())
 X
 expect 0 train inputs.gan --steps 1 --out inputs --threads 1
-for shape in z4 z5 z52 z34 z45 z345 z244 z388; do
+for shape in z4 z5 z52 z34 z45 z345 z244 z388 z32 class; do
     expect 0 sample inputs --entry $shape --count 5 -o $shape.npy --threads 1
 done
 
@@ -58,6 +60,7 @@ round padded a=z244.npy
 round layers z=z4.npy
 round products a=z34.npy b=z45.npy
 round means a=z388.npy
+round rows table=z32.npy y=class.npy which=class.npy
 
 # Layers of the library, weights under their names.
 for word in 'named(dense(192), "T.dense.0")(z)' 'named(conv(4, k=3, stride=2, pad=1), "U.conv.0")' 'net F = pretrained(layers, "layers.safetensors")'; do

@@ -16,6 +16,18 @@ grep -aq 'opt\.' a.onnx && fail 'optimizer state is exported'
 expect 0 export run --entry layers -o b.onnx
 same a.onnx b.onnx
 
+# Any number of samples, unless something is computed of all of them.
+any=$(printf '\022\001N')    # dim_param
+grep -aq "$any" a.onnx || fail 'layers has a fixed number of samples'
+expect 0 export run --entry centred -o centred.onnx
+grep -aq "$any" centred.onnx && fail 'the mean of two samples is that of any number'
+
+# What has no import to compare it by.
+for pair in transformed=DFT counted=Range; do
+    expect 0 export run --entry ${pair%=*} -o o.onnx
+    grep -aq ${pair#*=} o.onnx || fail "$pair is not in the file"
+done
+
 # Names in a file are different: a result that is called as an input is, or as draws are, gets another.
 expect 0 export run --entry z -o z.onnx
 grep -aq z_2 z.onnx || fail 'a result and an input have one name'

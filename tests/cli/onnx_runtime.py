@@ -14,7 +14,7 @@ text = open(model).read()
 
 def values(name, shape):
     kinds = re.search(rf"\b{name}: label\((\d+)\)", text)
-    return (draw.integers(0, int(kinds[1]), N) if kinds else draw.standard_normal(shape)).astype(np.float32)
+    return (draw.integers(0, int(kinds[1]), shape[0]) if kinds else draw.standard_normal(shape)).astype(np.float32)
 
 
 def differs(entry):
@@ -25,7 +25,7 @@ def differs(entry):
         given[i.name] = values(i.name, [N if extent == "N" else extent for extent in i.shape])
         np.save(f"{i.name}.npy", given[i.name])
         words += ["--input", f"{i.name}={i.name}.npy"]
-    subprocess.run([ganrun, "sample", run, "--entry", entry, "--count", str(N), "-o", "s.npy", "--threads", "1"] + words,
+    subprocess.run([ganrun, "sample", run, "--entry", entry, "--count", str(len(given[i.name])), "-o", "s.npy", "--threads", "1"] + words,
                    check=True, stdout=subprocess.DEVNULL)
     theirs = session.run(None, given)[0]
     ours = np.load("s.npy").reshape(theirs.shape)

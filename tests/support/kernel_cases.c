@@ -546,6 +546,15 @@ static void part_cases(Cases *all) {
         right = case_input(c, wide);
     case_result(c, Neg(Concat((Val[]){left, Mul(right, right)}, 2, 1)));
     case_finish(c, DtF32);
+
+    c = case_begin(all, 4, 1e-6, "a stack of many: each unit in one part");
+    Val part[6], m = case_input(c, shape(false, 3, 1, 64, 64));
+    for (int k = 0; k < 6; k++)
+        part[k] = Mul(m, Num(m, k - 2.5));
+    part[3] = Slice(case_input(c, shape(false, 3, 3, 64, 64)), (int64_t[]){1, 0, 0},
+                    (int64_t[]){2, 64, 64}, NULL);
+    case_result(c, Permute(Sin(Concat(part, 6, 0)), (uint32_t[]){0, 2, 1}));
+    case_finish(c, DtF32);
 }
 
 // Between zeros, stored or through other moves: values that are not zero where what they are
