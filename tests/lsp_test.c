@@ -173,6 +173,34 @@ static void a_name_that_takes_the_rest_is_found(void **state) {
     has(ask("textDocument/completion", "m.gan", 5, 39), "\"label\": \"more\"");
 }
 
+static void names_of_loops_and_comprehensions_are_found_within(void **state) {
+    (void)state;
+    open_document("m.gan", "model m\ndata x : float(4), y : label(3)\n"
+                           "net D(x: [4]) -> [4] {\n"
+                           "  hs = [x*i + j for i in range(3) for j in range(i, 4)]\n"
+                           "  for h in hs { x = x + h }\n"
+                           "  state seen = 0\n"
+                           "  x + seen |> dense(4)\n"
+                           "}\n"
+                           "i = 7\n"
+                           "step { update D minimize mean(D(x)^2) using adam() }\n"
+                           "sample outs = D(x)*i\n");
+    has(ask("textDocument/definition", "m.gan", 3, 10), "{\"line\": 3, \"character\": 20}"); // i
+    has(ask("textDocument/definition", "m.gan", 3, 14), "{\"line\": 3, \"character\": 38}"); // j
+    has(ask("textDocument/definition", "m.gan", 3, 49), "{\"line\": 3, \"character\": 20}"); // i
+    has(ask("textDocument/definition", "m.gan", 4, 24), "{\"line\": 4, \"character\": 6}");  // h
+    has(ask("textDocument/definition", "m.gan", 6, 6), "{\"line\": 5, \"character\": 8}");   // seen
+    has(ask("textDocument/definition", "m.gan", 10, 19),
+        "{\"line\": 8, \"character\": 0}"); // the other i
+    has_not(ask("textDocument/completion", "m.gan", 4, 2), "\"label\": \"j\"");
+    const char *all =
+        request("textDocument/documentSymbol", "{\"textDocument\":{\"uri\":\"file:///d/m.gan\"}}");
+    has(all, "\"name\": \"y\"");
+    has(all, "\"name\": \"i\"");
+    has(all, "\"name\": \"step\"");
+    has(all, "\"name\": \"outs\"");
+}
+
 static void an_incomplete_text_has_completions(void **state) {
     (void)state;
     has(open_document("m.gan", "model m\nconfig wide = 3\nnet D(seen: [4]) -> [] {\n  h = se\n"),
@@ -407,6 +435,7 @@ int main(int argc, char **argv) {
         CASE(hover_shows_shapes_and_values),
         CASE(names_have_their_definition),
         CASE(a_name_that_takes_the_rest_is_found),
+        CASE(names_of_loops_and_comprehensions_are_found_within),
         CASE(an_incomplete_text_has_completions),
         CASE(shapes_outlive_a_mistake),
         CASE(what_is_told_is_of_the_word_while_a_line_is_typed),

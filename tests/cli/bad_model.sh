@@ -118,6 +118,19 @@ same tiny.gan before.gan
 refused 2 'tiny.yaml is YAML already' ganc convert tiny.yaml -o other.yml
 refused 2 'tiny.yaml is YAML, and fmt lays out a model.s text' ganc fmt tiny.yaml
 absent other.yml
+refused 2 'convert needs -o FILE.gan or -o FILE.yaml' ganc convert tiny.gan
+
+# fmt --check names a file that it would change, and fmt changes it; an unknown library is an error.
+{ cat tiny.gan; printf '\n\nfn   twice( x )=2*x\n'; } >loose.gan
+cp loose.gan before.gan
+refused 1 'loose.gan is not in canonical layout: run `ganc fmt loose.gan`' ganc fmt --check loose.gan
+same loose.gan before.gan
+"$(dirname -- "$ganrun")/ganc" fmt loose.gan && "$(dirname -- "$ganrun")/ganc" fmt --check loose.gan || fail 'fmt'
+tail -n 1 loose.gan | grep -Fqx 'fn twice(x) = 2*x' || fail 'fmt did not lay it out'
+{ cat tiny.gan; echo 'use "std.layers"'; } >use.gan
+"$(dirname -- "$ganrun")/ganc" check use.gan || fail 'use of a library'
+sed 's/std.layers/std.layer/' use.gan >unused.gan
+refused 1 'E0605.*there is no library `std.layer`' ganc check unused.gan
 refused 2 '--precision needs f64|f32|bf16|f16, not `f17`' ganc plan tiny.gan --precision f17
 refused 2 'no such diagnostic' ganc explain E9999
 refused 1 'binary.gan:1:' ganc fmt binary.gan

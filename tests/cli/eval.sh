@@ -66,6 +66,23 @@ expect 0 train table.gan --data x=rows.npy --batch 8 --steps 1 --out table
 expect 0 eval table --count 16
 prints '^rows  *x  *16  *swd  *[0-9.]* *[0-9.]* *[0-9.]*$'
 
+# Codes of data with labels: as many groups as classes, and how far they are the classes.
+"$ganrun" data synth chains --count 64 -o chains.pack >/dev/null
+cat >codes.gan <<'MODEL'
+model codes
+data x : float(3, 3375), y : label(4)
+net E(v: [4]) -> [4] = v |> dense(4)
+step { update E minimize mean((E(one_hot(y)) - normal(4))^2) using adam() }
+sample code  = 100*one_hot(y) + 0*E(one_hot(y))
+sample noise = normal(3) + 0*x[0, 0] + 0*mean(E(one_hot(y)))
+MODEL
+expect 0 train codes.gan --data x=chains.pack --data y=chains.pack --batch 8 --steps 1 --out codes
+expect 0 eval codes --metric groups
+prints '^code  *-  *[0-9]*  *groups  *4 '
+prints '^code  *-  *[0-9]*  *silhouette  *1 '
+prints '^code  *-  *[0-9]*  *agreement  *1 '
+awk '/^noise .* agreement/ { found = $5 < 0.5 } END { exit !found }' out || fail 'noise agrees with the classes'
+
 # A scalar sample is its own metric.
 { cat tiny.gan; echo 'sample three = 3'; } >three.gan
 expect 0 train three.gan --data x=s.pack --batch 8 --steps 1 --out three

@@ -19,6 +19,23 @@ work=$(grep -o '"work_bytes": [0-9]*' json | sort -t: -k2 -n | tail -n 1 | cut -
 [ "$(number peak_bytes)" = $(($(number slot_bytes) + work)) ] || fail 'the peak is not slots and work'
 # On a GPU, workspace for copies of the largest convolution's operands, and 16 MiB.
 [ "$(number card_bytes)" -gt $(($(number peak_bytes) + 16777216)) ] || fail 'no room for libraries on a card'
+# Collectives: a row for each in both forms, the same bytes; smaller buckets are more of them. The regions, drawn and explained.
+"$ganc" plan tiny.gan --batch 4 --ranks 2 >text || fail 'ganc plan --ranks'
+"$ganc" plan tiny.gan --batch 4 --ranks 2 --json >json || fail 'ganc plan --ranks --json'
+grep -q '^  rank 0 of 2: samples 0 to 1 of 4; collectives [0-9a-f]*$' text || fail 'not the samples of rank 0'
+rows=$(awk '/^  in  *call/ { on = 1; next } on { n++; b += $4 } END { print n, b }' text)
+[ "$rows" = "$(grep -o '"precision": "f[0-9]*", "bytes": [0-9]*, "parts"' json | awk '{ n++; b += $4 } END { print n, b }')" ] ||
+    fail 'other collectives in JSON'
+grep -q '"what": "gradients of D", .*"ready_at": "tiny.gan:[0-9]*", "needed_at": "tiny.gan:[0-9]*"' json || fail 'no lines of a collective'
+"$ganc" plan tiny.gan --batch 4 --ranks 2 --bucket-mb 1e-5 | awk -v rows="$rows" '/^  in  *call/ { on = 1; next } on { n++ }
+    END { split(rows, r, " "); exit !(n > r[1]) }' || fail 'small buckets are no more'
+refused 2 '--bucket-mb needs a number above 0, at most a million, not `0`' ganc plan tiny.gan --bucket-mb 0
+"$ganc" emit tiny.gan --stage dot >dot || fail 'ganc emit --stage dot'
+awk '$2 == "->" { n++; if ($1 !~ /^r[0-9]+$/ || $3 !~ /^r[0-9]+;$/ || substr($3, 2) + 0 <= substr($1, 2) + 0) bad = 1 } END { exit bad || !n }' dot ||
+    fail 'an edge that is none, or leads back'
+regions=$("$ganc" explain-fusion tiny.gan | tee fusion | sed -n 's/^step: \([0-9]*\) regions.*/\1/p')
+[ "$regions" = "$(grep -c '^region [0-9]*, ' fusion)" ] && [ "$regions" = "$(grep -c ' \[label="' dot)" ] || fail "$regions regions, others are shown"
+
 # Weights created in a net's own body, or by a plain function called there, belong to the net's own row.
 cat >own.gan <<'M'
 model own
