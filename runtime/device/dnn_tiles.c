@@ -283,8 +283,8 @@ static bool has_phases(const DnnConv *c) {
 dnnl_status_t dnn_tiles(Dnn *d, DnnCall *call, const DnnProblem *p, bool *done) {
     static dnnl_status_t (*const add[])(Dnn *, DnnCall *, const DnnProblem *) = {
         add_forward, add_phases, add_gradient};
-    if (!dnn_has_matrix_unit() || !tiles_run() || !suits(p->kind, &p->conv) ||
-        !pays(d, p->kind, &p->conv) || (p->kind == DnnConvData && !has_phases(&p->conv)))
+    if (!tiles_run() || !suits(p->kind, &p->conv) || !pays(d, p->kind, &p->conv) ||
+        (p->kind == DnnConvData && !has_phases(&p->conv)))
         return dnnl_success;
     dnnl_status_t s = add[p->kind](d, call, p);
     *done = s == dnnl_success;

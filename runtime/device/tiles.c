@@ -438,7 +438,7 @@ static void gradient(void *job, void *const staging[DNN_STAGING], int64_t round)
 
 const TileRun *tiles_run(void) {
     static const TileRun run = {copy, pack, multiply, gradient, ROOM};
-    return &run;
+    return dnn_has_matrix_unit() ? &run : NULL;
 }
 #else
 const TileRun *tiles_run(void) {

@@ -64,7 +64,7 @@ typedef struct TileRun {
     size_t room;              // bytes of staging memory 1 for each thread
 } TileRun;
 
-const TileRun *tiles_run(void); // NULL: built without
+const TileRun *tiles_run(void); // NULL: no unit here, or built without
 
 static inline int64_t tile_blocks(int64_t n) { // of TILE_WIDE
     return (n + TILE_WIDE - 1) / TILE_WIDE;
