@@ -166,6 +166,7 @@ typedef struct PackSummary {
     // In `rounded` an array's numbers lie between those of f32; of sounds, some were padded with
     // silence and some cut.
     uint64_t good, bad, rounded, shorter, longer;
+    uint64_t missing;           // of the bad ones: samples of an array with NaN
     uint64_t louder;            // sounds with numbers beyond -1 to 1,
     float loudest;              // to which
     uint64_t lost[ImageLosses]; // images that lost this, unless an option asked for that

@@ -178,6 +178,7 @@ static GanStatus add_sample(Build *b, ArrayPlan *p, size_t i, uint8_t *record, d
                  : isinf(v) ? "infinity"
                             : "a number beyond f32",
                  bad);
+        b->sum.missing += isnan(v) != 0;
         return build_refuse(b, label, GAN_ERR_INPUT, reason);
     }
     if (b->labels.on)

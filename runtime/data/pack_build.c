@@ -182,15 +182,18 @@ static GanStatus check_sum(const Build *b) {
     uint64_t good = b->sum.good, bad = b->sum.bad;
     if (good + bad == 0)
         return fail(GAN_ERR_INPUT, "%.*s: no images or sounds in it", SARG(b->path));
+    const char *tail = b->sum.missing ? "; where NaN means a value that is missing: "
+                                        "docs/cookbook.md, missing values"
+                                      : "";
     if (good == 0) {
-        return fail(GAN_ERR_INPUT, "%.*s: none of %" PRIu64 " samples can be used", SARG(b->path),
-                    bad);
+        return fail(GAN_ERR_INPUT, "%.*s: none of %" PRIu64 " samples can be used%s", SARG(b->path),
+                    bad, tail);
     }
     if (bad && !b->o->skip_bad) {
         return fail(GAN_ERR_INPUT,
                     "%.*s: %" PRIu64 " of %" PRIu64
-                    " samples cannot be used; --skip-bad leaves them out",
-                    SARG(b->path), bad, good + bad);
+                    " samples cannot be used; --skip-bad leaves them out%s",
+                    SARG(b->path), bad, good + bad, tail);
     }
     return GAN_OK;
 }

@@ -59,17 +59,31 @@ static GanStatus check_head(Numbers *x, const StrVec *row) {
                     : "");
 }
 
+// What programs write where there is no value.
+static bool says_missing(Str field) {
+    static const char *const words[] = {"",    "nan",  "NaN",  "NAN",  "na",   "NA", "n/a",
+                                        "N/A", "null", "NULL", "None", "none", "?",  "-"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (str_eq(field, str_c(words[i])))
+            return true;
+    return false;
+}
+
 static GanStatus refuse_field(const Numbers *x, uint32_t column, Str field) {
     enum { Shown = 60 }; // bytes: what is called .csv need not be text
     Str name = column < x->name.n ? x->name.at[column] : str_format(x->perm, "%u", column + 1);
+    const char *tail = says_missing(field)
+                           ? "what is missing is 0 here, and 0 in a second table of what is known "
+                             "(docs/cookbook.md, missing values)"
+                           : "words are encoded as numbers before training, usually one-hot "
+                             "(pandas.get_dummies)";
     name = str_sub(name, 0, Shown);
     field = str_sub(field, 0, Shown);
     if (!field.len)
-        return fail(GAN_ERR_INPUT, "line %u: column %.*s is empty", x->text.line, SARG(name));
-    return fail(GAN_ERR_INPUT,
-                "line %u: `%.*s` in column %.*s is not a number: words are encoded as numbers "
-                "before training, usually one-hot (pandas.get_dummies)",
-                x->text.line, SARG(field), SARG(name));
+        return fail(GAN_ERR_INPUT, "line %u: column %.*s is empty: %s", x->text.line, SARG(name),
+                    tail);
+    return fail(GAN_ERR_INPUT, "line %u: `%.*s` in column %.*s is not a number: %s", x->text.line,
+                SARG(field), SARG(name), tail);
 }
 
 static GanStatus add_row(Numbers *x, const StrVec *row) {
