@@ -200,6 +200,19 @@ static void a_stop_that_is_meant_gets_no_warning(void **state) {
                   .ptr);
 }
 
+// A layer of the top level in a net and its copy, in nets of one function, and twice in one net;
+// one without weights in two nets; a mean over what a score of patches has.
+static void a_layer_that_each_net_is_to_have_gets_no_warning(void **state) {
+    (void)state;
+    small(HEAD "head = dense(1)\nfn scaled(by)(v) = by*v\ntwice = scaled(2)\n"
+               "fn Score(x: [4]) -> [1] = x |> dense(1) |> head |> head |> twice\n"
+               "net D = Score\nnet E = Score\nnet D_avg = copy(D)\n"
+               "net F(x: [4]) -> [] = x |> dense(1) |> squeeze |> twice\n"
+               "step { update D, E minimize mean(mean(D(x), sample)^2) + mean(E(x)) using opt\n"
+               "update F minimize mse(F(x), 1) using opt; ema(D_avg, D, 0.9) }\n"
+               "sample s = D_avg(x)");
+}
+
 // A code beside a picture that is flipped, and a crop that one of two pictures does not need.
 static void pictures_that_stay_pairs_get_no_warning(void **state) {
     (void)state;
@@ -371,6 +384,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(a_long_kernel_is_not_taken_for_channels, set_up),
         cmocka_unit_test_setup(what_is_meant_gets_no_warning, set_up),
         cmocka_unit_test_setup(a_stop_that_is_meant_gets_no_warning, set_up),
+        cmocka_unit_test_setup(a_layer_that_each_net_is_to_have_gets_no_warning, set_up),
         cmocka_unit_test_setup(pictures_that_stay_pairs_get_no_warning, set_up),
         cmocka_unit_test_setup(only_a_penalty_that_is_subtracted_is_one, set_up),
         cmocka_unit_test_setup(independent_mistakes_are_all_reported, set_up),

@@ -268,6 +268,15 @@ static bool want_group(Elab *e, Value v, bool batch, Reduction *r) {
     return false;
 }
 
+// A mean of one number a sample over axes of the sample, which it has none of, where that of the
+// batch was meant, as in D(x) - mean(D(fake), sample). The library's functions are for any shape.
+static void warn_no_axes(Elab *e, const Value *in, const Reduction *r) {
+    const Type *t = node_type(r->x.b->g, r->x.id);
+    bool own = e->at.file && !e->f->source.at[e->at.file - 1].library;
+    if (own && t->batched && !t->rank && !r->mask && in[1].kind == KindAxes)
+        diag(e->f, DiagW0925, here(e));
+}
+
 static bool want_reduction(Elab *e, const Value *in, Reduction *r) {
     if (!want_tensor(e, in[0], &r->x))
         return false;
@@ -320,6 +329,7 @@ Value builtin_mean(Elab *e, const Value *in, uint32_t n) {
         return eval_arith(e, STR("/"), over_list(e, in[0].list, OpAdd), value_num(in[0].list.n));
     if (!want_reduction(e, in, &r))
         return POISON;
+    warn_no_axes(e, in, &r);
     int64_t count = reduced_count(&r);
     Val sum = reduced_sum(e, &r);
     return value_tensor(count == 1 ? sum : Mul(sum, Number(sum.b, 1.0 / (double)count)));

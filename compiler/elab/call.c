@@ -500,6 +500,26 @@ static Value make_object(Elab *e, const Closure *fn, Args args) {
     return (Value){.kind = KindObject, .object = o};
 }
 
+// A layer made outside of all nets has weights in each that applies it: two that seem to share it
+// do not. Copies of a net, and nets of one function, are meant to have their own.
+static void warn_split(Elab *e, Object *o, uint32_t net, uint32_t slots) {
+    bool made = false;
+    for (uint32_t i = slots; i < e->m->slot.n; i++)
+        made |= e->m->slot.at[i].kind == SlotParam && e->m->slot.at[i].net == net;
+    if (!made || o->weights_in == net + 1)
+        return;
+    if (!o->weights_in) {
+        o->weights_in = net + 1;
+        return;
+    }
+    uint32_t first = o->weights_in - 1;
+    if (value_ast(e->net_info.at[first].fn) == value_ast(e->net_info.at[net].fn))
+        return;
+    diag(e->f, DiagW0926, here(e), SARG(o->label), SARG(e->m->net.at[first].name),
+         SARG(e->m->net.at[net].name));
+    diag_note(e->f, o->made, "it is made here, outside of both");
+}
+
 static Value apply_object(Elab *e, Object *o, Args args) {
     Owner *outer = e->owner;
     Owner *place = o->maker->net == NONE && e->net ? e->net : o->maker;
@@ -510,6 +530,8 @@ static Value apply_object(Elab *e, Object *o, Args args) {
     LayerMark before = layer_begin(e);
     Value v = apply_body(e, o->fn, o->args, o->fn->ast->b, args);
     layer_end(e, before, kept, v);
+    if (place != o->maker)
+        warn_split(e, o, place->net, before.slots);
     e->owner = outer;
     return v;
 }

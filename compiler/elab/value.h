@@ -175,6 +175,7 @@ struct Object {
     bool whole;          // all of a pretrained net: no level of its own in names
     Str component;       // "conv.3", "head"; made when first asked for
     uint64_t key;        // hash of what that is made of
+    uint32_t weights_in; // the net + 1 that its first weights belong to
 };
 
 typedef struct Arg {
