@@ -42,8 +42,7 @@ static void put_argmax(Emit *e, uint32_t i, char acc) {
     text_fmt(e->t, "const %s at%u = ", emit_at_type(e, r), i);
     emit_ix(e, r->index);
     text_put(e->t, STR(";\n"));
-    emit_line(e);
-    text_fmt(e->t, "const %s better%u = %s(", e->d->test, i,
+    text_fmt(emit_line(e), "const %s better%u = %s(", e->d->test, i,
              r->in_order ? "gan_exceeds" : "gan_beats");
     emit_ref(e, r->value);
     if (!r->in_order)
@@ -134,12 +133,10 @@ void emit_squares(Emit *e, uint32_t i) {
 static void put_result(Emit *e, uint32_t i, uint32_t arg, char acc) {
     const Reduce *r = &e->n->reduce.at[i];
     if (r->copies > 1) {
-        emit_line(e);
-        text_fmt(e->t, "for (%s k = 0; k < %.*s; k++)\n    ", e->index,
+        text_fmt(emit_line(e), "for (%s k = 0; k < %.*s; k++)\n    ", e->index,
                  SARG(emit_num(e, RoleBound, r->copies)));
     }
-    emit_line(e);
-    text_fmt(e->t, "a%u[", arg);
+    text_fmt(emit_line(e), "a%u[", arg);
     emit_ix(e, r->at);
     if (r->copies > 1)
         text_fmt(e->t, " + k*%.*s", SARG(emit_num(e, RoleStride, r->copy_step)));

@@ -88,8 +88,8 @@ void emit_pack_open(Emit *e, bool open); // the loop over a pack is entered, lef
 
 // --- emit_value.c --------------------------------------------------------------------------------
 
-void emit_line(Emit *e); // begins a line
-void emit_open(Emit *e); // " {", and one level deeper
+Text *emit_line(Emit *e); // begins a line; returns what it is written to
+void emit_open(Emit *e);  // " {", and one level deeper
 void emit_close(Emit *e);
 
 // Opens a call of `function`; returns what closes it. "": no call, its argument as it is.

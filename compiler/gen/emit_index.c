@@ -372,8 +372,7 @@ void emit_index_names(Emit *e, uint32_t level) {
         const IndexName *name = &names->name.at[i];
         if (name->level != level)
             continue;
-        emit_line(e);
-        text_fmt(e->t, "%sconst %s j%u = ", emit_if_named(e), e->index, i);
+        text_fmt(emit_line(e), "%sconst %s j%u = ", emit_if_named(e), e->index, i);
         if (name->atom)
             put_definition(e, &e->n->ix.atom.at[name->id], e->n->team.wide ? "ull" : "u");
         else

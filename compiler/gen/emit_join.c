@@ -71,8 +71,7 @@ static void put_start(Emit *e, bool declared) {
         text_put(e->t, STR(";\n"));
         if (best) {
             Str type = for_units(e, e->index);
-            emit_line(e);
-            text_fmt(e->t, "%.*s%sx%u = %s;\n", declared ? 0 : (int)type.len, type.ptr,
+            text_fmt(emit_line(e), "%.*s%sx%u = %s;\n", declared ? 0 : (int)type.len, type.ptr,
                      declared ? "" : " ", i, team_packs_units(e) ? "{}" : "0");
         }
     }
@@ -80,18 +79,15 @@ static void put_start(Emit *e, bool declared) {
 
 // The maximum and its index as one variable, while they are reduced, and back.
 static void put_best(Emit *e, uint32_t i) {
-    emit_line(e);
-    text_fmt(e->t, "auto m%u = gan_best_of(s%u, x%u);\n", i, i, i);
+    text_fmt(emit_line(e), "auto m%u = gan_best_of(s%u, x%u);\n", i, i, i);
 }
 
 static void put_best_again(Emit *e, uint32_t i) {
-    emit_line(e);
-    text_fmt(e->t, "m%u = gan_best_of(s%u, x%u);\n", i, i, i);
+    text_fmt(emit_line(e), "m%u = gan_best_of(s%u, x%u);\n", i, i, i);
 }
 
 static void put_best_back(Emit *e, uint32_t i) {
-    emit_line(e);
-    text_fmt(e->t, "gan_split(m%u, &s%u, &x%u);\n", i, i, i);
+    text_fmt(emit_line(e), "gan_split(m%u, &s%u, &x%u);\n", i, i, i);
 }
 
 static void each_best(Emit *e, void (*put)(Emit *e, uint32_t i)) {
@@ -105,8 +101,7 @@ static void put_joined(Emit *e, const Reduce *r, Str arg, size_t bytes, size_t *
     bool more = *sum && *sum + bytes <= JoinedAtOnce;
     if (!more) {
         text_put(e->t, *sum ? STR(");\n") : STR(""));
-        emit_line(e);
-        text_fmt(e->t, "team.join<%s>(", join_op(emit_adds(r)));
+        text_fmt(emit_line(e), "team.join<%s>(", join_op(emit_adds(r)));
     }
     text_fmt(e->t, more ? ", %.*s" : "%.*s", SARG(arg));
     *sum = more ? *sum + bytes : bytes;
@@ -136,12 +131,9 @@ static void put_join_of(Emit *e, bool adds) {
 
 static void put_join(Emit *e) {
     const Nest *n = e->n;
-    for (uint32_t i = 0; i < n->reduce.n; i++) {
-        if (n->reduce.at[i].kind == ReduceSquares) {
-            emit_line(e);
-            text_fmt(e->t, "team.settle(&s%u);\n", i);
-        }
-    }
+    for (uint32_t i = 0; i < n->reduce.n; i++)
+        if (n->reduce.at[i].kind == ReduceSquares)
+            text_fmt(emit_line(e), "team.settle(&s%u);\n", i);
     put_join_of(e, true);
     each_best(e, put_best);
     put_join_of(e, false);
@@ -164,10 +156,8 @@ static void put_elements_results(Emit *e) {
     emit_elements_open(e);
     if (nest_shifts(e->n)) {
         uint32_t i = emit_position(e->n, team(e)->lane);
-        emit_line(e);
-        text_fmt(e->t, "if (i%u + l < f%u)\n", i, i);
-        emit_line(e);
-        text_put(e->t, STR("    continue;\n"));
+        text_fmt(emit_line(e), "if (i%u + l < f%u)\n", i, i);
+        text_put(emit_line(e), STR("    continue;\n"));
     }
     put_element_results(e);
     emit_elements_close(e);
@@ -176,15 +166,13 @@ static void put_elements_results(Emit *e) {
 // Part 0 stores the team's results.
 static void put_results(Emit *e) {
     bool elements = e->n->derived.n > 0;
-    emit_line(e);
-    text_put(e->t, STR("if (active && team.part() == 0)"));
+    text_put(emit_line(e), STR("if (active && team.part() == 0)"));
     emit_open(e);
     for (uint32_t i = 0; i < e->n->reduce.n; i++) {
         const Reduce *r = &e->n->reduce.at[i];
         elements |= !r->pack;
         if (r->pack) {
-            emit_line(e);
-            text_fmt(e->t, "gan_store(&a%u[", r->arg);
+            text_fmt(emit_line(e), "gan_store(&a%u[", r->arg);
             emit_ix(e, r->at);
             text_fmt(e->t, r->kind == ReduceSquares ? "], gan_squares(s%u));\n" : "], s%u);\n", i);
         }
@@ -209,13 +197,11 @@ void emit_join(Emit *e) {
 
 // Stores a piece's partial result.
 static void put_partial(Emit *e, Str units) {
-    emit_line(e);
-    text_put(e->t, STR("if (active && team.part() == 0)"));
+    text_put(emit_line(e), STR("if (active && team.part() == 0)"));
     emit_open(e);
     for (uint32_t i = 0; i < e->n->reduce.n; i++) {
         const Reduce *r = &e->n->reduce.at[i];
-        emit_line(e);
-        text_fmt(e->t, "q%u[piece * %.*s + u] = ", i, SARG(units));
+        text_fmt(emit_line(e), "q%u[piece * %.*s + u] = ", i, SARG(units));
         if (r->kind == ReduceArgMax)
             text_fmt(e->t, "gan_best_of(s%u, x%u);\n", i, i);
         else
@@ -259,29 +245,23 @@ static void put_partials(Emit *e, Str units, Str pieces) {
     uint32_t parts = parts_in_flight(e);
     put_start(e, true);
     each_best(e, put_best_again);
-    emit_line(e);
-    text_fmt(e->t, "const int last_piece = %.*s - 1;\n", SARG(pieces));
-    emit_line(e);
-    text_put(e->t, STR("#pragma unroll 1\n"));
+    text_fmt(emit_line(e), "const int last_piece = %.*s - 1;\n", SARG(pieces));
+    text_put(emit_line(e), STR("#pragma unroll 1\n"));
     emit_line(e);
     Str size = team_size(e, 1);
     text_fmt(e->t, "for (int at = active ? team.part() : %.*s; at <= last_piece; at += %.*s)",
              SARG(pieces), SARG(team_size(e, parts)));
     emit_open(e);
     for (uint32_t i = 0; i < n->reduce.n; i++) {
-        emit_line(e);
-        text_fmt(e->t, "const auto t%u = gan_load_parts<%u>(q%u, u, %.*s, at, %.*s, last_piece);\n",
-                 i, parts, i, SARG(units), SARG(size));
+        text_fmt(emit_line(e),
+                 "const auto t%u = gan_load_parts<%u>(q%u, u, %.*s, at, %.*s, last_piece);\n", i,
+                 parts, i, SARG(units), SARG(size));
     }
-    emit_line(e);
-    text_put(e->t, STR("#pragma unroll\n"));
-    emit_line(e);
-    text_fmt(e->t, "for (int k = 0, p = at; k < %u; k++, p += %.*s)", parts, SARG(size));
+    text_put(emit_line(e), STR("#pragma unroll\n"));
+    text_fmt(emit_line(e), "for (int k = 0, p = at; k < %u; k++, p += %.*s)", parts, SARG(size));
     emit_open(e);
-    emit_line(e);
-    text_put(e->t, STR("if (p > last_piece)\n"));
-    emit_line(e);
-    text_put(e->t, STR("    break;\n"));
+    text_put(emit_line(e), STR("if (p > last_piece)\n"));
+    text_put(emit_line(e), STR("    break;\n"));
     for (uint32_t i = 0; i < n->reduce.n; i++)
         put_partial_added(e, i);
     emit_close(e);
@@ -295,10 +275,9 @@ static void put_partials(Emit *e, Str units, Str pieces) {
 void emit_pieces(Emit *e) {
     const Nest *n = e->n;
     Str units = emit_num(e, RoleUnits, n->units), pieces = emit_num(e, RolePieces, team(e)->pieces);
-    emit_line(e);
-    text_put(e->t, STR("// split reduction: the last block reduces the partial results of all\n"));
-    emit_line(e);
-    text_put(e->t, STR("#pragma unroll 1\n"));
+    text_put(emit_line(e),
+             STR("// split reduction: the last block reduces the partial results of all\n"));
+    text_put(emit_line(e), STR("#pragma unroll 1\n"));
     emit_line(e);
     if (team(e)->open_pieces)
         text_fmt(e->t, "for (bool last = %.*s == 1;;)", SARG(pieces));
@@ -306,20 +285,15 @@ void emit_pieces(Emit *e) {
         text_put(e->t, STR("for (bool last = false;;)"));
     emit_open(e);
     put_join(e);
-    emit_line(e);
-    text_put(e->t, STR("if (last)"));
+    text_put(emit_line(e), STR("if (last)"));
     emit_open(e);
     put_results(e);
-    emit_line(e);
-    text_put(e->t, STR("break;\n"));
+    text_put(emit_line(e), STR("break;\n"));
     emit_close(e);
     put_partial(e, units);
-    emit_line(e);
-    text_fmt(e->t, "last = gan_is_last(tickets + group, %.*s);\n", SARG(pieces));
-    emit_line(e);
-    text_put(e->t, STR("if (!last)\n"));
-    emit_line(e);
-    text_put(e->t, STR("    break;\n"));
+    text_fmt(emit_line(e), "last = gan_is_last(tickets + group, %.*s);\n", SARG(pieces));
+    text_put(emit_line(e), STR("if (!last)\n"));
+    text_put(emit_line(e), STR("    break;\n"));
     put_partials(e, units, pieces);
     emit_close(e);
 }

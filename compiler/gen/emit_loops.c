@@ -61,18 +61,15 @@ static void put_acc_init(Emit *e) {
         Str n = emit_num(e, RoleSums, count);
         text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++) s%u[k] = %s;\n", SARG(n), i,
                  emit_identity(r));
-        if (r->kind == ReduceArgMax) {
-            emit_line(e);
-            text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++) x%u[k] = 0;\n", SARG(n), i);
-        }
+        if (r->kind == ReduceArgMax)
+            text_fmt(emit_line(e), "for (int64_t k = 0; k < %.*s; k++) x%u[k] = 0;\n", SARG(n), i);
     }
 }
 
 // --- loops ---------------------------------------------------------------------------------------
 
 static void put_simd(Emit *e) {
-    emit_line(e);
-    text_fmt(e->t, "%s\n", e->d->simd);
+    text_fmt(emit_line(e), "%s\n", e->d->simd);
 }
 
 // A loop over neighbours short enough to be unrolled: the three channels of an image. The loop
@@ -88,8 +85,7 @@ static bool is_written_out(const Nest *n, const Var *v) {
 }
 
 static void put_in_order(Emit *e) {
-    emit_line(e);
-    text_fmt(e->t, "%s\n", e->d->in_order);
+    text_fmt(emit_line(e), "%s\n", e->d->in_order);
 }
 
 // Is all inside loop k, or that over units (k + 1 == prefix), one such loop?
@@ -141,11 +137,9 @@ static void put_lanes_begin(Emit *e) {
     for (uint32_t i = 0; i < e->n->reduce.n; i++) {
         const Reduce *r = &e->n->reduce.at[i];
         bool best = r->kind == ReduceArgMax;
-        emit_line(e);
-        text_fmt(e->t, "%s l%u[%d];", emit_acc_type(e, r), i, lanes_of(e));
+        text_fmt(emit_line(e), "%s l%u[%d];", emit_acc_type(e, r), i, lanes_of(e));
         text_fmt(e->t, best ? " %s y%u[%d];\n" : "\n", emit_at_type(e, r), i, lanes_of(e));
-        emit_line(e);
-        text_fmt(e->t, "for (int l = 0; l < %d; l++) l%u[l] = %s", lanes_of(e), i,
+        text_fmt(emit_line(e), "for (int l = 0; l < %d; l++) l%u[l] = %s", lanes_of(e), i,
                  emit_identity(r));
         text_fmt(e->t, best ? ", y%u[l] = 0;\n" : ";\n", i);
     }
@@ -189,11 +183,9 @@ static void put_lanes_end(Emit *e) {
 // One lane for each of `count` elements from `from` on, which is empty or "j + ".
 static void put_lane_body(Emit *e, uint32_t k, uint32_t level, const char *from, Str count) {
     put_simd(e);
-    emit_line(e);
-    text_fmt(e->t, "for (int l = 0; l < %.*s; l++)", SARG(count));
+    text_fmt(emit_line(e), "for (int l = 0; l < %.*s; l++)", SARG(count));
     emit_open(e);
-    emit_line(e);
-    text_fmt(e->t, "const int64_t i%u = %sl;\n", k, from);
+    text_fmt(emit_line(e), "const int64_t i%u = %sl;\n", k, from);
     emit_level(e, level);
     emit_body(e, 'l');
     emit_close(e);
@@ -210,11 +202,9 @@ static void put_lane_loop(Emit *e, uint32_t k, uint32_t level) {
         return;
     }
     put_limits(e, k, &lo, &hi);
-    emit_line(e);
-    text_fmt(e->t, "int64_t j = %.*s;\n", SARG(lo));
+    text_fmt(emit_line(e), "int64_t j = %.*s;\n", SARG(lo));
     if (lanes_of(e) == LANES) {
-        emit_line(e);
-        text_fmt(e->t, "for (; j + %d <= %.*s; j += %d)", LANES, SARG(hi), LANES);
+        text_fmt(emit_line(e), "for (; j + %d <= %.*s; j += %d)", LANES, SARG(hi), LANES);
         emit_open(e);
         put_lane_body(e, k, level, "j + ", str_format(a, "%d", LANES));
         emit_close(e);
@@ -235,14 +225,13 @@ static void put_innermost(Emit *e, uint32_t k) {
     Str lo, hi;
     put_limits(e, k, &lo, &hi);
     if (is_written_out(n, v)) {
-        emit_line(e);
-        text_fmt(e->t, e->d->few, (int)v->n);
+        text_fmt(emit_line(e), e->d->few, (int)v->n);
         text_char(e->t, '\n');
     }
     if (!v->reduced)
         put_simd(e);
-    emit_line(e);
-    text_fmt(e->t, "for (int64_t i%u = %.*s; i%u < %.*s; i%u++)", k, SARG(lo), k, SARG(hi), k);
+    text_fmt(emit_line(e), "for (int64_t i%u = %.*s; i%u < %.*s; i%u++)", k, SARG(lo), k, SARG(hi),
+             k);
     emit_open(e);
     if (v->reduced)
         put_in_order(e);
@@ -308,15 +297,13 @@ static void put_inner_loops(Emit *e, uint32_t k) {
         return;
     }
     for (uint32_t i = 0; i < versions; i++) {
-        emit_line(e);
-        text_put(e->t, i ? STR("else ") : STR(""));
+        text_put(emit_line(e), i ? STR("else ") : STR(""));
         put_version_test(e, tested, version[i]);
         emit_open(e);
         put_known(e, tested, version[i], put_innermost, k);
         emit_close(e);
     }
-    emit_line(e);
-    text_put(e->t, STR("else"));
+    text_put(emit_line(e), STR("else"));
     emit_open(e);
     put_innermost(e, k);
     emit_close(e);
@@ -338,21 +325,16 @@ static void put_cut_loop(Emit *e, uint32_t k) {
         const Cell *c = &e->cells.cell[i];
         Str from = emit_num(e, RoleBound, c->from);
         if (c->to == c->from + 1) {
-            emit_line(e);
-            text_put(e->t, STR("{\n"));
+            text_put(emit_line(e), STR("{\n"));
             e->depth++;
-            emit_line(e);
-            text_fmt(e->t, "const int64_t i%u = %.*s;\n", k, SARG(from));
-            if (e->lanes) {
-                emit_line(e);
-                text_fmt(e->t, "const int l = i%u %% %d;\n", k, lanes_of(e));
-            }
+            text_fmt(emit_line(e), "const int64_t i%u = %.*s;\n", k, SARG(from));
+            if (e->lanes)
+                text_fmt(emit_line(e), "const int l = i%u %% %d;\n", k, lanes_of(e));
         } else {
             Str to = emit_num(e, RoleBound, c->to);
             if (k + 1 == e->n->orders)
                 put_simd(e);
-            emit_line(e);
-            text_fmt(e->t, "for (int64_t i%u = %.*s; i%u < %.*s; i%u++)", k, SARG(from), k,
+            text_fmt(emit_line(e), "for (int64_t i%u = %.*s; i%u < %.*s; i%u++)", k, SARG(from), k,
                      SARG(to), k);
             emit_open(e);
         }
@@ -364,12 +346,10 @@ static void put_cut_loop(Emit *e, uint32_t k) {
 // Instead of loop k: the one row of a table that is indexed, if it is in this tile.
 static void put_indexed_row(Emit *e, uint32_t k) {
     const Nest *n = e->n;
-    emit_line(e);
-    text_fmt(e->t, "const int64_t i%u = (int64_t)", k);
+    text_fmt(emit_line(e), "const int64_t i%u = (int64_t)", k);
     emit_ref(e, n->row);
     text_put(e->t, STR(";\n"));
-    emit_line(e);
-    text_fmt(e->t, n->var[n->rows].tile ? "if (i%u >= from && i%u < to)" : "", k, k);
+    text_fmt(emit_line(e), n->var[n->rows].tile ? "if (i%u >= from && i%u < to)" : "", k, k);
     emit_open(e);
     emit_level(e, 2 + k - n->prefix);
     put_loops(e, k + 1);
@@ -405,8 +385,8 @@ static void put_loops(Emit *e, uint32_t k) {
     Str lo, hi;
     put_limits(e, k, &lo, &hi);
     put_around_few(e, k);
-    emit_line(e);
-    text_fmt(e->t, "for (int64_t i%u = %.*s; i%u < %.*s; i%u++)", k, SARG(lo), k, SARG(hi), k);
+    text_fmt(emit_line(e), "for (int64_t i%u = %.*s; i%u < %.*s; i%u++)", k, SARG(lo), k, SARG(hi),
+             k);
     emit_open(e);
     put_inside_around_few(e, k);
     emit_level(e, 2 + k - n->prefix);
@@ -424,9 +404,8 @@ static int put_kept_loops(Emit *e) {
         if (!n->var[n->order[i]].reduced) {
             Str lo, hi;
             put_limits(e, i, &lo, &hi);
-            emit_line(e);
-            text_fmt(e->t, "for (int64_t i%u = %.*s; i%u < %.*s; i%u++)", i, SARG(lo), i, SARG(hi),
-                     i);
+            text_fmt(emit_line(e), "for (int64_t i%u = %.*s; i%u < %.*s; i%u++)", i, SARG(lo), i,
+                     SARG(hi), i);
             emit_open(e);
             opened++;
         }
@@ -475,8 +454,7 @@ static void put_args(Emit *e, bool finish) {
             continue;
         const char *type = e->d->words->storage[nest_dtype(e->n, i)],
                    *in = nest_is_input(e->n, i) ? "const " : "";
-        emit_line(e);
-        text_fmt(e->t, "%s%s *a%u = (%s%s *)p[%u];\n", in, type, i, in, type, i);
+        text_fmt(emit_line(e), "%s%s *a%u = (%s%s *)p[%u];\n", in, type, i, in, type, i);
     }
     size_t off = 0;
     for (uint32_t i = 0; nest_partial(e->n) && i < e->n->reduce.n; i++) {
@@ -502,17 +480,14 @@ static void put_decode(Emit *e, int64_t tiles) {
         const Var *v = &n->var[n->tiled];
         Str size = emit_num(e, RoleTile, v->tile);
         Str all = emit_num(e, RoleExtent + emit_position(n, n->tiled), v->n);
-        emit_line(e);
-        text_fmt(e->t, "const int64_t from = u %% %.*s * %.*s;\n",
+        text_fmt(emit_line(e), "const int64_t from = u %% %.*s * %.*s;\n",
                  SARG(emit_num(e, RoleTiles, tiles)), SARG(size));
-        emit_line(e);
-        text_fmt(e->t, "const int64_t to = from + %.*s < %.*s ? from + %.*s : %.*s;\n", SARG(size),
-                 SARG(all), SARG(size), SARG(all));
+        text_fmt(emit_line(e), "const int64_t to = from + %.*s < %.*s ? from + %.*s : %.*s;\n",
+                 SARG(size), SARG(all), SARG(size), SARG(all));
     }
     for (uint32_t i = n->prefix; i-- > 0;) {
         int64_t extent = n->var[n->order[i]].n;
-        emit_line(e);
-        text_fmt(e->t, "const int64_t i%u = u", i);
+        text_fmt(emit_line(e), "const int64_t i%u = u", i);
         if (below > 1)
             text_fmt(e->t, " / %.*s", SARG(emit_num(e, RoleUnits, below)));
         if (i > 0)
@@ -537,8 +512,7 @@ static void put_unit(Emit *e, uint32_t k) {
 // Of variable i of the prefix, which is cut: the cell that the unit is in.
 static void put_cut_unit(Emit *e, uint32_t i) {
     for (uint32_t c = 0; c < e->cells.n; c++) {
-        emit_line(e);
-        text_put(e->t, c ? STR("else") : STR(""));
+        text_put(emit_line(e), c ? STR("else") : STR(""));
         if (c + 1 < e->cells.n)
             text_fmt(e->t, "%sif (i%u < %.*s)", c ? " " : "", i,
                      SARG(emit_num(e, RoleBound, e->cells.cell[c].to)));
@@ -556,8 +530,7 @@ static void put_units(Emit *e) {
     emit_level(e, 0);
     if (n->flat) {
         put_simd(e);
-        emit_line(e);
-        text_put(e->t, STR("for (int64_t i0 = lo; i0 < hi; i0++)"));
+        text_put(emit_line(e), STR("for (int64_t i0 = lo; i0 < hi; i0++)"));
         emit_open(e);
         emit_level(e, 2);
         emit_body(e, 's');
@@ -565,8 +538,7 @@ static void put_units(Emit *e) {
         return;
     }
     put_around_few(e, n->prefix - 1);
-    emit_line(e);
-    text_put(e->t, STR("for (int64_t u = lo; u < hi; u++)"));
+    text_put(emit_line(e), STR("for (int64_t u = lo; u < hi; u++)"));
     emit_open(e);
     put_inside_around_few(e, n->prefix - 1);
     put_decode(e, nest_tiles(n));
@@ -589,8 +561,7 @@ static void put_join(Emit *e) {
             text_fmt(e->t, "%s s%u;\n", type, i);
         else
             text_fmt(e->t, "%s s%u[%d];\n", type, i, nest_most_accumulators(e->n));
-        emit_line(e);
-        text_fmt(e->t, "gan_%s_parts%s(%ss%u, q%u + u*%.*s*%.*s, %.*s, %.*s);\n",
+        text_fmt(emit_line(e), "gan_%s_parts%s(%ss%u, q%u + u*%.*s*%.*s, %.*s, %.*s);\n",
                  emit_adds(r) ? "sum" : "max", f, count == 1 ? "&" : "", i, i, SARG(parts),
                  SARG(accs), SARG(parts), SARG(accs));
     }
@@ -598,8 +569,7 @@ static void put_join(Emit *e) {
 
 static void put_finish(Emit *e) {
     const Nest *n = e->n;
-    emit_line(e);
-    text_fmt(e->t, "for (int64_t u = 0; u < %.*s; u++)",
+    text_fmt(emit_line(e), "for (int64_t u = 0; u < %.*s; u++)",
              SARG(emit_num(e, RoleUnits, n->units / nest_tiles(n))));
     emit_open(e);
     put_decode(e, 1);

@@ -24,10 +24,8 @@ static const char *unit_type(const Emit *e) {
 // --- packs ---------------------------------------------------------------------------------------
 
 void emit_elements_open(Emit *e) {
-    emit_line(e);
-    text_put(e->t, STR("#pragma unroll\n"));
-    emit_line(e);
-    text_fmt(e->t, "for (int l = 0; l < %u; l++)", team(e)->pack);
+    text_put(emit_line(e), STR("#pragma unroll\n"));
+    text_fmt(emit_line(e), "for (int l = 0; l < %u; l++)", team(e)->pack);
     emit_open(e);
     e->in_pack = true;
 }
@@ -55,9 +53,8 @@ void emit_packs_declared(Emit *e, const StoreVec *stores) {
         const Store *s = &stores->at[i];
         if (!s->pack || emit_copied_pack(e, s) != NONE)
             continue;
-        emit_line(e);
-        text_fmt(e->t, "gan_pack<%s, %u> y%u;\n", e->d->words->storage[nest_dtype(e->n, s->arg)],
-                 team(e)->pack, i);
+        text_fmt(emit_line(e), "gan_pack<%s, %u> y%u;\n",
+                 e->d->words->storage[nest_dtype(e->n, s->arg)], team(e)->pack, i);
     }
 }
 
@@ -66,8 +63,7 @@ void emit_packs_stored(Emit *e, const StoreVec *stores) {
         const Store *s = &stores->at[i];
         if (!s->pack)
             continue;
-        emit_line(e);
-        text_fmt(e->t, "gan_store(&a%u[", s->arg);
+        text_fmt(emit_line(e), "gan_store(&a%u[", s->arg);
         emit_ix(e, s->at);
         uint32_t copied = emit_copied_pack(e, s);
         text_put(e->t, STR("], "));
@@ -99,9 +95,8 @@ static void put_pack(Emit *e) {
 
 // Declares NAME = number / n, where n, an argument, is `of`.
 static void put_quotient(Emit *e, const char *name, Str number, uint32_t role, int64_t of) {
-    emit_line(e);
-    text_fmt(e->t, "%sconst uint32_t %s = gan_divide(%.*s, %.*s);\n", emit_if_named(e), name,
-             SARG(number), SARG(emit_num(e, role, fast_divisor(of))));
+    text_fmt(emit_line(e), "%sconst uint32_t %s = gan_divide(%.*s, %.*s);\n", emit_if_named(e),
+             name, SARG(number), SARG(emit_num(e, role, fast_divisor(of))));
 }
 
 static bool is_name(Str text) {
@@ -111,9 +106,8 @@ static bool is_name(Str text) {
 // A tile begins early enough to be full; its own units are those from f on.
 static void put_shift(Emit *e, uint32_t i) {
     Str last = emit_num(e, RoleBound, e->n->var[team(e)->lane].n - team(e)->pack);
-    emit_line(e);
-    text_fmt(e->t, "const %s i%u = f%u < %.*s ? f%u : %.*s;\n", e->index, i, i, SARG(last), i,
-             SARG(last));
+    text_fmt(emit_line(e), "const %s i%u = f%u < %.*s ? f%u : %.*s;\n", e->index, i, i, SARG(last),
+             i, SARG(last));
 }
 
 // A unit's number, without the packs that run fastest.
@@ -161,8 +155,8 @@ static void put_decode(Emit *e, const char *from, uint32_t first, uint32_t last)
         int64_t extent = ceil_div(n->var[v].n, pack * fast);
         Str at = i > first ? take_digit(e, &left, i, extent) : left_of(e, &left);
         bool shifted = pack > 1 && nest_shifts(n);
-        emit_line(e);
-        text_fmt(e->t, "%sconst %s %c%u = ", emit_if_named(e), e->index, shifted ? 'f' : 'i', i);
+        text_fmt(emit_line(e), "%sconst %s %c%u = ", emit_if_named(e), e->index,
+                 shifted ? 'f' : 'i', i);
         if (typed)
             text_fmt(e->t, pack > 1 && !is_name(at) ? "(%.*s)" : "%.*s", SARG(at));
         else
@@ -192,8 +186,7 @@ static void put_elements(Emit *e) {
                  SARG(count), wide, team(e)->units);
     } else {
         text_fmt(e->t, "const %s u = %.*s;\n", type, SARG(first));
-        emit_line(e);
-        text_fmt(e->t, "if (u < %.*s)", SARG(count));
+        text_fmt(emit_line(e), "if (u < %.*s)", SARG(count));
     }
     emit_open(e);
     Str u = number_but_packs(e);
@@ -222,8 +215,7 @@ static void open_blocks(Emit *e) {
     if (team_is_cut(e))
         text_fmt(e->t, " * %.*s", SARG(pieces));
     text_put(e->t, STR(";\n"));
-    emit_line(e);
-    text_put(e->t, STR("for (uint32_t b = blockIdx.x; b < blocks; b += gridDim.x)"));
+    text_put(emit_line(e), STR("for (uint32_t b = blockIdx.x; b < blocks; b += gridDim.x)"));
     emit_open(e);
 }
 
@@ -248,8 +240,7 @@ static void put_piece(Emit *e, const char *block) {
                  SARG(pieces), SARG(by));
     else
         text_fmt(e->t, "const uint32_t group = gan_divide(%s, %.*s);\n", block, SARG(by));
-    emit_line(e);
-    text_fmt(e->t, "const uint32_t piece = %s - group * %.*s;\n", block, SARG(pieces));
+    text_fmt(emit_line(e), "const uint32_t piece = %s - group * %.*s;\n", block, SARG(pieces));
 }
 
 // The thread's unit, its variables and values.
@@ -257,16 +248,13 @@ static void put_unit(Emit *e) {
     const char *type = unit_type(e), *block = team_many(e) ? "b" : "blockIdx.x";
     if (team_is_cut(e))
         put_piece(e, block);
-    emit_line(e);
-    text_fmt(e->t, "const %s unit = %s%s * %.*s + team.unit();\n", type,
+    text_fmt(emit_line(e), "const %s unit = %s%s * %.*s + team.unit();\n", type,
              team(e)->wide ? "(uint64_t)" : "", team_is_cut(e) ? "group" : block,
              SARG(team_units(e)));
-    emit_line(e);
-    text_fmt(e->t, "const bool active = unit < %.*s;\n", SARG(emit_num(e, RoleUnits, e->n->units)));
-    if (e->n->prefix || team_leaves_parts(e) || e->n->indexed) {
-        emit_line(e);
-        text_fmt(e->t, "const %s u = active ? unit : 0;\n", type);
-    }
+    text_fmt(emit_line(e), "const bool active = unit < %.*s;\n",
+             SARG(emit_num(e, RoleUnits, e->n->units)));
+    if (e->n->prefix || team_leaves_parts(e) || e->n->indexed)
+        text_fmt(emit_line(e), "const %s u = active ? unit : 0;\n", type);
     Str u = number_but_packs(e);
     if (e->n->indexed) // tiles run fastest
         u = str_format(e->t->arena, "u / %.*s", SARG(emit_num(e, RoleTiles, nest_tiles(e->n))));
@@ -319,28 +307,23 @@ static void put_step(Emit *e, StepPart part, Str r, Str end) {
     const Team *t = team(e);
     bool left = t->open || t->steps % (t->unroll * t->size), loads = part == StepLoads;
     Str size = team_size(e, 1);
-    emit_line(e);
-    text_fmt(e->t, "%sconst %s %.*s = at + k * %.*s", emit_if_named(e), e->index, SARG(r),
+    text_fmt(emit_line(e), "%sconst %s %.*s = at + k * %.*s", emit_if_named(e), e->index, SARG(r),
              SARG(size));
     if (left && loads)
         text_fmt(e->t, " < %.*s ? at + k * %.*s : at", SARG(end), SARG(size));
     text_put(e->t, STR(";\n"));
     if (!left || loads)
         return;
-    emit_line(e);
-    text_fmt(e->t, "if (k && at + k * %.*s >= %.*s)\n", SARG(size),
+    text_fmt(emit_line(e), "if (k && at + k * %.*s >= %.*s)\n", SARG(size),
              SARG(end)); // the first is there
-    emit_line(e);
-    text_put(e->t, STR("    break;\n"));
+    text_put(emit_line(e), STR("    break;\n"));
 }
 
 // One part of each of several steps, from step `at` on.
 static void put_part(Emit *e, StepPart part, Str r, Str end, bool decodes) {
     e->part = part;
-    emit_line(e);
-    text_put(e->t, STR("#pragma unroll\n"));
-    emit_line(e);
-    text_fmt(e->t, "for (int k = 0; k < %u; k++)", team(e)->unroll);
+    text_put(emit_line(e), STR("#pragma unroll\n"));
+    text_fmt(emit_line(e), "for (int k = 0; k < %u; k++)", team(e)->unroll);
     emit_open(e);
     Text *out = e->t, body = {.arena = out->arena};
     e->t = &body;
@@ -362,8 +345,7 @@ static void put_parts(Emit *e, Str r, Str end, bool decodes) {
         const Value *v = &e->n->value.at[i];
         if (v->pack != LevelStep || !e->named[i])
             continue;
-        emit_line(e);
-        text_fmt(e->t, "gan_pack<%s, %u> p%u[%u];\n",
+        text_fmt(emit_line(e), "gan_pack<%s, %u> p%u[%u];\n",
                  e->d->words->storage[nest_dtype(e->n, v->arg)], team(e)->pack, i, team(e)->unroll);
     }
     put_part(e, StepLoads, r, end, decodes);
@@ -380,10 +362,8 @@ static void put_steps(Emit *e) {
     Str end = emit_num(e, RoleSteps, team(e)->steps);
     if (team_is_cut(e)) {
         Str share = emit_num(e, RoleShare, team(e)->share);
-        emit_line(e);
-        text_fmt(e->t, "const %s begin = piece * %.*s;\n", type, SARG(share));
-        emit_line(e);
-        text_fmt(e->t, "const %s end = begin + %.*s < %.*s ? begin + %.*s : %.*s;\n", type,
+        text_fmt(emit_line(e), "const %s begin = piece * %.*s;\n", type, SARG(share));
+        text_fmt(emit_line(e), "const %s end = begin + %.*s < %.*s ? begin + %.*s : %.*s;\n", type,
                  SARG(share), SARG(end), SARG(share), SARG(end));
         end = STR("end");
         begin = "begin + ";
@@ -392,10 +372,10 @@ static void put_steps(Emit *e) {
                  (n->order[n->prefix] != team(e)->lane || team(e)->pack == 1);
     Str r = alone ? str_format(e->t->arena, "i%u", n->prefix) : STR("r"),
         at = parts ? STR("at") : r;
-    emit_line(e);
-    text_fmt(e->t, "#pragma unroll %u\n", parts ? 1 : team(e)->unroll); // not by its own guess
-    emit_line(e);
-    text_fmt(e->t, "for (%s %.*s = active ? %steam.part() : %.*s; %.*s < %.*s; %.*s += %.*s)", type,
+    text_fmt(emit_line(e), "#pragma unroll %u\n",
+             parts ? 1 : team(e)->unroll); // not by its own guess
+    text_fmt(emit_line(e),
+             "for (%s %.*s = active ? %steam.part() : %.*s; %.*s < %.*s; %.*s += %.*s)", type,
              SARG(at), begin, SARG(end), SARG(at), SARG(end), SARG(at),
              SARG(team_size(e, parts ? team(e)->unroll : 1)));
     emit_open(e);
@@ -419,14 +399,11 @@ static void put_tile(Emit *e) {
     Str tile = emit_num(e, RoleTile, n->var[n->rows].tile),
         tiles = emit_num(e, RoleTiles, nest_tiles(n)),
         rows = emit_num(e, RoleBound, n->var[n->rows].n);
-    emit_line(e);
-    text_fmt(e->t, "const %s from = (%s)(u %% %.*s) * %.*s;\n", type, type, SARG(tiles),
+    text_fmt(emit_line(e), "const %s from = (%s)(u %% %.*s) * %.*s;\n", type, type, SARG(tiles),
              SARG(tile));
-    emit_line(e);
-    text_fmt(e->t, "const %s to = from + %.*s < %.*s ? from + %.*s : %.*s;\n", type, SARG(tile),
-             SARG(rows), SARG(tile), SARG(rows));
-    emit_line(e);
-    text_put(e->t, STR("table::clear(to - from);\n"));
+    text_fmt(emit_line(e), "const %s to = from + %.*s < %.*s ? from + %.*s : %.*s;\n", type,
+             SARG(tile), SARG(rows), SARG(tile), SARG(rows));
+    text_put(emit_line(e), STR("table::clear(to - from);\n"));
 }
 
 // One element of a step. Lanes whose row is in the tile load their terms together, then add them
@@ -434,25 +411,19 @@ static void put_tile(Emit *e) {
 static void put_term(Emit *e) {
     const Nest *n = e->n;
     uint32_t row = n->orders - 1;
-    emit_line(e);
-    text_fmt(e->t, "const %s i%u = (%s)", e->index, row, e->index);
+    text_fmt(emit_line(e), "const %s i%u = (%s)", e->index, row, e->index);
     emit_ref(e, n->row);
     text_put(e->t, STR(";\n"));
-    emit_line(e);
-    text_fmt(e->t, "const bool hit = is_term && i%u >= from && i%u < to;\n", row, row);
-    emit_line(e);
-    text_fmt(e->t, "%s term = 0;\n", emit_acc_type(e, &n->reduce.at[0]));
-    emit_line(e);
-    text_put(e->t, STR("if (hit)"));
+    text_fmt(emit_line(e), "const bool hit = is_term && i%u >= from && i%u < to;\n", row, row);
+    text_fmt(emit_line(e), "%s term = 0;\n", emit_acc_type(e, &n->reduce.at[0]));
+    text_put(emit_line(e), STR("if (hit)"));
     emit_open(e);
     emit_level(e, LevelHit);
-    emit_line(e);
-    text_put(e->t, STR("term = "));
+    text_put(emit_line(e), STR("term = "));
     emit_ref(e, n->reduce.at[0].value);
     text_put(e->t, STR(";\n"));
     emit_close(e);
-    emit_line(e);
-    text_fmt(e->t, "table::add(hit, i%u - from, term);\n", row);
+    text_fmt(emit_line(e), "table::add(hit, i%u - from, term);\n", row);
 }
 
 // All lanes of a warp take each step, because they add together: those beyond the last term, and
@@ -460,15 +431,13 @@ static void put_term(Emit *e) {
 static void put_terms(Emit *e) {
     const Nest *n = e->n;
     Str end = emit_num(e, RoleSteps, team(e)->steps);
-    emit_line(e);
-    text_fmt(e->t, "for (%s step = 0; step < %.*s; step += %u)", e->index, SARG(end),
+    text_fmt(emit_line(e), "for (%s step = 0; step < %.*s; step += %u)", e->index, SARG(end),
              team(e)->size);
     emit_open(e);
-    emit_line(e);
-    text_fmt(e->t, "const bool is_term = active && step + (%s)team.part() < %.*s;\n", e->index,
-             SARG(end));
-    emit_line(e);
-    text_fmt(e->t, "const %s r = is_term ? step + (%s)team.part() : 0;\n", e->index, e->index);
+    text_fmt(emit_line(e), "const bool is_term = active && step + (%s)team.part() < %.*s;\n",
+             e->index, SARG(end));
+    text_fmt(emit_line(e), "const %s r = is_term ? step + (%s)team.part() : 0;\n", e->index,
+             e->index);
     put_decode(e, "r", n->prefix, n->orders - 1);
     emit_level(e, LevelStep);
     if (team(e)->pack > 1)
@@ -482,27 +451,22 @@ static void put_terms(Emit *e) {
 static void put_table(Emit *e) {
     const Nest *n = e->n;
     uint32_t row = n->orders - 1;
-    emit_line(e);
-    text_put(e->t, STR("table::sync();\n"));
-    emit_line(e);
-    text_fmt(e->t, "for (%s i%u = active ? from + (%s)team.part() : to; i%u < to; i%u += %u)",
-             e->index, row, e->index, row, row, team(e)->size);
+    text_put(emit_line(e), STR("table::sync();\n"));
+    text_fmt(emit_line(e),
+             "for (%s i%u = active ? from + (%s)team.part() : to; i%u < to; i%u += %u)", e->index,
+             row, e->index, row, row, team(e)->size);
     emit_open(e);
-    emit_line(e);
-    text_fmt(e->t, "const %s s0 = table::sum(i%u - from);\n", emit_acc_type(e, &n->reduce.at[0]),
-             row);
+    text_fmt(emit_line(e), "const %s s0 = table::sum(i%u - from);\n",
+             emit_acc_type(e, &n->reduce.at[0]), row);
     emit_result(e, 0);
     emit_close(e);
-    if (team_many(e)) { // the next unit clears
-        emit_line(e);
-        text_put(e->t, STR("table::sync();\n"));
-    }
+    if (team_many(e)) // the next unit clears
+        text_put(emit_line(e), STR("table::sync();\n"));
 }
 
 static void put_indexed(Emit *e) {
     const Team *t = team(e);
-    emit_line(e);
-    text_fmt(e->t, "using table = gan_table<%s, %d, %u, %u>;\n",
+    text_fmt(emit_line(e), "using table = gan_table<%s, %d, %u, %u>;\n",
              emit_acc_type(e, &e->n->reduce.at[0]), (int)nest_tile_room(e->n), t->units,
              t->size / 32);
     put_tile(e);
@@ -533,8 +497,7 @@ static void put_team(Emit *e) {
     Str shift = emit_num(e, RoleTeam, (int64_t)log2(t->across ? t->units : t->size));
     text_fmt(e->t, "const gan_open_team<%u, %s> team = {(int)%.*s};\n", t->units * t->size,
              t->across ? "true" : "false", SARG(shift));
-    emit_line(e);
-    text_put(e->t, STR("const int units = team.units(), size = team.size();\n"));
+    text_put(emit_line(e), STR("const int units = team.units(), size = team.size();\n"));
 }
 
 static void put_columns(Emit *e) {
@@ -552,8 +515,7 @@ static void put_columns(Emit *e) {
 // "TYPE *NAME = " and the address in word `at`, `more` bytes further on.
 static void put_pointer(Emit *e, Str type, const char *name, uint32_t at, Str more) {
     Str word = str_format(e->t->arena, more.len ? "w.at[%u] + %.*s" : "w.at[%u]", at, SARG(more));
-    emit_line(e);
-    text_fmt(e->t, "%.*s *%s = ", SARG(type), name);
+    text_fmt(emit_line(e), "%.*s *%s = ", SARG(type), name);
     if (team_many(e))
         text_fmt(e->t, "gan_global<%.*s>(%.*s);\n", SARG(type), SARG(word));
     else

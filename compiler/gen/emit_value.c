@@ -11,9 +11,10 @@
 
 enum { SmallNumber = 16 }; // below, real numbers are written out
 
-void emit_line(Emit *e) {
+Text *emit_line(Emit *e) {
     for (int i = 0; i < e->depth; i++)
         text_put(e->t, STR("    "));
+    return e->t;
 }
 
 void emit_open(Emit *e) {
@@ -23,8 +24,7 @@ void emit_open(Emit *e) {
 
 void emit_close(Emit *e) {
     e->depth--;
-    emit_line(e);
-    text_put(e->t, STR("}\n"));
+    text_put(emit_line(e), STR("}\n"));
 }
 
 const char *emit_call(Emit *e, const char *function) {
@@ -495,8 +495,7 @@ static void put_bounds(Emit *e, uint32_t id) {
     uint32_t tests = 0, written = 0;
     for (uint32_t i = 0; i < 2 * b->n; i++)
         tests += emit_tests(e, &b->b[i / 2], i % 2);
-    emit_line(e);
-    text_fmt(e->t, "%sconst %s g%u = ", emit_if_named(e), e->d->test, id);
+    text_fmt(emit_line(e), "%sconst %s g%u = ", emit_if_named(e), e->d->test, id);
     for (uint32_t i = 0; i < 2 * b->n; i++) {
         if (!emit_tests(e, &b->b[i / 2], i % 2))
             continue;
@@ -522,8 +521,7 @@ void emit_level(Emit *e, uint32_t level) {
             put_pack(e, i);
         if (v->level == level && e->named[i] && e->part != StepLoads && v->kind != ValueNumber &&
             !v->once && !is_element(e, v) && !is_accumulator(e, v)) {
-            emit_line(e);
-            text_fmt(e->t, "const %s v%u = ", e->d->words->compute[v->dtype], i);
+            text_fmt(emit_line(e), "const %s v%u = ", e->d->words->compute[v->dtype], i);
             put_value(e, i);
             text_put(e->t, STR(";\n"));
         }
