@@ -15,11 +15,11 @@
 enum {
     RESIDENT = 2,                  // minBlocksPerMultiprocessor: with more, ptxas would spill
     AXES = 3 * (MAX_RANK + 1) / 2, // of all lists: each is in two of three operands, or in all
-    FILLS = 264,         // blocks that keep a large card busy: two for each of its processors
-    FILLS_GROUPED = 528, // the same of grouped.cuh: four
-    SHORTEST = 256,      // terms a split is worth
-    MOST_SPLITS = 64,    // of a tile
-    LEAST_SPACES = 2,    // of a product
+    FILLS = 2 * CARD_PROCESSORS,   // blocks that keep a card busy
+    FILLS_GROUPED = 4 * CARD_PROCESSORS, // the same of grouped.cuh
+    SHORTEST = 256,                      // terms a split is worth
+    MOST_SPLITS = 64,                    // of a tile
+    LEAST_SPACES = 2,                    // of a product
 };
 
 typedef struct Cut { // into jobs

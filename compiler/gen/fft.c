@@ -8,7 +8,7 @@
 
 #include "integers.h"
 
-enum { BLOCKS = 1056 }; // keep a large card busy: each makes a table of roots first
+enum { BLOCKS = 8 * CARD_PROCESSORS }; // keep a card busy: each makes a table of roots first
 
 static bool words_of(Arena *perm, const CallRegion *c, Arena scratch) {
     (void)scratch;

@@ -7,7 +7,7 @@
 
 #include "integers.h"
 
-enum { BLOCKS = 1056 }; // keep a large card busy
+enum { BLOCKS = 8 * CARD_PROCESSORS }; // keep a card busy
 
 static bool is_sort(const CallRegion *c) {
     return graph_node(c->g, c->r->node.at[0])->op == OpArgSort;

@@ -52,9 +52,9 @@ static int64_t rows_of_tile(const Nest *n) {
 
 // Which takes less time? Cycles of a large card, estimated from instructions and latencies.
 static bool indexing_is_faster(const Nest *n) {
-    const double lanes = 132 * 128, resident = 800; // blocks at a time
-    const double search = 8;                        // instructions of a term for each row
-    const double begin_and_end = 2000;              // of a tile
+    const double lanes = CARD_PROCESSORS * 128, resident = 800; // blocks at a time
+    const double search = 8;           // instructions of a term for each row
+    const double begin_and_end = 2000; // of a tile
     const double step = 600; // of a block: it waits for memory, or for the blocks beside it
     const double add = 100;  // of a warp: one term into its row, as if no other went with it
     double rows = (double)n->var[n->rows].n, terms = (double)team_extent(n, true);

@@ -56,6 +56,13 @@ static inline uint32_t region_arg(const Region *r, uint32_t arg) {
     return at < r->in.n ? r->in.at[at] : r->out.at[at - r->in.n];
 }
 
+static inline bool region_stores(const Region *r, uint32_t node) {
+    for (uint32_t i = 0; i < r->out.n; i++)
+        if (r->out.at[i] == node)
+            return true;
+    return false;
+}
+
 // Generated text of one or more regions of equal structure.
 typedef struct Kernel {
     Str name;    // what it does, and a hash of its text
@@ -180,6 +187,7 @@ Epilogue *plan_epilogues(Arena *a, const Plan *p);
 // workspace.c: workspace of a card's launches beside the plan's values, reused from launch to
 // launch.
 enum { CARD_ALIGN = 256 };            // bytes, of every piece of a card's memory
+enum { CARD_PROCESSORS = 132 };       // of a large card (H100, H200): what grids are to keep busy
 size_t card_align(size_t bytes);      // to a multiple of it
 size_t plan_workspace(const Plan *p); // bytes, the most of any launch: no engine gets more
 

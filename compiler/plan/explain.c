@@ -17,20 +17,13 @@ void region_lines(Arena *a, const Plan *p, const Region *r, SourceLineVec *out) 
     }
 }
 
-static bool stored(const Region *r, uint32_t id) {
-    for (uint32_t i = 0; i < r->out.n; i++)
-        if (r->out.at[i] == id)
-            return true;
-    return false;
-}
-
 // A member that is not stored would have been written once and read once.
 static double bytes_saved(const Plan *p, const Region *r) {
     const Graph *g = &p->func->g;
     double sum = 0;
     for (uint32_t i = 0; r->kind == RegionLoop && i < r->node.n; i++) {
         uint32_t id = r->node.at[i];
-        if (op_info[g->node.at[id].op].cls != ClassLEAF && !stored(r, id))
+        if (op_info[g->node.at[id].op].cls != ClassLEAF && !region_stores(r, id))
             sum += 2 * (double)type_bytes(g, node_type(g, id));
     }
     return sum;

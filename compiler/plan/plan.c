@@ -24,12 +24,7 @@ void plan_make(Arena *perm, const Module *m, const Func *f, const PassOptions *o
 
 static bool stores(const Plan *p, uint32_t id) {
     uint32_t r = p->region_of[id];
-    if (r == NONE)
-        return false;
-    for (uint32_t i = 0; i < p->region.at[r].out.n; i++)
-        if (p->region.at[r].out.at[i] == id)
-            return true;
-    return false;
+    return r != NONE && region_stores(&p->region.at[r], id);
 }
 
 uint32_t plan_owner(const Plan *p, uint32_t node) {

@@ -12,7 +12,7 @@
 // 2021): repeatedly the value that saves most per second of recomputation. Savings are counted over
 // all moments above the target (bytes times moments), so that a value idle through every peak of a
 // step goes before one that is idle in one of them; the time is that of the whole chain of regions
-// that must run for it, by the estimates of times.c. The live range of a small input is extended
+// that must run for it, by the estimates of cost.c. The live range of a small input is extended
 // instead. In the end each recomputation is dropped again where an earlier value fits after all.
 //
 // Packing needs more than the live bytes, so plans of ever lower targets are made until one fits;

@@ -253,7 +253,7 @@ enum {
     LaunchNs = 1500,
     BytesPerNs = 2500, // of a kernel that moves its bytes once
     // Of grouped.cuh: blocks at a time, what begins one, and then each.
-    Resident = 264,
+    Resident = 2 * CARD_PROCESSORS,
     BlockNs = 5000,
     FlopPerNs = 38,
 };
