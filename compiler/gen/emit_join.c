@@ -77,23 +77,16 @@ static void put_start(Emit *e, bool declared) {
     }
 }
 
-// The maximum and its index as one variable, while they are reduced, and back.
-static void put_best(Emit *e, uint32_t i) {
-    text_fmt(emit_line(e), "auto m%u = gan_best_of(s%u, x%u);\n", i, i, i);
-}
+// A line of each ArgMax, about its number three times. Its maximum and index are one variable while
+// they are reduced: that is made, made anew, and taken apart.
+static const char best[] = "auto m%u = gan_best_of(s%u, x%u);\n",
+                  best_again[] = "m%u = gan_best_of(s%u, x%u);\n",
+                  best_back[] = "gan_split(m%u, &s%u, &x%u);\n";
 
-static void put_best_again(Emit *e, uint32_t i) {
-    text_fmt(emit_line(e), "m%u = gan_best_of(s%u, x%u);\n", i, i, i);
-}
-
-static void put_best_back(Emit *e, uint32_t i) {
-    text_fmt(emit_line(e), "gan_split(m%u, &s%u, &x%u);\n", i, i, i);
-}
-
-static void each_best(Emit *e, void (*put)(Emit *e, uint32_t i)) {
+static void put_bests(Emit *e, const char *line) {
     for (uint32_t i = 0; i < e->n->reduce.n; i++)
         if (e->n->reduce.at[i].kind == ReduceArgMax)
-            put(e, i);
+            text_fmt(emit_line(e), line, i, i, i);
 }
 
 // Adds an argument to the call of join, or begins another one.
@@ -135,9 +128,9 @@ static void put_join(Emit *e) {
         if (n->reduce.at[i].kind == ReduceSquares)
             text_fmt(emit_line(e), "team.settle(&s%u);\n", i);
     put_join_of(e, true);
-    each_best(e, put_best);
+    put_bests(e, best);
     put_join_of(e, false);
-    each_best(e, put_best_back);
+    put_bests(e, best_back);
 }
 
 // Results that are not stored as packs, and what is computed of results.
@@ -244,7 +237,7 @@ static void put_partials(Emit *e, Str units, Str pieces) {
     const Nest *n = e->n;
     uint32_t parts = parts_in_flight(e);
     put_start(e, true);
-    each_best(e, put_best_again);
+    put_bests(e, best_again);
     text_fmt(emit_line(e), "const int last_piece = %.*s - 1;\n", SARG(pieces));
     text_put(emit_line(e), STR("#pragma unroll 1\n"));
     emit_line(e);
@@ -266,7 +259,7 @@ static void put_partials(Emit *e, Str units, Str pieces) {
         put_partial_added(e, i);
     emit_close(e);
     emit_close(e);
-    each_best(e, put_best_back);
+    put_bests(e, best_back);
 }
 
 // A split reduction: each block reduces its piece and stores a partial result; the last block of
