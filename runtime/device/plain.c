@@ -4,6 +4,7 @@
 // at a time: in float, or in double what is of f64.
 #include "device.h"
 #include "half.h"
+#include "layout.h"
 
 #include <string.h>
 
@@ -42,54 +43,20 @@ void floats_to_bf16(const float *from, uint16_t *to, int64_t n) {
         to[i] = gan_f32_to_bf16(from[i]);
 }
 
-typedef struct Walk { // a value's elements in logical order
-    int n;            // dimensions, the batch first
-    int64_t extent[MAX_RANK + 1], stride[MAX_RANK + 1], index[MAX_RANK + 1];
-    int64_t at; // element offset in the device's layout
-} Walk;
-
-static Walk walk_begin(const Type *t, int64_t batch) {
-    Walk w = {.n = t->rank + 1};
-    type_strides(t, w.stride);
-    w.extent[0] = t->batched ? batch : 1;
-    memcpy(w.extent + 1, t->dim, t->rank * sizeof *t->dim);
-    return w;
-}
-
-static void walk_next(Walk *w) {
-    for (int i = w->n; i-- > 0;) {
-        w->at += w->stride[i];
-        if (++w->index[i] < w->extent[i])
-            return;
-        w->at -= w->stride[i] * w->extent[i];
-        w->index[i] = 0;
-    }
-}
-
-static float load_one(Dtype type, const void *from, int64_t at) {
-    return dtype_is_half(type) ? half_load(type, ((const uint16_t *)from)[at])
-                               : ((const float *)from)[at];
-}
-
-static void store_one(Dtype type, void *to, int64_t at, float x) {
-    if (dtype_is_half(type))
-        ((uint16_t *)to)[at] = half_store(type, x);
-    else
-        ((float *)to)[at] = x;
-}
-
 void value_load(const Graph *g, const Type *t, const void *from, float *to) {
-    Walk w = walk_begin(t, g->batch);
+    LayoutWalk w;
     int64_t n = type_elements(g, t);
-    for (int64_t i = 0; i < n; i++, walk_next(&w))
-        to[i] = load_one((Dtype)t->dtype, from, w.at);
+    walk_init(&w, t, g->batch, false);
+    for (int64_t i = 0; i < n; i++)
+        to[i] = (float)value_get(from, walk_next(&w), (Dtype)t->dtype);
 }
 
 void value_store(const Graph *g, const Type *t, const float *from, void *to) {
-    Walk w = walk_begin(t, g->batch);
+    LayoutWalk w;
     int64_t n = type_elements(g, t);
-    for (int64_t i = 0; i < n; i++, walk_next(&w))
-        store_one((Dtype)t->dtype, to, w.at, from[i]);
+    walk_init(&w, t, g->batch, false);
+    for (int64_t i = 0; i < n; i++)
+        value_put(to, walk_next(&w), (Dtype)t->dtype, (double)from[i]);
 }
 
 // --- regions -------------------------------------------------------------------------------------
@@ -108,23 +75,20 @@ static bool is_wide(const Type *t) {
 }
 
 // Of f64 are sums on their way to other ranks, in a plan of any precision.
-static void wide_copy(const Graph *g, const Type *t, const double *from, double *to, bool load) {
-    Walk w = walk_begin(t, g->batch);
-    int64_t n = type_elements(g, t);
-    for (int64_t i = 0; i < n; i++, walk_next(&w))
-        to[load ? i : w.at] = from[load ? w.at : i];
-}
-
 static void load(const Graph *g, const Type *t, const void *from, void *to) {
+    LayoutWalk w;
+    walk_init(&w, t, g->batch, false);
     if (is_wide(t))
-        wide_copy(g, t, from, to, true);
+        layout_load(&w, DtF64, from, to);
     else
         value_load(g, t, from, to);
 }
 
 static void store(const Graph *g, const Type *t, const void *from, void *to) {
+    LayoutWalk w;
+    walk_init(&w, t, g->batch, false);
     if (is_wide(t))
-        wide_copy(g, t, from, to, false);
+        layout_store(&w, DtF64, from, to);
     else
         value_store(g, t, from, to);
 }

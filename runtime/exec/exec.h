@@ -88,9 +88,7 @@ const Plan *exec_step_plan(const Exec *e);
 bool exec_absorbs(const Exec *e, uint32_t region); // of the step, which has been loaded
 size_t exec_bytes(const Exec *e);                  // slot and work memory it holds
 
-// --- layout.c ------------------------------------------------------------------------------------
-
 // No number of `bytes` is infinite or NaN. n: bytes.
-bool values_finite(const void *bytes, size_t n, Dtype dtype); // layout.c
+bool values_finite(const void *bytes, size_t n, Dtype dtype);
 
 #endif

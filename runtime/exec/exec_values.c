@@ -186,3 +186,31 @@ GanStatus exec_value_load(Exec *e, const Plan *p, uint32_t node, const void *byt
     return e->api->put(e->device, value_at(e, p, node), bytes,
                        type_bytes(&p->func->g, node_type(&p->func->g, node)));
 }
+
+bool values_finite(const void *bytes, size_t n, Dtype dtype) {
+    const uint64_t *x8 = bytes;
+    const uint32_t *x4 = bytes;
+    const uint16_t *x2 = bytes;
+    bool bad = false; // all ones in the exponent
+    switch (dtype) {
+    case DtF64:
+        for (size_t i = 0; i < n / 8; i++)
+            bad |= (x8[i] >> 52 & 0x7ff) == 0x7ff;
+        break;
+    case DtF32:
+        for (size_t i = 0; i < n / 4; i++)
+            bad |= (x4[i] >> 23 & 0xff) == 0xff;
+        break;
+    case DtBF16:
+        for (size_t i = 0; i < n / 2; i++)
+            bad |= (x2[i] >> 7 & 0xff) == 0xff;
+        break;
+    case DtF16:
+        for (size_t i = 0; i < n / 2; i++)
+            bad |= (x2[i] >> 10 & 0x1f) == 0x1f;
+        break;
+    case DtCount:
+        break;
+    }
+    return !bad;
+}

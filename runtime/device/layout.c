@@ -2,7 +2,7 @@
 //
 // In: a type, a device's layout and dtype. Out: elements moved and converted. One odometer walks
 // every layout.
-#include "exec_internal.h"
+#include "layout.h"
 
 #include <string.h>
 
@@ -126,32 +126,4 @@ void layout_store(const LayoutWalk *w, Dtype dtype, const void *logical, void *s
 
 void layout_load(const LayoutWalk *w, Dtype dtype, const void *stored, void *logical) {
     move_elements(w, dtype, (char *)stored, logical, false);
-}
-
-bool values_finite(const void *bytes, size_t n, Dtype dtype) {
-    const uint64_t *x8 = bytes;
-    const uint32_t *x4 = bytes;
-    const uint16_t *x2 = bytes;
-    bool bad = false; // all ones in the exponent
-    switch (dtype) {
-    case DtF64:
-        for (size_t i = 0; i < n / 8; i++)
-            bad |= (x8[i] >> 52 & 0x7ff) == 0x7ff;
-        break;
-    case DtF32:
-        for (size_t i = 0; i < n / 4; i++)
-            bad |= (x4[i] >> 23 & 0xff) == 0xff;
-        break;
-    case DtBF16:
-        for (size_t i = 0; i < n / 2; i++)
-            bad |= (x2[i] >> 7 & 0xff) == 0xff;
-        break;
-    case DtF16:
-        for (size_t i = 0; i < n / 2; i++)
-            bad |= (x2[i] >> 10 & 0x1f) == 0x1f;
-        break;
-    case DtCount:
-        break;
-    }
-    return !bad;
 }
