@@ -231,6 +231,19 @@ static void tell_classes(DataStream *s, const StreamField *sf, uint32_t classes)
                             : text_str(&t).ptr);
 }
 
+// Other data than a run began with may go beyond what its scale maps to -1 and 1.
+static void tell_range(DataStream *s, const StreamField *sf, double lo, double hi) {
+    const DataField *f = &sf->want;
+    char text[200];
+    if (!f->ranged || !(lo < f->lo || hi > f->hi))
+        return;
+    snprintf(text, sizeof text,
+             "these numbers go from %g to %g, and scale maps %g to %g, the extremes of the data "
+             "that the run began with",
+             lo, hi, f->lo, f->hi);
+    tell_field(s, f->name, text);
+}
+
 static GanStatus plan_field(DataStream *s, uint32_t i) {
     StreamField *sf = &s->field[i];
     const Feed *feed = &s->feed[sf->feed];
@@ -270,6 +283,7 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
     if (sf->want.kind == DataLabel)
         classes_join(&s->arena, all, feed->packs, &sf->want, &sf->classes);
     tell_classes(s, sf, sf->classes.n);
+    tell_range(s, sf, lo, hi);
     sf->lo = lo <= hi && sf->want.ranged ? sf->want.lo : lo;
     sf->hi = lo <= hi && sf->want.ranged ? sf->want.hi : hi;
     sf->plan = arena_array(&s->arena, XformPlan, feed->packs);

@@ -92,6 +92,9 @@ ranged() { expect 0 sample ranged --entry same --all -o s.npy --threads 1 "$@"; 
     fail "ranges: $(ranged) $(ranged --data v=held.npy)"
 expect 0 train ranged --data v=held.npy --steps 3 --threads 1
 [ "$(ranged)" = ' -1 0 -0.2 -0.2 ' ] || fail "the range of a run that goes on: $(ranged)"
+column '\0\0\0\0\0\0\240\101\0\0\200\100\0\0\200\100' >wide.npy
+expect 0 sample ranged --entry same --all --data v=wide.npy -o s.npy --threads 1
+says '^v: these numbers go from 0 to 20, and scale maps 0 to 10'
 sed 's/"fields": {"v": {"range": \[[^]]*]}}, //' ranged/options.json >older.json        # of an earlier version
 ! grep -q fields older.json || fail "options.json: $(cat older.json)"
 mv older.json ranged/options.json
