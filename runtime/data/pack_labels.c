@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static int by_key(const void *a, const void *b) {
     return str_cmp(((const KeyLabel *)a)->key, ((const KeyLabel *)b)->key);
@@ -92,6 +93,27 @@ static Str only_class(Str root) {
     return root.len ? path_base(str_sub(root, 0, root.len - 1)) : STR(".");
 }
 
+// A data set's parts often lie in folders, each with the classes' folders in it.
+static bool is_part(Str name) {
+    static const char *const parts[] = {"train", "training", "val",     "valid", "validation",
+                                        "dev",   "test",     "testing", "eval"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (name.len == strlen(parts[i]) && strncasecmp(name.ptr, parts[i], name.len) == 0)
+            return true;
+    return false;
+}
+
+static GanStatus refuse_parts(const Build *b, const Str *name, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        if (!is_part(name[i]))
+            return GAN_OK;
+    return n < 2 ? GAN_OK
+                 : fail(GAN_ERR_INPUT,
+                        "%.*s: its folders %.*s, %.*s%s are the parts of a data set, and no "
+                        "classes: name one of them",
+                        SARG(b->path), SARG(name[0]), SARG(name[1]), n > 2 ? ", ..." : "");
+}
+
 static GanStatus labels_of_folders(Build *b) {
     StrVec names = {0}, folders = {0};
     TRY(source_names(b->perm, b->path, b->kind, &names));
@@ -113,6 +135,7 @@ static GanStatus labels_of_folders(Build *b) {
     }
     uint32_t n;
     l->class_name = labels_sorted_names(&folders, &n);
+    TRY(refuse_parts(b, l->class_name, n));
     for (uint32_t i = 0; i < n; i++)
         labels_add_class(b->perm, l, folders.at[i], i);
     return labels_sort(l);

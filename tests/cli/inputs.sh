@@ -201,6 +201,17 @@ says 'write --input y=3'
 expect 2 sample named -o n.npy --input k=square
 says 'needs numbers'
 
+# The folders of a data set's parts are no classes, but for one of them, and beside others.
+mkdir -p whole/train whole/test vehicles
+cp -r sorted/a sorted/b whole/train; cp -r sorted/a whole/Test; rmdir whole/test
+refused 1 'whole: its folders Test, train are the parts of a data set, and no classes: name one of them' \
+    ganrun train l.gan --data x=whole --batch 2 --steps 1 --out none
+refused 1 'whole: its folders Test, train' ganrun data pack whole -o whole.pack --size 8 --labels folders
+expect 0 data pack whole/train -o whole.pack --size 8 --labels folders
+cp -r sorted/a vehicles/train; cp -r sorted/b vehicles/bus
+expect 0 data pack vehicles -o whole.pack --size 8 --labels folders
+expect 0 data pack whole -o all.pack --size 8
+
 # Other data have the numbers of the run's classes, whichever of them there are; so has a run that goes on.
 for folder in begun/bird begun/cat held/cat more/ape more/bird more/cat elks/elk; do
     mkdir -p $folder
