@@ -487,7 +487,8 @@ Str import_piped(Import *m, uint32_t k, const char *call, ...) {
     va_start(args, call);
     Str to = str_vformat(m->a, call, args);
     va_end(args);
-    Str x = text_of(m, k, BindPipe);
+    bool pipe = import_operand(m, k)->binding == BindPipe; // h + h |> f may be meant otherwise
+    Str x = text_of(m, k, pipe ? BindPipe : BindProduct);
     if (!plain(x))
         return format(m, "%.*s |> %.*s", SARG(x), SARG(to));
     size_t open = str_find(to, '(');

@@ -43,7 +43,8 @@ round() {
     expect 0 import $entry.onnx
     prints "^$entry.gan$"
     prints "^$entry.safetensors$"
-    "$(dirname -- "$ganrun")/ganc" check $entry.gan
+    "$(dirname -- "$ganrun")/ganc" check $entry.gan 2>err || fail "ganc check $entry.gan"
+    [ ! -s err ] || fail "$entry.gan has warnings"
     "$(dirname -- "$ganrun")/ganc" fmt --check $entry.gan
     sed '/^data /d; /^sample features/d' $entry.gan >copy.gan    # no data to read
     rm -rf copy
@@ -57,6 +58,7 @@ round mixed a=z52.npy b=z5.npy
 round sums a=z345.npy
 round moved a=z345.npy
 round padded a=z244.npy
+round slopes a=z244.npy
 round layers z=z4.npy
 round products a=z34.npy b=z45.npy
 round means a=z388.npy

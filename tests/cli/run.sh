@@ -244,3 +244,11 @@ expect 0 train epochs.gan --data x=s.pack --batch 25 --steps 10 --threads 1 --ou
 says '^warning: the learning rate of D is 0 from step 5 on, and the run ends with step 10: make the schedule longer, or train with --steps 4$'
 sed 's/adam(lr=1e-3/adam(lr=where(step % 5 < 1, 1e-3, 0)/' tiny.gan >every_fifth.gan
 expect 0 train every_fifth.gan --data x=s.pack --batch 4 --steps 8 --threads 1 --out every_fifth; quiet 'longer than a period of' 'its schedule'
+
+# A model in YAML trains as its text does; its run has the text, with the setting.
+"$(dirname -- "$ganrun")/ganc" convert tiny.gan -o tiny.yaml
+expect 0 train tiny.yaml --data x=s.pack --batch 8 --steps 2 --seed 5 -s nz=6 --out yaml
+grep -q '^config nz = 6 ' yaml/resolved.gan || fail 'the run of YAML lacks its setting'
+[ "$(losses yaml)" = "$(losses run | head -n 2)" ] || fail 'YAML trains otherwise'
+expect 0 train yaml --steps 3
+[ "$(losses yaml)" = "$(losses run | head -n 3)" ] || fail 'the run of YAML goes on otherwise'
