@@ -83,14 +83,17 @@ static void eval_net(Elab *e, const Ast *a) {
         return;
     }
     Value v = eval(e, &env, a->c);
+    Spot outer = spot_enter(e, a->c); // a layer is made with its defaults
     if (v.kind != KindList) {
         declare(e, a->text, a->word, make_net(e, a->text, v, a->word));
+        spot_leave(e, outer);
         return;
     }
     Value *nets = arena_array(e->perm, Value, v.list.n);
     for (uint32_t i = 0; i < v.list.n; i++)
         nets[i] =
             make_net(e, str_format(e->perm, "%.*s.%u", SARG(a->text), i), v.list.at[i], a->word);
+    spot_leave(e, outer);
     declare(e, a->text, a->word, value_list(nets, v.list.n));
 }
 
