@@ -99,7 +99,18 @@ GanStatus feed_names_known(Arena scratch, const Module *m, const Job *job) {
     return GAN_OK;
 }
 
-static DataField data_field(Arena *a, const Field *f, const Job *job) {
+// An older version's are those of the model's label, where it has one alone.
+static const FieldFacts *facts_of(const Module *m, const Field *f, const Job *job) {
+    uint32_t labels = 0;
+    for (uint32_t i = 0; i < m->stream.n; i++)
+        for (uint32_t k = 0; k < m->stream.at[i].field.n; k++)
+            labels += m->stream.at[i].field.at[k].kind == FieldLabel;
+    const FieldFacts *own = job_facts(job, f->name);
+    bool older = !own->field.len && f->kind == FieldLabel && labels == 1;
+    return older ? job_facts(job, (Str){0}) : own;
+}
+
+static DataField data_field(Arena *a, const Module *m, const Field *f, const Job *job) {
     static const DataKind kind_of[] = {
         [FieldImage] = DataImage, [FieldFloat] = DataFloat, [FieldLabel] = DataLabel};
     static const DataOp op_of[] = {[XformResize] = DataResize,
@@ -117,7 +128,7 @@ static DataField data_field(Arena *a, const Field *f, const Job *job) {
         else if (from->kind != XformMap) // which the graphs do
             x[d.xforms++] = (DataXform){op_of[from->kind], from->a, from->b};
     }
-    const FieldFacts *known = job_facts(job, f->name);
+    const FieldFacts *known = facts_of(m, f, job);
     d.known = known->name.at, d.knowns = known->name.n;
     d.ranged = known->ranged, d.lo = known->lo, d.hi = known->hi;
     d.rate = known->rate;
@@ -154,7 +165,7 @@ static GanStatus open_stream(Feed *f, uint32_t i, const FeedOptions *o) {
     const Stream *s = &f->module->stream.at[i];
     DataField *field = arena_array(f->perm, DataField, s->field.n);
     for (uint32_t k = 0; k < s->field.n; k++) {
-        field[k] = data_field(f->perm, &s->field.at[k], o->job);
+        field[k] = data_field(f->perm, f->module, &s->field.at[k], o->job);
         field[k].unread = o->only && !entry_reads(f->module, o->only, i, k);
         if (!field[k].unread || k == 0)
             TRY(check_paths(&field[k]));

@@ -33,11 +33,9 @@ static GanStatus set_steps(Job *job, const Options *o) {
 
 const FieldFacts *job_facts(const Job *job, Str field) {
     static const FieldFacts none;
-    for (uint32_t i = 0; i < job->fact.n; i++) {
-        const FieldFacts *f = &job->fact.at[i];
-        if (str_eq(f->field, field) || (!f->field.len && f->name.n))
-            return f;
-    }
+    for (uint32_t i = 0; i < job->fact.n; i++)
+        if (str_eq(job->fact.at[i].field, field))
+            return &job->fact.at[i];
     return &none;
 }
 

@@ -35,7 +35,7 @@ typedef VEC(Str) Strs;
 // What a field's data said of themselves as the run began: other data mean the same by the same
 // numbers.
 typedef struct FieldFacts {
-    Str field;     // empty, in a run of an older version: one of them
+    Str field;     // empty, in a run of an older version: one of its labels
     Strs name;     // of a label's classes; none: they are numbers
     bool ranged;   // of numbers: their extremes, which `scale` maps
     double lo, hi; //

@@ -234,6 +234,25 @@ grep -q '"y": {"classes": \["bird", "cat", "ape", "elk"]}' wide/options.json || 
 expect 0 sample wide --entry class --all --data x=begun -o y.npy --threads 1
 [ "$(tail -c +129 y.npy | od -An -v -w4 -tf4 | tr -d ' \n')" = 0011 ] || fail 'classes of a run that went on elsewhere'
 
+# An older version kept the names of one label of several, and not which it was.
+mkdir -p signs/red && cp mixed/[12].png signs/red
+cat >twice.gan <<'END'
+model twice
+data x : image(3, 8, 8) scale(-1, 1), y : label(2)
+data u : image(3, 8, 8) scale(-1, 1), v : label(2)
+net G(z: [3], y: label(2)) -> [3, 8, 8] = concat(z, one_hot(y)) |> dense(192) |> reshape(3, 8, 8)
+step { update G minimize mse(G(normal(3), y), x) + mse(G(normal(3), v), u) using sgd() }
+sample class = v + 0
+END
+expect 0 train twice.gan --data x=begun --data u=signs --batch 2 --steps 1 --out twice --threads 1
+sed 's/"fields": .*"settings"/"classes": ["bird", "cat"], "settings"/' twice/options.json >older.json
+grep -q '"classes": \["bird", "cat"], "settings"' older.json && ! grep -q fields older.json || fail "options.json: $(cat older.json)"
+mv older.json twice/options.json
+expect 0 sample twice --all -o y.npy --threads 1
+[ "$(tail -c +129 y.npy | od -An -v -w4 -tf4 | tr -d ' \n')" = 00 ] || fail 'the classes of another label'
+expect 0 train twice --steps 2 --threads 1
+grep -q '"v": {"classes": \["red"]}' twice/options.json || fail "classes: $(cat twice/options.json)"
+
 # A sample that is called like a net, and its input like a weight of it.
 cat >alike.gan <<'END'
 model alike
