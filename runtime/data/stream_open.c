@@ -203,8 +203,9 @@ static GanStatus refuse_field(DataStream *s, const StreamField *sf, uint32_t pac
                     SARG(path), gan_error(), least, least);
     if (sf->want.knowns && sf->classes.names > sf->want.knowns) {
         Str anew = sf->classes.name[sf->want.knowns];
-        return fail(st, "%.*s: %.*s: the run's label has %lld classes, and has none for `%.*s`%s",
-                    SARG(path), SARG(name), (long long)sf->want.classes, SARG(anew),
+        return fail(st, "%.*s: %.*s: the run's label has %lld classes, and has none for %s`%.*s`%s",
+                    SARG(path), SARG(name), (long long)sf->want.classes,
+                    str_eq(anew, STR(".")) ? "samples in no class's folder, " : "", SARG(anew),
                     known_text(anew, sf->want.known, sf->want.knowns).at);
     }
     if (sf->want.paths || sf == &s->field[0] || str_eq(have->name, name))

@@ -223,6 +223,7 @@ expect 0 train told.gan --data x=begun --batch 2 --steps 1 --out told --threads 
 classes() { expect 0 sample told --entry class --all -o y.npy --threads 1 "$@"; tail -c +129 y.npy | od -An -v -w4 -tf4 | tr -d ' \n'; }
 [ "$(classes)" = 0011 ] && [ "$(classes --data x=held)" = 11 ] || fail "classes: $(classes) $(classes --data x=held)"
 refused 1 'more: y: the run.s label has 2 classes, and has none for `ape`: there are `bird`, `cat`$' ganrun train told --data x=more
+refused 1 'has none for samples in no class.s folder, `\.`: there are `bird`, `cat`$' ganrun sample told --entry class --all --data x=begun/cat -o y.npy
 cp -r begun/cat begun/aye
 refused 1 'begun: y: the run.s label has 2 classes, and has none for `aye`' ganrun train told --steps 2
 rm -r begun/aye
