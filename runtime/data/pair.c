@@ -191,6 +191,22 @@ static GanStatus join_named(Arena *perm, const PairSide *x, const PairSide *y, c
     return GAN_OK;
 }
 
+// Rows follow the files as their source has them, which in an archive may be any order.
+static void tell_order(Arena *perm, const PairSide *x, const PairSide *y, const PairOptions *o) {
+    for (uint32_t k = 0; k < x->packs; k++)
+        for (uint64_t i = 1; i < x->pack[k].count; i++) {
+            if (str_cmp(pack_name(&x->pack[k], i - 1), pack_name(&x->pack[k], i)) <= 0)
+                continue;
+            o->notice(o->user, y->name,
+                      str_format(perm,
+                                 "its rows belong to the files of %.*s in the order of the "
+                                 "archive, which is not that of their names: the first is %.*s",
+                                 SARG(x->name), SARG(pack_name(&x->pack[0], 0)))
+                          .ptr);
+            return;
+        }
+}
+
 static bool is_identity(const uint64_t *at, uint64_t n) {
     uint64_t i = 0;
     while (i < n && at[i] == i)
@@ -215,6 +231,8 @@ GanStatus pair_sides(Arena *perm, PairSide *side, uint32_t n, const PairOptions 
             return refuse_counts(i < first ? y : x, i < first ? x : y);
         for (uint64_t k = 0; k < x->count; k++)
             y->at[k] = k;
+        if (i != first && made_of_files(x))
+            tell_order(perm, x, y, o);
     }
     uint64_t joint = 0, all = x->count;
     for (uint64_t k = 0; k < all; k++) {

@@ -217,6 +217,25 @@ static GanStatus refuse_field(DataStream *s, const StreamField *sf, uint32_t pac
                 SARG(path), SARG(name), SARG(have->name), SARG(why), SARG(name));
 }
 
+// The pack has no field of this kind. Labels that are vectors may have been meant as classes.
+static GanStatus refuse_absent(const StreamField *sf, const Pack *pack, Str path) {
+    Str name = sf->want.name;
+    const PackField *y = NULL;
+    for (uint32_t i = 1; i < pack->fields; i++)
+        if (sf->want.kind == DataLabel && str_eq(pack->field[i].name, name))
+            y = &pack->field[i];
+    if (y)
+        return fail(GAN_ERR_INPUT,
+                    "%.*s: the labels of %.*s are vectors, of two axes in the file they came from; "
+                    "classes are one axis of whole numbers",
+                    SARG(name), SARG(path));
+    return fail(GAN_ERR_INPUT, "%.*s: %.*s has no %s", SARG(name), SARG(path),
+                sf->want.kind == DataLabel
+                    ? "labels; pack its source again with --labels (folders: the folder of an "
+                      "image is its class)"
+                    : "samples");
+}
+
 // Classes that the model has and the data have not are no mistake, but seldom meant.
 static void tell_classes(DataStream *s, const StreamField *sf, uint32_t classes) {
     if (sf->want.kind != DataLabel || (int64_t)classes >= sf->want.classes)
@@ -255,14 +274,8 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
     const PackField **all = arena_array(&s->arena, const PackField *, feed->packs);
     for (uint32_t k = 0; k < feed->packs; k++) {
         const PackField *have = all[k] = choose_field(&feed->pack[k], &sf->want);
-        if (!have) {
-            return fail(GAN_ERR_INPUT, "%.*s: %.*s has no %s", SARG(sf->want.name),
-                        SARG(feed->path[k]),
-                        sf->want.kind == DataLabel
-                            ? "labels; pack its source again with --labels (folders: the "
-                              "folder of an image is its class)"
-                            : "samples");
-        }
+        if (!have)
+            return refuse_absent(sf, &feed->pack[k], feed->path[k]);
         if (have->dtype == PackF32) {
             lo = fmin(lo, have->lo);
             hi = fmax(hi, have->hi);

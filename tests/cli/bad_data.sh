@@ -266,6 +266,10 @@ refused 1 'one.txt: it has class 1, and --first-class is 2' ganrun data pack few
 refused 2 'is for --labels that are numbers' ganrun data pack few -o two.pack --size 8 --labels folders --first-class 1
 refused 2 'is for --labels that are numbers' ganrun data pack few -o two.pack --size 8 --first-class 1
 { printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': (4,), }"; printf '\002\001\001\003'; } >y.npy
+{ printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': (4, 1), }"; printf '\001\001\000\001'; } >y1.npy    # as Keras has them
+expect 0 data pack clear.npy --channels 3 --labels y1.npy -o y1.pack
+refused 1 'y: the labels of .*y1.pack are vectors, .*; classes are one axis of whole numbers' \
+    ganrun train classes.gan --data x=y1.pack --batch 4 --steps 1 --out more
 expect 0 data pack clear.npy --size 6 --labels y.npy --first-class 1 -o clear.pack
 expect 0 data inspect clear.pack
 prints '3 classes of 1 to 2 samples$'

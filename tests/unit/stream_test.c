@@ -554,6 +554,14 @@ static void fields_of_two_sources_are_paired_by_file_name(void **state) {
     assert_ok(stream_open(&o, &s));
     assert_non_null(strstr(told, "paired in order, the first 1.png with 01_x.png"));
     stream_close(s);
+    Str was[2] = {left, right};
+    left = tar, right = under(p, "rows.pack"); // without names: by number, in the archive's order
+    assert_ok(synth_write(STR("shapes"), right, 3, 8, 1));
+    assert_ok(stream_open(&o, &s));
+    assert_non_null(
+        strstr(told, "b: its rows belong to the files of a in the order of the archive"));
+    stream_close(s);
+    left = was[0], right = was[1];
     unlink(str_z(&p->arena, under(p, "d/02_x.png")));
     assert_refused(stream_open(&o, &s), "b: 2 samples, and a has 3");
 }
