@@ -494,7 +494,7 @@ void memory_plan(const PassOptions *o, Plan *p) {
         bound = buffers_bound(scratch, m.buffer.at, m.buffer.n, m.launches);
     }
     size_t bytes = buffers_pack(scratch, m.buffer.at, m.buffer.n, bound);
-    if (o->side_by_side)
+    if (o->side_by_side && p->func != &p->module->init) // which runs once, and so in turn
         spread(&m, bytes);
     for (uint32_t i = 1; i < m.buffer.n; i++)
         m.buffer.at[i].offset += m.buffer.at[i].bytes ? own : 0;
