@@ -140,6 +140,8 @@ static bool bind_parameter(Elab *e, Env *callee, const Ast *p, const Arg *arg, S
     if (!arg && !p->b) {
         diag(e->f, DiagE0313, here(e), SARG(who), SARG(p->text));
         diag_note(e->f, p->span, "`%.*s` is declared here", SARG(p->text));
+        if (e->f->source.at[p->span.file - 1].library)
+            help_called(e, who);
         return false;
     }
     if (arg && !arg->name.len && p->a && is_option(p->a)) {
