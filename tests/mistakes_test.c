@@ -213,6 +213,15 @@ static void a_layer_that_each_net_is_to_have_gets_no_warning(void **state) {
                "sample s = D_avg(x)");
 }
 
+// Each of several features, of which one is a score.
+static void a_mean_of_each_feature_gets_no_warning(void **state) {
+    (void)state;
+    small(HEAD "net D(x: [4]) { h = x |> dense(4); [h, h |> dense(1) |> squeeze] }\n"
+               "step { match = [mean(mean(abs(f), sample)) for f in D(x)]\n"
+               "update D minimize sum(match) using opt }\n"
+               "sample s = D(x)[0]");
+}
+
 // A code beside a picture that is flipped, and a crop that one of two pictures does not need.
 static void pictures_that_stay_pairs_get_no_warning(void **state) {
     (void)state;
@@ -385,6 +394,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(what_is_meant_gets_no_warning, set_up),
         cmocka_unit_test_setup(a_stop_that_is_meant_gets_no_warning, set_up),
         cmocka_unit_test_setup(a_layer_that_each_net_is_to_have_gets_no_warning, set_up),
+        cmocka_unit_test_setup(a_mean_of_each_feature_gets_no_warning, set_up),
         cmocka_unit_test_setup(pictures_that_stay_pairs_get_no_warning, set_up),
         cmocka_unit_test_setup(only_a_penalty_that_is_subtracted_is_one, set_up),
         cmocka_unit_test_setup(independent_mistakes_are_all_reported, set_up),

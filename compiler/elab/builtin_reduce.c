@@ -1,6 +1,7 @@
 // builtin_reduce.c - elementwise operations on any mix of numbers and tensors, and reductions over
 // named axes.
 #include "builtin.h"
+#include "warn.h"
 
 #include <string.h>
 
@@ -269,12 +270,26 @@ static bool want_group(Elab *e, Value v, bool batch, Reduction *r) {
 }
 
 // A mean of one number a sample over axes of the sample, which it has none of, where that of the
-// batch was meant, as in D(x) - mean(D(fake), sample). The library's functions are for any shape.
-static void warn_no_axes(Elab *e, const Value *in, const Reduction *r) {
+// batch was meant, as in D(x) - mean(D(fake), sample). The library's functions are for any shape;
+// so is a text of the user's that has met one with axes.
+static void note_mean(Elab *e, const Value *in, const Reduction *r) {
     const Type *t = node_type(r->x.b->g, r->x.id);
     bool own = e->at.file && !e->f->source.at[e->at.file - 1].library;
-    if (own && t->batched && !t->rank && !r->mask && in[1].kind == KindAxes)
-        diag(e->f, DiagW0925, here(e));
+    if (own && t->batched && in[1].kind == KindAxes && (t->rank || !r->mask))
+        vec_push(e->perm, &e->mean[t->rank > 0], here(e));
+}
+
+void warn_means(Elab *e) {
+    for (uint32_t i = 0; i < e->mean[false].n; i++) {
+        Span at = e->mean[false].at[i];
+        bool fine = false;
+        for (uint32_t k = 0; k < e->mean[true].n && !fine; k++) {
+            Span other = e->mean[true].at[k];
+            fine = other.file == at.file && other.lo == at.lo && other.hi == at.hi;
+        }
+        if (!fine)
+            diag(e->f, DiagW0925, at);
+    }
 }
 
 static bool want_reduction(Elab *e, const Value *in, Reduction *r) {
@@ -329,7 +344,7 @@ Value builtin_mean(Elab *e, const Value *in, uint32_t n) {
         return eval_arith(e, STR("/"), over_list(e, in[0].list, OpAdd), value_num(in[0].list.n));
     if (!want_reduction(e, in, &r))
         return POISON;
-    warn_no_axes(e, in, &r);
+    note_mean(e, in, &r);
     int64_t count = reduced_count(&r);
     Val sum = reduced_sum(e, &r);
     return value_tensor(count == 1 ? sum : Mul(sum, Number(sum.b, 1.0 / (double)count)));

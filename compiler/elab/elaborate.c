@@ -349,6 +349,7 @@ bool elaborate(Front *f, const Ast *file, const ElabOptions *o, Module *out) {
         warn_unused(&e, file);
         warn_signs(&e);
         warn_stops(&e);
+        warn_means(&e);
         warn_unused_weights(&e, file);
     }
     out->name = file->text;

@@ -18,6 +18,7 @@ void warn_unused(Elab *e, const Ast *file);         // warn_unused.c
 void warn_unused_weights(Elab *e, const Ast *file); // ... behind all others, which may say why
 void warn_signs(Elab *e);                           // warn_signs.c
 void warn_stops(Elab *e);                           // warn_stops.c
+void warn_means(Elab *e);                           // builtin_reduce.c
 // Whether nothing calls the net, updates it, or names it.
 bool net_is_idle(const Elab *e, const Ast *file, uint32_t net);
 // [value + 1] What a value follows from: of weights that an update has changed, from what they
