@@ -88,3 +88,13 @@ step { update N minimize mean(N(x)^2) using sgd() }
 M
 "$ganc" plan tokens.gan --batch 4 >free || fail 'ganc plan tokens.gan'
 "$ganc" plan tokens.gan --batch 4 --memory 64M | cmp -s free - || fail 'a limit that is kept changes the plan'
+
+# Less memory than a step wants: what is launched again is told, and is all that the plan has more than without a limit.
+dcgan=$here/../../models/dcgan.gan
+"$ganc" plan "$dcgan" --batch 64 --json >free || fail 'ganc plan dcgan.gan'
+"$ganc" plan "$dcgan" --batch 64 --memory 150M --json >json || fail 'ganc plan --memory'
+[ "$(number peak_bytes)" -le 157286400 ] || fail 'the limit is not kept'
+step='"kind": "step", "launches": '
+of() { grep -o "$1[0-9]*" "$2" | head -n 1 | grep -o '[0-9]*$'; }
+again=$(of '"again": {"launches": ' json)
+[ "$again" -gt 0 ] && [ "$(of "$step" json)" = $(($(of "$step" free) + again)) ] || fail "$again launches are made again"
