@@ -13,10 +13,9 @@ from torch.nn.utils import parametrizations, spectral_norm, weight_norm
 warnings.filterwarnings("ignore")
 ganrun = sys.argv[1]
 BODY = """
-fn turned(w) = w |> permute(1, 0, 2, 3) |> spectral_norm |> permute(1, 0, 2, 3)    # PyTorch's, of a transposed convolution
 fn body(x: [3, 8, 8]) -> [5] {
   h = x |> named(conv(6, k=3, pad=1, reparam=spectral_norm), "a") |> leaky_relu(0.2)
-  h = h |> named(conv_transpose(6, k=4, stride=2, pad=1, reparam=turned), "b") |> leaky_relu(0.2)
+  h = h |> named(conv_transpose(6, k=4, stride=2, pad=1, reparam=spectral_norm), "b") |> leaky_relu(0.2)
   h = h |> named(conv(4, k=4, stride=4, reparam=weight_norm), "c") |> leaky_relu(0.2)
   h |> flatten |> named(dense(5, reparam=spectral_norm), "d")
 }
