@@ -37,8 +37,8 @@ typedef VEC(Str) Strs;
 typedef struct FieldFacts {
     Str field;     // empty, in a run of an older version: one of its labels
     Strs name;     // of a label's classes; none: they are numbers
-    bool ranged;   // of numbers: their extremes, which `scale` maps
-    double lo, hi; //
+    bool ranged;   // of numbers: `scale` maps
+    double lo, hi; // these, their extremes
     uint32_t rate; // of sounds, in Hz; 0: unknown, or no sounds
 } FieldFacts;
 #define FEATURES_MARK "features." // prefix of -s and --weights pairs for the model of --features

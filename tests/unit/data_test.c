@@ -397,19 +397,30 @@ static void progress_is_told_by_the_clock(void **state) {
     pack_close(&pack);
 }
 
+// The two folders of make_folder, as set.tar.
+static void make_tar(Fixture *p) {
+    const char *const argv[] = {"tar",
+                                "-C",
+                                str_z(&p->arena, under(p, "set")),
+                                "-cf",
+                                str_z(&p->arena, under(p, "set.tar")),
+                                "even",
+                                "odd",
+                                NULL};
+    Str said;
+    int code;
+    assert_ok(process_run(&p->arena, argv, &said, &code));
+    assert_int_equal(code, 0);
+}
+
 static void a_zip_with_a_bad_member_names_it(void **state) {
     Fixture *p = *state;
     BadList bad = {0};
     PackOptions o = pack_options(&bad);
     Pack pack = {0};
     make_folder(p, 4);
-    const char *dir = str_z(&p->arena, under(p, "set")),
-               *zip = str_z(&p->arena, under(p, "set.tar"));
-    const char *const argv[] = {"tar", "-C", dir, "-cf", zip, "even", "odd", NULL};
-    Str said = {0}, tar = {0};
-    int code;
-    assert_ok(process_run(&p->arena, argv, &said, &code));
-    assert_int_equal(code, 0);
+    make_tar(p);
+    Str tar = {0};
     o.labels = STR("folders");
     assert_ok(pack_build(&p->arena, under(p, "set.tar"), &o, (Str){0}, &pack, NULL));
     assert_true(pack.count == 4 && pack.field[1].classes == 2);
@@ -437,17 +448,11 @@ static void a_link_in_an_archive_is_no_sample_that_is_passed_over(void **state) 
     PackOptions o = pack_options(&bad);
     Pack pack = {0};
     make_folder(p, 4);
-    const char *dir = str_z(&p->arena, under(p, "set")),
-               *tar = str_z(&p->arena, under(p, "set.tar"));
     assert_int_equal(link(str_z(&p->arena, under(p, "set/odd/001.png")),
                           str_z(&p->arena, under(p, "set/odd/005.png"))),
                      0);
     assert_int_equal(symlink("001.png", str_z(&p->arena, under(p, "set/odd/007.png"))), 0);
-    const char *const argv[] = {"tar", "-C", dir, "-cf", tar, "even", "odd", NULL};
-    Str said = {0};
-    int code;
-    assert_ok(process_run(&p->arena, argv, &said, &code));
-    assert_int_equal(code, 0);
+    make_tar(p);
     assert_refused(pack_build(&p->arena, under(p, "set.tar"), &o, (Str){0}, &pack, NULL),
                    "2 of 6 samples cannot be used");
     assert_true(bad.n == 2 && strstr(bad.reason[0], "a link to another file"));
