@@ -158,15 +158,30 @@ static bool bind_parameter(Elab *e, Env *callee, const Ast *p, const Arg *arg, S
     return v.kind != KindPoison;
 }
 
+// What a shape would have bound is poison: parameters behind it may speak of these extents, as
+// y: label(k) does behind scores: [k].
+static void lose_extents(Elab *e, Env *callee, const Ast *shape) {
+    for (uint32_t i = 0; shape && shape->kind == AstList && i < shape->list.n; i++) {
+        const Ast *a = shape->list.at[i];
+        Value known;
+        a = a->kind == AstSpread ? a->a : a;
+        if (a->kind == AstName && !scope_find(callee, a->text, &known))
+            callee->local = scope_bind(e, callee->local, a->text, POISON);
+    }
+}
+
 static bool bind_params(Elab *e, Env *callee, const Ast *params, Args args, Str who) {
     const Arg **taken = arena_array(e->perm, const Arg *, params->list.n);
     if (!place_arguments(e, params, args, who, taken))
         return false;
     bool fine = true;
     for (uint32_t i = 0; i < params->list.n; i++) {
-        bool bound = bind_parameter(e, callee, params->list.at[i], taken[i], who);
-        if (!bound)
-            bind_name(e, callee, params->list.at[i]->text, POISON);
+        const Ast *p = params->list.at[i];
+        bool bound = bind_parameter(e, callee, p, taken[i], who);
+        if (!bound) {
+            lose_extents(e, callee, p->a);
+            bind_name(e, callee, p->text, POISON);
+        }
         fine = fine && bound;
     }
     return fine;

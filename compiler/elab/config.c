@@ -96,7 +96,14 @@ void eval_config(Elab *e, Env *env, const Ast *a) {
     for (uint32_t i = 0; i < n && v.kind != KindPoison; i++)
         if (!value_is_setting(known[i])) {
             diag(e->f, DiagE0305, a->list.at[i]->span, "a config", value_what(known[i]));
-            diag_help(e->f, "a config is a number, a string, true, false, none or a list of them");
+            if (value_is_tensor(known[i]))
+                diag_help(
+                    e->f,
+                    "what changes from step to step, a schedule, is a plain binding: %.*s = ...",
+                    SARG(a->text));
+            else
+                diag_help(e->f,
+                          "a config is a number, a string, true, false, none or a list of them");
             v = POISON;
         }
     if (s && v.kind != KindPoison)
