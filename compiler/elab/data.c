@@ -1,7 +1,9 @@
 // data.c - `data` statements: the fields of one stream, their types and transforms.
 #include "elab.h"
 
-typedef enum WordRole { RoleType, RoleTransform, RoleDraw } WordRole;
+#include <string.h>
+
+typedef enum WordRole { RoleType, RoleMask, RoleTransform, RoleDraw } WordRole;
 typedef struct Word {
     const char *name;
     WordRole role;
@@ -10,16 +12,18 @@ typedef struct Word {
 } Word;
 
 static const Word words[] = {
-    {"image", RoleType, 2, 4, FieldImage},        // channels, extents
-    {"float", RoleType, 0, MAX_RANK, FieldFloat}, // extents
-    {"label", RoleType, 1, 1, FieldLabel},        // number of classes
-    {"resize", RoleTransform, 1, 1, XformResize}, // shorter side
-    {"crop", RoleTransform, 1, 1, XformCrop},     // side
-    {"flip", RoleTransform, 0, 0, XformFlip},     //
-    {"scale", RoleTransform, 2, 2, XformScale},   // ends of the new range
-    {"map", RoleTransform, 2, 2, XformMap},       // a function and its inverse
-    {"balanced", RoleDraw, 0, 0, XformBalanced},  // each class equally often
-    {"weight", RoleDraw, 0, 0, XformWeight},      // a sample as often as its number says
+    {"image", RoleType, 2, 4, FieldImage},          // channels, extents
+    {"float", RoleType, 0, MAX_RANK, FieldFloat},   // extents
+    {"label", RoleType, 1, 1, FieldLabel},          // number of classes
+    {"known", RoleMask, 1, 1, XformKnown},          // a field before it
+    {"resize", RoleTransform, 1, 1, XformResize},   // shorter side
+    {"crop", RoleTransform, 1, 1, XformCrop},       // side
+    {"flip", RoleTransform, 0, 0, XformFlip},       //
+    {"scale", RoleTransform, 2, 2, XformScale},     // ends of the new range
+    {"missing", RoleTransform, 1, 1, XformMissing}, // what a missing value becomes
+    {"map", RoleTransform, 2, 2, XformMap},         // a function and its inverse
+    {"balanced", RoleDraw, 0, 0, XformBalanced},    // each class equally often
+    {"weight", RoleDraw, 0, 0, XformWeight},        // a sample as often as its number says
 };
 enum { WORDS = sizeof words / sizeof *words };
 
@@ -100,6 +104,46 @@ static bool read_map(Elab *e, Env *env, const Ast *a, Field *out, FieldInfo *inf
     return info->map.kind != KindPoison && info->inverse.kind != KindPoison;
 }
 
+// The field of this statement that a mask is of; NULL: its word names none.
+static const Field *masked(Elab *e, Env *env, const Ast *a, uint32_t *at) {
+    uint32_t stream = e->m->stream.n - 1;
+    Args args = word_args(e, env, a);
+    const Value *v = args.n ? &args.at[0].value : NULL;
+    if (v && v->kind == KindPoison)
+        return NULL; // which has been said
+    const FieldInfo *info = v && v->kind == KindField ? &e->field.at[v->id] : NULL;
+    const Field *of = info && info->stream == stream ? info_field(e, info) : NULL;
+    if (args.n != 1 || !of || of->kind != FieldFloat) {
+        diag(e->f, DiagE0626, a->span);
+        return NULL;
+    }
+    *at = info->field;
+    return of;
+}
+
+// A mask is as its field is: of its shape, and moved as it is.
+static bool set_mask(Elab *e, Env *env, const Ast *a, Field *out) {
+    uint32_t at;
+    const Field *of = masked(e, env, a, &at);
+    if (!of)
+        return false;
+    out->kind = FieldFloat;
+    out->span = a->span;
+    out->rank = of->rank;
+    memcpy(out->dim, of->dim, sizeof out->dim);
+    for (uint32_t i = 0; i < of->xform.n; i++) {
+        Xform x = of->xform.at[i];
+        if (x.kind == XformResize || x.kind == XformCrop || x.kind == XformFlip)
+            vec_push(e->perm, &out->xform, x);
+    }
+    vec_push(e->perm, &out->xform, ((Xform){.kind = XformKnown, .a = at}));
+    return true;
+}
+
+static bool field_is_mask(const Field *f) {
+    return f->xform.n && f->xform.at[f->xform.n - 1].kind == XformKnown;
+}
+
 static bool is_height(double x) { // in pixels; a fraction is left out
     return x >= 1 && x <= 65536;
 }
@@ -119,6 +163,8 @@ static bool check_xform(Elab *e, const Ast *a, const Field *f, Xform x) {
     if (f->rank != 3 && (resizes || x.kind == XformFlip))
         diag(e->f, DiagE0623, a->span, SARG(word_text(a)),
              SARG(value_text(e, extents_value(e, f->dim, f->rank))));
+    else if (x.kind == XformMissing && f->kind != FieldFloat)
+        diag(e->f, DiagE0625, a->span);
     else if (x.kind == XformScale && x.a == x.b)
         diag(e->f, DiagE0614, a->span, x.a, x.b);
     else if (resizes && !is_height(x.a))
@@ -154,7 +200,7 @@ static bool read_draw(Elab *e, const Ast *a, XformKind kind, Field *out) {
 // Does it say how often samples are drawn?
 static bool draws(const Field *f) {
     for (uint32_t i = 0; i < f->xform.n; i++)
-        if (f->xform.at[i].kind >= XformBalanced)
+        if (f->xform.at[i].kind == XformBalanced || f->xform.at[i].kind == XformWeight)
             return true;
     return false;
 }
@@ -175,12 +221,18 @@ static bool read_word(Elab *e, Env *env, const Ast *a, bool first, Field *out, F
     uint32_t n = 0;
     const Word *w = word_find(e, a, name);
     bool map = w && w->role == RoleTransform && w->what == XformMap,
-         fine = w && (map || word_numbers(e, env, a, w, x, &n));
-    if (fine && (w->role == RoleType) != first) {
+         mask = w && w->role == RoleMask,
+         fine = w && (map || mask || word_numbers(e, env, a, w, x, &n));
+    if (fine && (mask || w->role == RoleType) != first) {
         diag(e->f, first ? DiagE0603 : DiagE0604, a->span, SARG(name));
         fine = false;
     } else if (fine && info->map.kind != KindNone) {
         diag(e->f, DiagE0608, a->span, "nothing follows `map`");
+        fine = false;
+    } else if (fine && mask) {
+        fine = set_mask(e, env, a, out);
+    } else if (fine && field_is_mask(out)) {
+        diag(e->f, DiagE0627, a->span, SARG(name));
         fine = false;
     } else if (fine && w->role == RoleDraw) {
         fine = read_draw(e, a, (XformKind)w->what, out);
@@ -242,8 +294,9 @@ static void check_pairs(Elab *e, const Stream *s) {
 }
 
 void eval_data(Elab *e, Env *env, const Ast *a) {
-    Stream stream = {0};
+    Stream stream = {0}; // as far as it is read, a field may speak of those before it
     uint32_t index = e->m->stream.n;
+    vec_push(e->perm, &e->m->stream, stream);
     for (uint32_t i = 0; i < a->list.n; i++) {
         const Ast *field = a->list.at[i];
         Field f = {.name = field->text, .span = field->word};
@@ -262,9 +315,9 @@ void eval_data(Elab *e, Env *env, const Ast *a) {
             continue;
         vec_push(e->perm, &e->field, info);
         vec_push(e->perm, &stream.field, f);
+        e->m->stream.at[index] = stream;
     }
     check_pairs(e, &stream);
-    vec_push(e->perm, &e->m->stream, stream);
     for (uint32_t i = 0; i < stream.field.n; i++)
         note_worth(e, stream.field.at[i].span,
                    (Value){.kind = KindField, .id = e->field.n - stream.field.n + i});

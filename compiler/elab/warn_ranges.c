@@ -14,6 +14,10 @@ static bool field_range(const Elab *e, const Slot *s, Bounds *out) {
         Xform x = f->xform.at[i];
         if (x.kind == XformMap)
             return false;
+        if (x.kind == XformKnown) {
+            *out = (Bounds){0, 1, s->span};
+            known = true;
+        }
         if (x.kind == XformScale) {
             *out = (Bounds){x.a < x.b ? x.a : x.b, x.a < x.b ? x.b : x.a, s->span};
             known = true;

@@ -55,13 +55,16 @@ typedef enum XformKind {
     XformScale,
     XformMap,
     XformBalanced,
-    XformWeight
+    XformWeight,
+    XformMissing,
+    XformKnown
 } XformKind;
 typedef struct Xform {
     XformKind kind;
     double a, b;
-} Xform; // scale(a, b), resize(a), crop(a), flip; map is part of the graphs that read the field;
-         // balanced, weight: how often the stream draws its samples follows from the field
+} Xform; // scale(a, b), resize(a), crop(a), flip, missing(a); map is part of the graphs that read
+         // the field; balanced, weight: how often the stream draws its samples follows from the
+         // field; known: it is the mask of the stream's field a, whose changes of place are before
 typedef struct Field {
     Str name;
     FieldKind kind;

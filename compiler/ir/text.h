@@ -32,14 +32,14 @@
 static const char *const slot_kind_text[] = {"param",  "state", "opt",   "data",
                                              "scalar", "fed",   "carry", "scale"};
 static const char *const field_kind_text[] = {"image", "float", "label"};
-static const char *const xform_text[] = {"resize", "crop",     "flip",  "scale",
-                                         "map",    "balanced", "weight"};
+static const char *const xform_text[] = {"resize",   "crop",   "flip",    "scale", "map",
+                                         "balanced", "weight", "missing", "known"};
 static const char *const dist_text[] = {"uniform", "normal", "truncated", "categorical"};
 static const char *const ctl_text[] = {"block", "repeat", "every", "if", "else", "end"};
 static_assert(sizeof slot_kind_text / sizeof *slot_kind_text == SlotScale + 1, "one word a kind");
 static_assert(sizeof field_kind_text / sizeof *field_kind_text == FieldLabel + 1,
               "one word a kind");
-static_assert(sizeof xform_text / sizeof *xform_text == XformWeight + 1, "one word a kind");
+static_assert(sizeof xform_text / sizeof *xform_text == XformKnown + 1, "one word a kind");
 static_assert(sizeof dist_text / sizeof *dist_text == DistCategorical + 1, "one word a kind");
 static_assert(sizeof ctl_text / sizeof *ctl_text == CtlEnd + 1, "one word a kind");
 

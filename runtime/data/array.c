@@ -7,9 +7,9 @@
 
 enum { Window = 8 << 20 }; // bytes read at once
 
-static GanStatus open_mapped(Str path, SourceKind kind, Str dataset, ArrayFile *f) {
+static GanStatus open_mapped(Str path, SourceKind kind, Str dataset, bool missing, ArrayFile *f) {
     if (kind == SourceTable) {
-        GanStatus st = table_numbers(path, &f->blob, &f->all);
+        GanStatus st = table_numbers(path, missing, &f->blob, &f->all);
         return st == GAN_OK ? st : fail_in(st, "%.*s", SARG(path));
     }
     TRY(kind == SourceNpz ? blob_open_npz(path, dataset, &f->blob) : blob_open(path, &f->blob));
@@ -19,11 +19,11 @@ static GanStatus open_mapped(Str path, SourceKind kind, Str dataset, ArrayFile *
     return st == GAN_OK ? st : fail_in(st, "%.*s", SARG(path));
 }
 
-GanStatus array_open(Str path, SourceKind kind, Str dataset, ArrayFile *out) {
+GanStatus array_open(Str path, SourceKind kind, Str dataset, bool missing, ArrayFile *out) {
     *out = (ArrayFile){0};
     TRY(source_holds(path, kind, dataset));
     GanStatus st = kind == SourceHdf5 ? hdf5_open(path, dataset, &out->hdf5, &out->all)
-                                      : open_mapped(path, kind, dataset, out);
+                                      : open_mapped(path, kind, dataset, missing, out);
     if (st == GAN_OK && out->all.rank && out->all.dim[0])
         out->row = out->all.count / (size_t)out->all.dim[0] * out->all.size;
     if (st != GAN_OK)

@@ -94,6 +94,7 @@ typedef struct PackField {
     // The range that scale(a, b) maps to a..b: 0..255, 0..65535, of floats their minimum and
     // maximum.
     double lo, hi;
+    uint64_t missing;      // of all numbers, those that are NaN
     uint32_t rate;         // of sounds: sample rate in Hz; else 0
     uint32_t classes;      // labels
     const Str *class_name; // [classes], or NULL when they are numbers
@@ -146,6 +147,7 @@ typedef struct PackOptions {
     uint8_t background[3];
     bool background_set; // false: white
     bool skip_bad;
+    bool missing;         // NaN and empty cells are kept, as NaN, and counted
     bool channels_last;   // an array's samples are [..., c]: store them channels first
     Str dataset;          // of an HDF5 or npz file; "": the only one (HDF5: of two axes or more)
     Str labels;           // "": none; else as --labels has it (data.def)
@@ -208,8 +210,9 @@ uint64_t order_draw(const Order *o, uint64_t epoch, uint64_t sample, uint64_t si
 
 // --- stream.c, stream_open.c: batches for training -----------------------------------------------
 
-typedef enum DataOp { DataResize, DataCrop, DataFlip, DataScale } DataOp;
-// resize(a) crop(a): a is the height; scale(a, b)
+typedef enum DataOp { DataResize, DataCrop, DataFlip, DataScale, DataMissing, DataKnown } DataOp;
+// resize(a) crop(a): a is the height; scale(a, b); missing(a); known, last: the field is the mask
+// of the stream's field a, which is before it
 typedef struct DataXform {
     DataOp op;
     double a, b;
@@ -237,6 +240,9 @@ typedef struct DataField {
     const Str *path; // packs or sources, concatenated; none: those of the first field
     uint32_t paths;
 } DataField;
+
+// The stream's field that this one is the mask of; UINT32_MAX: it is none.
+uint32_t data_mask_of(const DataField *f);
 
 typedef struct DataOptions {
     const DataField *field; // read together, in the same order

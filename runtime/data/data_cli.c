@@ -128,6 +128,7 @@ static GanStatus read_values(const ArgValue *v, DataArgs *a) {
     a->pack.dataset = v[OptDataset].text;
     a->pack.channels_last = v[OptLast].given;
     a->pack.skip_bad = v[OptSkipBad].given;
+    a->pack.missing = v[OptMissing].given;
     a->pack.length = (uint64_t)v[OptLength].number;
     a->pack.limit = (uint64_t)v[OptLimit].number;
     a->pack.threads = (int)v[OptThreads].number;
@@ -188,6 +189,9 @@ static GanStatus run_pack(Arena *arena, DataArgs *a) {
     if (sum.rounded)
         fprintf(a->err, "numbers rounded to 32 bits: in %" PRIu64 " of %" PRIu64 "\n", sum.rounded,
                 sum.good);
+    if (pack.field[0].missing)
+        fprintf(a->err, "missing: %" PRIu64 " numbers; a model's field reads them by missing(0)\n",
+                pack.field[0].missing);
     for (uint32_t i = 0; i < pack.fields; i++) {
         uint32_t least = pack_least_class(&pack, &pack.field[i]);
         if (least)

@@ -24,6 +24,7 @@ typedef struct Survey { // what was found, whatever the source
     Arena *arena;
     SourceKind kind;
     uint64_t count, bad;
+    uint64_t missing;    // numbers that are NaN
     StrVec first;        // names
     StrVec bad_lines;    // "name: reason"
     VEC(SizeCount) size; // in order of appearance; told by frequency
@@ -165,12 +166,14 @@ static GanStatus look_at_array(Survey *s, Str path, ArrayFile *f) {
         TRY(array_row(f, row, &a));
         for (size_t i = 0; i < a.count; i++) {
             double v = array_at(&a, i);
-            if (!isfinite(v))
-                s->bad++;
+            s->missing += isnan(v) != 0;
+            s->bad += isinf(v) != 0;
             s->lo = v < s->lo ? v : s->lo;
             s->hi = v > s->hi ? v : s->hi;
         }
     }
+    if (s->fields)
+        s->field[0].missing = s->missing;
     return GAN_OK;
 }
 
@@ -182,6 +185,7 @@ static void look_at_pack(Survey *s, const Pack *p) {
     for (uint64_t i = 0; i < p->count && i < FirstNames; i++)
         vec_push(s->arena, &s->first, pack_name(p, i));
     const PackField *f = &p->field[0];
+    s->missing = f->missing;
     size_t n = f->bytes / pack_dtype_size(f->dtype);
     for (uint64_t i = 0; i < p->count; i++) {
         const uint8_t *at = pack_record(p, i) + f->offset;
@@ -232,8 +236,9 @@ static Str data_line(const Survey *s) {
             continue;
         }
         Str shape = shape_list(a, f->rank, f->dim);
-        text_fmt(&t, "%s(%.*s)%s", f->kind == DataImage ? "image" : "float", SARG(shape),
-                 i ? "" : " scale(-1, 1)"); // labels that are vectors are used as they are
+        text_fmt(&t, "%s(%.*s)%s%s", f->kind == DataImage ? "image" : "float", SARG(shape),
+                 i ? "" : " scale(-1, 1)", // labels that are vectors are used as they are
+                 f->missing ? " missing(0)" : "");
     }
     return text_str(&t);
 }
@@ -348,6 +353,11 @@ static void tell(const Survey *s, Str path, FILE *out) {
                 s->size.at[0].channels);
     if (s->lo <= s->hi)
         fprintf(out, "values     %g to %g\n", s->lo, s->hi);
+    if (s->missing)
+        fprintf(out,
+                "missing    %" PRIu64 " numbers, which are 0 by missing(0); known(%.*s) is 1 for "
+                "the others\n",
+                s->missing, SARG(s->fields ? s->field[0].name : STR("x")));
     for (uint32_t i = 0; i < s->first.n; i++)
         fprintf(out, "%s %.*s\n", i ? "          " : "first     ", SARG(s->first.at[i]));
     if (s->bad) {
@@ -463,6 +473,8 @@ static void tell_json(const Survey *s, Str path, FILE *out) {
         json_put_double(&j, s->hi);
         json_close(&j, ']');
     }
+    if (s->missing)
+        json_name(&j, "missing"), json_put_int(&j, (int64_t)s->missing);
     put_list(&j, "first", &s->first);
     json_name(&j, "bad");
     json_put_int(&j, (int64_t)s->bad);
@@ -487,7 +499,7 @@ static GanStatus look(Survey *s, Str path, Str dataset, Pack *pack, ArrayFile *a
     case SourceCifar:
     case SourceTable:
     case SourceHdf5:
-        TRY(array_open(path, s->kind, dataset, array));
+        TRY(array_open(path, s->kind, dataset, true, array));
         return look_at_array(s, path, array);
     case SourceFolder:
     case SourceArchive:

@@ -103,7 +103,9 @@ static bool read_field(Arena *perm, const Json *v, size_t stride, PackField *f) 
         return false;
     if (f->kind == DataLabel)
         return f->rank == 0 && f->dtype == PackU32 && read_classes(perm, v, f);
-    if (f->dtype == PackU32 || !read_rate(json_get(v, "rate"), f))
+    const Json *missing = json_get(v, "missing");
+    if (f->dtype == PackU32 || !read_rate(json_get(v, "rate"), f) ||
+        (missing && !json_whole(missing, INT64_MAX, &f->missing)))
         return false;
     f->lo = json_number(json_at(json_get(v, "range"), 0), NAN);
     f->hi = json_number(json_at(json_get(v, "range"), 1), NAN);

@@ -134,15 +134,24 @@ static GanStatus fit_sample(Build *b, const ArrayPlan *p, const Array *row, uint
     return st;
 }
 
-// Copies a sample in the pack's type. Answers the first element that is not a number, or `each`.
-static size_t copy_sample(const ArrayPlan *p, PackDtype t, const Array *row, uint8_t *record,
-                          double *lo, double *hi, bool *rounded) {
+typedef struct Copied { // of all samples; of one, as far as it is copied
+    double lo, hi;
+    uint64_t missing;
+    bool rounded; // the last sample
+} Copied;
+
+// Copies a sample in the pack's type. Answers the first element that cannot be kept, or `each`.
+static size_t copy_sample(const ArrayPlan *p, PackDtype t, bool missing, const Array *row,
+                          uint8_t *record, Copied *all) {
     double from = INFINITY, to = -INFINITY;
+    uint64_t absent = 0;
+    all->rounded = false;
     for (size_t k = 0; k < p->each; k++) {
         double v = element(p, row, k);
         float f = (float)v;
         uint16_t u = t == PackU16 ? (uint16_t)v : 0;
-        if (t == PackF32 && !isfinite(f))
+        bool keeps = isfinite(f) || (missing && isnan(f));
+        if (t == PackF32 && !keeps)
             return k;
         if (t == PackU8)
             record[k] = (uint8_t)v;
@@ -152,15 +161,16 @@ static size_t copy_sample(const ArrayPlan *p, PackDtype t, const Array *row, uin
             memcpy(record + 4 * k, &f, 4);
         from = v < from ? v : from;
         to = v > to ? v : to;
-        *rounded = *rounded || (t == PackF32 && (double)f != v);
+        absent += isnan(v) != 0;
+        all->rounded = all->rounded || (t == PackF32 && !isnan(v) && (double)f != v);
     }
-    *lo = from < *lo ? from : *lo;
-    *hi = to > *hi ? to : *hi;
+    all->lo = from < all->lo ? from : all->lo;
+    all->hi = to > all->hi ? to : all->hi;
+    all->missing += absent;
     return p->each;
 }
 
-static GanStatus add_sample(Build *b, ArrayPlan *p, size_t i, uint8_t *record, double *lo,
-                            double *hi) {
+static GanStatus add_sample(Build *b, ArrayPlan *p, size_t i, uint8_t *record, Copied *all) {
     char name[300], reason[80];
     Array row;
     TRY(array_row(&p->file, i, &row));
@@ -168,9 +178,8 @@ static GanStatus add_sample(Build *b, ArrayPlan *p, size_t i, uint8_t *record, d
     Str label = {name, n < 0 ? 0 : (size_t)n < sizeof name ? (size_t)n : sizeof name - 1};
     if (p->fit)
         TRY(fit_sample(b, p, &row, record));
-    bool rounded = false;
     size_t bad =
-        p->fit ? p->each : copy_sample(p, b->field[0].dtype, &row, record, lo, hi, &rounded);
+        p->fit ? p->each : copy_sample(p, b->field[0].dtype, b->o->missing, &row, record, all);
     if (bad < p->each) {
         double v = element(p, &row, bad);
         snprintf(reason, sizeof reason, "%s at element %zu",
@@ -184,20 +193,21 @@ static GanStatus add_sample(Build *b, ArrayPlan *p, size_t i, uint8_t *record, d
     if (b->labels.on)
         build_put_label_at(b, i, record);
     b->sum.good++;
-    b->sum.rounded += rounded;
+    b->sum.rounded += all->rounded;
     return pack_writer_add(b->writer, record, label);
 }
 
 static GanStatus add_samples(Build *b, ArrayPlan *p) {
     size_t n = b->o->limit && b->o->limit < p->samples ? (size_t)b->o->limit : p->samples;
-    double lo = INFINITY, hi = -INFINITY;
+    Copied all = {.lo = INFINITY, .hi = -INFINITY};
     uint8_t *record = mem_alloc(pack_writer_stride(b->writer));
     GanStatus st = record ? GAN_OK : fail(GAN_ERR_MEMORY, "no memory for one sample");
     for (size_t i = 0; st == GAN_OK && i < n; i++)
-        st = add_sample(b, p, i, record, &lo, &hi);
+        st = add_sample(b, p, i, record, &all);
     mem_free(record);
-    if (b->field[0].dtype == PackF32 && lo <= hi)
-        pack_writer_range(b->writer, 0, (float)lo, (float)hi);
+    if (b->field[0].dtype == PackF32 && all.lo <= all.hi)
+        pack_writer_range(b->writer, 0, (float)all.lo, (float)all.hi);
+    pack_writer_missing(b->writer, 0, all.missing);
     return st;
 }
 
@@ -218,7 +228,7 @@ uint32_t array_fields(Arena *perm, Str path, SourceKind kind, const ArrayFile *f
 
 GanStatus build_array(Build *b) {
     ArrayPlan p = {0};
-    TRY(array_open(b->path, b->kind, b->o->dataset, &p.file));
+    TRY(array_open(b->path, b->kind, b->o->dataset, b->o->missing, &p.file));
     p.a = p.file.all;
     GanStatus st = plan_array(b, &p);
     if (st == GAN_OK)

@@ -182,9 +182,8 @@ static GanStatus check_sum(const Build *b) {
     uint64_t good = b->sum.good, bad = b->sum.bad;
     if (good + bad == 0)
         return fail(GAN_ERR_INPUT, "%.*s: no images or sounds in it", SARG(b->path));
-    const char *tail = b->sum.missing ? "; where NaN means a value that is missing: "
-                                        "docs/cookbook.md, missing values"
-                                      : "";
+    const char *tail =
+        b->sum.missing ? "; where NaN means a value that is missing: " MISSING_KEPT : "";
     if (good == 0) {
         return fail(GAN_ERR_INPUT, "%.*s: none of %" PRIu64 " samples can be used%s", SARG(b->path),
                     bad, tail);

@@ -111,6 +111,10 @@ void pack_writer_range(PackWriter *w, uint32_t field, double lo, double hi) {
     w->field[field].hi = hi;
 }
 
+void pack_writer_missing(PackWriter *w, uint32_t field, uint64_t n) {
+    w->field[field].missing = n;
+}
+
 // --- header --------------------------------------------------------------------------------------
 
 static void put_field(JsonOut *j, const PackField *f) {
@@ -150,7 +154,10 @@ static void put_field(JsonOut *j, const PackField *f) {
         json_name(j, "rate");
         json_put_int(j, f->rate);
     }
-
+    if (f->missing) {
+        json_name(j, "missing");
+        json_put_int(j, (int64_t)f->missing);
+    }
     json_close(j, '}');
 }
 

@@ -81,8 +81,9 @@ typedef struct ArrayFile { // one thread at a time
     uint8_t *window;
     size_t windows, first, loaded;
 } ArrayFile;
-// kind: one of arrays; `dataset` as for hdf5_open and blob_open_npz, else empty.
-GanStatus array_open(Str path, SourceKind kind, Str dataset, ArrayFile *out);
+// kind: one of arrays; `dataset` as for hdf5_open and blob_open_npz, else empty. `missing`: cells
+// of a table that are empty, or say so, are NaN; else GAN_ERR_INPUT.
+GanStatus array_open(Str path, SourceKind kind, Str dataset, bool missing, ArrayFile *out);
 GanStatus array_row(ArrayFile *f, size_t row, Array *out); // borrowed until the next call
 void array_close(ArrayFile *f);                            // accepts an empty one
 // pack_arrays.c: the fields of a pack of it without options but --channels-last, their ranges not
@@ -119,6 +120,7 @@ size_t pack_writer_stride(const PackWriter *w);
 const PackField *pack_writer_field(const PackWriter *w, uint32_t i);
 GanStatus pack_writer_add(PackWriter *w, const void *record, Str name);
 void pack_writer_range(PackWriter *w, uint32_t field, double lo, double hi);
+void pack_writer_missing(PackWriter *w, uint32_t field, uint64_t n);
 void pack_writer_abandon(PackWriter *w); // accepts NULL
 // Both free w, also on failure: write the file; or, of a pack in memory, open it.
 GanStatus pack_writer_commit(PackWriter *w, Str source, Str fit);

@@ -60,12 +60,27 @@ static void tell_changes(DataStream *s, Str path, const PackSummary *sum) {
     }
 }
 
+uint32_t data_mask_of(const DataField *f) {
+    const DataXform *last = f->xforms ? &f->xform[f->xforms - 1] : NULL;
+    bool is = last && last->op == DataKnown && last->a >= 0 && last->a < PACK_MAX_FIELDS;
+    return is ? (uint32_t)last->a : UINT32_MAX;
+}
+
+// Whether a field makes something of what is missing: then it is no error of a source.
+static bool takes_missing(const DataStream *s) {
+    for (uint32_t i = 0; i < s->fields; i++)
+        if (xform_takes_missing(&s->field[i].want))
+            return true;
+    return false;
+}
+
 // How a source is packed in memory: to the size of a resize() that comes first, or to the field's
 // own.
 static PackOptions pack_options(DataStream *s, const DataField *f, bool with_labels,
                                 SourceKind kind) {
     PackOptions o = {.implied = true,
                      .skip_bad = s->o.skip_bad,
+                     .missing = takes_missing(s),
                      .threads = s->o.threads,
                      .bad = tell_field,
                      .progress = tell_progress,
@@ -113,6 +128,17 @@ static GanStatus open_pack(DataStream *s, const DataField *f, Str path, bool wit
 static GanStatus open_feed(DataStream *s, uint32_t i) {
     StreamField *sf = &s->field[i];
     const DataField *f = &sf->want;
+    uint32_t of = data_mask_of(f);
+    if (of != UINT32_MAX && f->paths)
+        return fail(
+            GAN_ERR_USAGE,
+            "--data %.*s: it is the mask of %.*s, made of what that has; a mask in a file of "
+            "its own is a field float(...)",
+            SARG(f->name), SARG(s->field[of < i ? of : i].want.name));
+    if (of < i) {
+        sf->feed = s->field[of].feed;
+        return GAN_OK;
+    }
     if ((f->paths == 0 || f->unread) && i > 0) {
         sf->feed = 0;
         return GAN_OK;
@@ -173,6 +199,12 @@ static const PackField *choose_field(const Pack *p, const DataField *f) {
         alike = alike || have->rank != f->rank ? alike : have;
     }
     return alike ? alike : first;
+}
+
+// A mask is made of its field.
+static const PackField *field_in(const DataStream *s, const Pack *p, const StreamField *sf) {
+    uint32_t of = data_mask_of(&sf->want);
+    return choose_field(p, of < s->fields ? &s->field[of].want : &sf->want);
 }
 
 const PackField *pack_label(const Pack *p) {
@@ -273,9 +305,16 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
     uint32_t rate = sf->want.rate;
     const PackField **all = arena_array(&s->arena, const PackField *, feed->packs);
     for (uint32_t k = 0; k < feed->packs; k++) {
-        const PackField *have = all[k] = choose_field(&feed->pack[k], &sf->want);
+        const PackField *have = all[k] = field_in(s, &feed->pack[k], sf);
         if (!have)
             return refuse_absent(sf, &feed->pack[k], feed->path[k]);
+        if (have->missing && !xform_takes_missing(&sf->want))
+            return fail(
+                GAN_ERR_INPUT,
+                "%.*s: %.*s: %" PRIu64 " of its numbers are missing, and the field does not "
+                "say what they become: float(...) missing(0), with known(%.*s) as their "
+                "mask",
+                SARG(feed->path[k]), SARG(sf->want.name), have->missing, SARG(sf->want.name));
         if (have->dtype == PackF32) {
             lo = fmin(lo, have->lo);
             hi = fmax(hi, have->hi);

@@ -36,6 +36,13 @@ bool xform_size(const DataField *want, const DataXform *x, uint32_t *h, uint32_t
     return true;
 }
 
+bool xform_takes_missing(const DataField *want) {
+    for (uint32_t i = 0; i < want->xforms; i++)
+        if (want->xform[i].op == DataMissing || want->xform[i].op == DataKnown)
+            return true;
+    return false;
+}
+
 static GanStatus plan_size(const DataField *want, const DataXform *x, XformStage *s) {
     bool resize = x->op == DataResize;
     if (want->rank != 3) {
@@ -79,6 +86,8 @@ static GanStatus plan_stages(const DataField *want, double lo, double hi, XformP
             lo = x->a, hi = x->b; // of a scale after it
             scaled = true;
         }
+        if (x->op == DataMissing)
+            s.add = x->a;
         size_t floats = (size_t)p->c * s.h * s.w;
         p->scratch = floats > p->scratch ? floats : p->scratch;
         p->stage[p->stages++] = s;
@@ -142,6 +151,7 @@ GanStatus xform_plan(const DataField *want, const PackField *have, double lo, do
         p.h = (uint32_t)have->dim[flat ? 0 : 1], p.w = (uint32_t)have->dim[flat ? 1 : 2];
     }
     p.scratch = (size_t)p.c * p.h * p.w;
+    p.missing = xform_takes_missing(want);
     TRY(plan_stages(want, lo, hi, &p));
     *out = p;
     return GAN_OK;
@@ -173,7 +183,8 @@ static GanStatus load(const XformPlan *p, const uint8_t *record, float *out) {
     case PackF32:
         memcpy(out, from, n * sizeof *out);
         for (size_t i = 0; i < n; i++) {
-            if (!isfinite(out[i])) {
+            bool keeps = isfinite(out[i]) || (p->missing && isnan(out[i]));
+            if (!keeps) {
                 return fail(GAN_ERR_INPUT, "%s at element %zu", isnan(out[i]) ? "NaN" : "infinity",
                             i);
             }
@@ -231,6 +242,12 @@ GanStatus xform_run(const XformPlan *p, const uint8_t *record, const Order *o, u
         } else if (s->op == DataScale) {
             for (size_t k = 0; k < n; k++)
                 now[k] = (float)(s->add + s->mul * now[k]);
+        } else if (s->op == DataMissing) {
+            for (size_t k = 0; k < n; k++)
+                now[k] = isnan(now[k]) ? (float)s->add : now[k];
+        } else if (s->op == DataKnown) {
+            for (size_t k = 0; k < n; k++)
+                now[k] = isnan(now[k]) ? 0 : 1;
         }
         if (moved) {
             float *t = now;

@@ -10,7 +10,7 @@ typedef struct XformStage {
     DataOp op;
     uint32_t h, w;   // after this stage
     uint32_t site;   // which of the sample's random draws it uses
-    double mul, add; // DataScale
+    double mul, add; // DataScale; add: of DataMissing, what a missing value becomes
 } XformStage;
 
 typedef struct XformPlan {
@@ -23,6 +23,7 @@ typedef struct XformPlan {
     uint32_t classes;         // labels, else 0
     const uint32_t *class_of; // [own] of labels: the numbers they are given; NULL: their own
     uint32_t own;
+    bool missing; // NaN is read, and is none after the last stage
     uint32_t stages;
     XformStage stage[XformMost + 1]; // and one that the text need not say
 } XformPlan;
@@ -30,6 +31,8 @@ typedef struct XformPlan {
 // The size that resize(a) or crop(a) gives: height a, and the width that goes with it in the
 // model's proportions. False: a side out of range.
 bool xform_size(const DataField *want, const DataXform *x, uint32_t *h, uint32_t *w);
+// Whether a transform makes something of what is missing.
+bool xform_takes_missing(const DataField *want);
 // Checks that the transforms turn what the pack stores into what the model expects; the message
 // names both. lo..hi: the range that scale maps.
 GanStatus xform_plan(const DataField *want, const PackField *have, double lo, double hi,

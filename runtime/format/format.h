@@ -105,10 +105,15 @@ char table_separator(Str path, Str text); // by the extension: .csv, .tsv or ano
 // GAN_ERR_INPUT with the line's number; the caller names the file.
 GanStatus table_row(Arena *perm, Table *t, StrVec *row, bool *end);
 
+// What to do about numbers that are missing, for messages.
+#define MISSING_KEPT                                                                               \
+    "missing(0) in the model's field says what a missing value becomes, and `ganrun data pack "    \
+    "--missing` keeps it (docs/cookbook.md, missing values)"
 // The numbers of a .csv or .tsv file, below a row of names or without one: *shape is [rows,
 // columns] of f32, whose bytes are *out's. GAN_ERR_INPUT with line and column of what is no number;
-// the caller names the file.
-GanStatus table_numbers(Str path, Blob *out, Array *shape);
+// the caller names the file. `missing`: what is not there, an empty cell, NaN, NA and the like, is
+// NaN.
+GanStatus table_numbers(Str path, bool missing, Blob *out, Array *shape);
 
 // --- lmdb.c: entries of an LMDB file -------------------------------------------------------------
 

@@ -84,6 +84,7 @@ static GanStatus take_field(Arena *perm, Table *t, Str *out) {
 }
 
 static GanStatus separated_row(Arena *perm, Table *t, StrVec *row) {
+    size_t from = t->at;
     for (;;) {
         Str field;
         TRY(take_field(perm, t, &field));
@@ -93,8 +94,8 @@ static GanStatus separated_row(Arena *perm, Table *t, StrVec *row) {
             break;
         t->at++;
     }
-    if (row->n == 1 && !row->at[0].len)
-        row->n = 0; // an empty line
+    if (row->n == 1 && !trim(str_sub(t->text, from, t->at)).len)
+        row->n = 0; // an empty line; one of "" is an empty field
     return GAN_OK;
 }
 

@@ -113,10 +113,9 @@ static const FieldFacts *facts_of(const Module *m, const Field *f, const Job *jo
 static DataField data_field(Arena *a, const Module *m, const Field *f, const Job *job) {
     static const DataKind kind_of[] = {
         [FieldImage] = DataImage, [FieldFloat] = DataFloat, [FieldLabel] = DataLabel};
-    static const DataOp op_of[] = {[XformResize] = DataResize,
-                                   [XformCrop] = DataCrop,
-                                   [XformFlip] = DataFlip,
-                                   [XformScale] = DataScale};
+    static const DataOp op_of[] = {
+        [XformResize] = DataResize, [XformCrop] = DataCrop,       [XformFlip] = DataFlip,
+        [XformScale] = DataScale,   [XformMissing] = DataMissing, [XformKnown] = DataKnown};
     DataField d = {
         .name = f->name, .kind = kind_of[f->kind], .rank = f->rank, .classes = f->classes};
     memcpy(d.dim, f->dim, sizeof f->dim);
@@ -167,9 +166,15 @@ static GanStatus open_stream(Feed *f, uint32_t i, const FeedOptions *o) {
     for (uint32_t k = 0; k < s->field.n; k++) {
         field[k] = data_field(f->perm, f->module, &s->field.at[k], o->job);
         field[k].unread = o->only && !entry_reads(f->module, o->only, i, k);
+    }
+    for (uint32_t k = 0; k < s->field.n; k++) {
+        uint32_t of = data_mask_of(&field[k]);
+        if (of < k && !field[k].unread)
+            field[of].unread = false;
+    }
+    for (uint32_t k = 0; k < s->field.n; k++)
         if (!field[k].unread || k == 0)
             TRY(check_paths(&field[k]));
-    }
     if (!field[0].paths)
         return fail(GAN_ERR_USAGE,
                     "the model reads data `%.*s`: say where it is with --data %.*s=PATH",

@@ -9,10 +9,18 @@
 
 enum { ColumnsMost = 32 }; // classes that stand side by side
 
+// What is known of another field, and what is missing.
+static bool is_mask(const Module *m, const Slot *s) {
+    const Field *f = &m->stream.at[s->stream].field.at[s->site];
+    return f->xform.n && f->xform.at[f->xform.n - 1].kind == XformKnown;
+}
+
 // A field has a slot for each batch that a step takes, and none for the one that `next` goes past
-// unread.
+// unread. No samples are like a mask.
 uint32_t sampler_field(const Module *m, uint32_t slot) {
     const Slot *s = &m->slot.at[slot];
+    if (s->kind == SlotData && is_mask(m, s))
+        return NONE;
     for (uint32_t i = 0; s->kind == SlotData && i <= slot; i++) {
         const Slot *first = &m->slot.at[i];
         if (first->kind == SlotData && first->stream == s->stream && first->site == s->site)

@@ -114,3 +114,30 @@ for range in 'scale(0, 51)' ''; do
     esac
     rm -r bits
 done
+
+# Cells of a table that are missing, and their mask, from the table and from a pack of it.
+cat >gaps.gan <<'EOF'
+model gaps "a table with gaps"
+data t : float(2) scale(0, 1) missing(-1), there : known(t)
+net D(t: [2], there: [2]) -> [] = concat(t, there) |> dense(1) |> squeeze
+step { update D minimize mean(D(t, there)) using sgd(0.1) }
+sample row = t
+sample mask = there
+EOF
+printf 'a,b\n1,\nNA,5\n3,2\n' >gaps.csv
+expect 1 data pack gaps.csv -o gaps.pack
+says 'line 2: column b is empty: missing(0) in the model'
+expect 0 data pack gaps.csv -o gaps.pack --missing
+says 'missing: 2 numbers'
+expect 0 data inspect gaps.pack
+prints 'data x : float(2) scale(-1, 1) missing(0)'
+for data in gaps.csv gaps.pack; do
+  rm -rf gaps
+  expect 0 train gaps.gan --data t=$data --batch 2 --steps 2 --out gaps --threads 1
+  expect 0 sample gaps --entry row --all -o s.npy --threads 1
+  [ "$(numbers)" = ' 0 -1 -1 1 0.5 0.25 ' ] || fail "rows with gaps: $(numbers)"
+  expect 0 sample gaps --entry mask --all -o s.npy --threads 1
+  [ "$(numbers)" = ' 1 0 0 1 1 1 ' ] || fail "their mask: $(numbers)"
+done
+expect 2 train gaps.gan --data t=gaps.csv --data there=gaps.csv --batch 2 --steps 2 --out other --threads 1
+says 'there: it is the mask of t'

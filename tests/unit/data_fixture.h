@@ -142,4 +142,10 @@ static inline void make_folder(Fixture *p, uint32_t n) {
 
 #define T(test) cmocka_unit_test_setup_teardown(test, fixture_open, fixture_close)
 
+// --- streams -------------------------------------------------------------------------------------
+
+static inline DataOptions stream_options(const DataField *field, uint32_t fields, int64_t batch) {
+    return (DataOptions){.field = field, .fields = fields, .batch = batch, .seed = 3};
+}
+
 #endif

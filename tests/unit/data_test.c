@@ -88,7 +88,7 @@ static void rows_of_fortran_order_are_gathered(void **state) {
     ArrayFile f;
     Array row;
     (void)state;
-    assert_ok(array_open(STR(SEEDS "npy/fortran.npy"), SourceNpy, (Str){0}, &f));
+    assert_ok(array_open(STR(SEEDS "npy/fortran.npy"), SourceNpy, (Str){0}, false, &f));
     for (size_t i = 0; i < 24; i++)
         assert_true(array_at(&f.all, i) == (double)(i / 6 * 100 + i / 3 % 2 * 10 + i % 3));
     for (size_t n = 0; n < 4; n++) {
@@ -153,9 +153,9 @@ static void rows_of_a_table_are_samples(void **state) {
         {"word.csv", "age,sex\n1,2\n3,male\n", 0, 0, 0,
          "line 3: `male` in column sex is not a number"},
         {"gap.csv", "age,sex\n1,\n", 0, 0, 0,
-         "line 2: column sex is empty: what is missing is 0 here"},
+         "line 2: column sex is empty: missing(0) in the model's field says"},
         {"some.csv", "1,x\n", 0, 0, 0, "line 1: `x` in column 2 is not a number"},
-        {"nan.csv", "a\nnan\n", 0, 0, 0, "`nan` in column a is not a number: what is missing is 0"},
+        {"nan.csv", "a\nnan\n", 0, 0, 0, "`nan` in column a is not a number: missing(0) in"},
         {"far.csv", "a\n1e39\n", 0, 0, 0, "`1e39` in column a is not a number"},
         {"short.csv", "1,2\n3\n", 0, 0, 0, "line 2: 1 values, the lines before have 2"},
         {"head_only.csv", "a,b\n", 0, 0, 0, "a table without a row of numbers"},
@@ -172,7 +172,12 @@ static void rows_of_a_table_are_samples(void **state) {
         {"again.csv", "Unnamed: 0,a\n0,1\n1,2\n", 0, 0, 0, "no name and numbers the rows"},
         {"unnamed.csv", ",a\n0,1\n2,2\n", 2, 2, 2, NULL},
         {"columns.csv", "0,1,2\n1.0,2.0,3.0\n", 0, 0, 0, "the first line is 0, 1, 2, ..."},
+        {"named.csv", ",0,1\n0,1.5,2\n1,2.5,3\n", 0, 0, 0, "no name and numbers the rows"},
+        {"pandas.csv", "0,1\n0.25,1.5\n2.0,0.1\n", 0, 0, 0, "the first line is 0, 1, 2, ..."},
+        {"digits.csv", "0,1\n0.1234567890123456,1.5\n", 0, 0, 0, "the first line is 0, 1, 2, ..."},
         {"bits.csv", "0,1\n1,0\n", 2, 2, 0, NULL},
+        {"start.csv", "0,1\n0.1,0.995\n0.2,0.98\n", 3, 2, 0.98f, NULL},
+        {"mixed.csv", "0,1,2\n1.5,2,3\n1,2,3.25\n", 3, 3, 3.25f, NULL},
         {"sample.csv", "0.0,1,2\n1.5,2,3\n", 2, 3, 3, NULL},
     };
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
@@ -184,14 +189,46 @@ static void rows_of_a_table_are_samples(void **state) {
         assert_ok(source_guess(path, &kind));
         assert_int_equal(kind, SourceTable);
         if (tables[i].why) {
-            assert_refused(array_open(path, kind, (Str){0}, &f), tables[i].why);
+            assert_refused(array_open(path, kind, (Str){0}, false, &f), tables[i].why);
             continue;
         }
-        assert_ok(array_open(path, kind, (Str){0}, &f));
+        assert_ok(array_open(path, kind, (Str){0}, false, &f));
         assert_int_equal(f.all.dim[0], tables[i].rows);
         assert_int_equal(f.all.dim[1], tables[i].columns);
         assert_ok(array_row(&f, (size_t)tables[i].rows - 1, &row));
         assert_true(array_at(&row, row.count - 1) == (double)tables[i].last);
+        array_close(&f);
+    }
+}
+
+static void cells_of_a_table_may_be_missing(void **state) {
+    static const struct {
+        const char *name, *text;
+        int64_t rows, columns;
+        uint32_t missing; // bits of its cells
+        const char *why;
+    } tables[] = {
+        {"gaps.csv", "a,b\n1,\nNA,2\n", 2, 2, 6, NULL},
+        {"words.tsv", "a\tb\n?\tnull\nNaN\t-\n", 2, 2, 15, NULL},
+        {"first.csv", "nan,NA\n1,2\n", 2, 2, 3, NULL},      // names no columns
+        {"quoted.csv", "a\n1\n\"\"\n\n2\n", 3, 1, 2, NULL}, // pandas of one column
+        {"word.csv", "a,b\n1,x\n", 0, 0, 0, "`x` in column b is not a number"},
+        {"inf.csv", "a,b\n1,inf\n", 0, 0, 0, "`inf` in column b is not a number"},
+        {"named.csv", ",0,1\n0,1.5,2\n", 0, 0, 0, "no name and numbers the rows"},
+    };
+    Fixture *p = *state;
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        ArrayFile f;
+        Str path = under(p, tables[i].name);
+        write_text(p, tables[i].name, tables[i].text);
+        if (tables[i].why) {
+            assert_refused(array_open(path, SourceTable, (Str){0}, true, &f), tables[i].why);
+            continue;
+        }
+        assert_ok(array_open(path, SourceTable, (Str){0}, true, &f));
+        assert_true(f.all.dim[0] == tables[i].rows && f.all.dim[1] == tables[i].columns);
+        for (size_t k = 0; k < f.all.count; k++)
+            assert_int_equal(isnan(array_at(&f.all, k)) != 0, tables[i].missing >> k & 1);
         array_close(&f);
     }
 }
@@ -203,21 +240,22 @@ static void arrays_of_an_npz_file_have_names(void **state) {
     Array row;
     assert_ok(source_guess(STR(SEEDS "npy/one.npz"), &kind));
     assert_int_equal(kind, SourceNpz);
-    assert_ok(array_open(STR(SEEDS "npy/one.npz"), kind, (Str){0}, &f));
+    assert_ok(array_open(STR(SEEDS "npy/one.npz"), kind, (Str){0}, false, &f));
     assert_true(f.all.rank == 2 && f.all.dim[0] == 4 && f.all.dim[1] == 3);
     assert_ok(array_row(&f, 3, &row));
     assert_true(array_at(&row, 2) == 11);
     array_close(&f);
-    assert_ok(array_open(STR(SEEDS "npy/two.npz"), kind, STR("y"), &f));
+    assert_ok(array_open(STR(SEEDS "npy/two.npz"), kind, STR("y"), false, &f));
     assert_true(f.all.rank == 1 && array_at(&f.all, 2) == 2);
     array_close(&f);
-    assert_refused(array_open(STR(SEEDS "npy/two.npz"), kind, (Str){0}, &f),
+    assert_refused(array_open(STR(SEEDS "npy/two.npz"), kind, (Str){0}, false, &f),
                    "it holds x, y; `ganrun data pack`");
-    assert_refused(array_open(STR(SEEDS "npy/two.npz"), kind, STR("z"), &f), "no array z in it");
+    assert_refused(array_open(STR(SEEDS "npy/two.npz"), kind, STR("z"), false, &f),
+                   "no array z in it");
     Str whole;
     assert_ok(file_read(&p->arena, STR(SEEDS "npy/two.npz"), &whole));
     write_bytes(p, "cut.npz", whole.ptr, whole.len / 2);
-    assert_false(array_open(under(p, "cut.npz"), SourceNpz, STR("y"), &f) == GAN_OK);
+    assert_false(array_open(under(p, "cut.npz"), SourceNpz, STR("y"), false, &f) == GAN_OK);
 }
 
 // `records` of CIFAR with `head` labels each; picture i is all i, its class i + 1.
@@ -256,7 +294,7 @@ static void cifar_packs_with_its_classes(void **state) {
     SourceKind kind;
     ArrayFile f;
     assert_ok(source_guess(under(p, "b.bin"), &kind));
-    assert_refused(array_open(under(p, "b.bin"), kind, (Str){0}, &f), "no CIFAR records");
+    assert_refused(array_open(under(p, "b.bin"), kind, (Str){0}, false, &f), "no CIFAR records");
 }
 
 // --- packs ---------------------------------------------------------------------------------------
@@ -606,6 +644,7 @@ int main(int argc, char **argv) {
         T(an_array_written_reads_back),
         T(unsupported_sources_are_named),
         T(rows_of_a_table_are_samples),
+        T(cells_of_a_table_may_be_missing),
         T(arrays_of_an_npz_file_have_names),
         T(cifar_packs_with_its_classes),
         T(a_folder_packs_the_same_for_every_number_of_threads),

@@ -59,7 +59,7 @@ static void one_of_several_datasets_is_selected_by_name(void **state) {
     pack_close(&k);
     write_text(p, "a.npy", "\x93NUMPY");
     ArrayFile f;
-    assert_refused(array_open(under(p, "a.npy"), SourceNpy, STR("x"), &f), "only HDF5");
+    assert_refused(array_open(under(p, "a.npy"), SourceNpy, STR("x"), false, &f), "only HDF5");
 }
 
 static void unusable_datasets_are_refused(void **state) {
@@ -71,6 +71,10 @@ static void unusable_datasets_are_refused(void **state) {
     assert_refused(pack(p, "gap.h5", (PackOptions){0}, &k), "1 of 3 samples cannot be used");
     assert_ok(pack(p, "gap.h5", (PackOptions){.skip_bad = true}, &k));
     assert_int_equal(k.count, 2);
+    pack_close(&k);
+    assert_ok(pack(p, "gap.h5", (PackOptions){.missing = true}, &k));
+    assert_true(k.count == 3 && k.field[0].missing == 1 &&
+                isnan(((const float *)(const void *)pack_record(&k, 1))[2]));
     pack_close(&k);
 }
 
@@ -103,7 +107,7 @@ static void rows_come_in_any_order(void **state) {
     ArrayFile f;
     assert_ok(pack(p, "packed.h5", (PackOptions){0}, &k));
     pack_close(&k);
-    assert_ok(array_open(STR(FILES "packed.h5"), SourceHdf5, (Str){0}, &f));
+    assert_ok(array_open(STR(FILES "packed.h5"), SourceHdf5, (Str){0}, false, &f));
     for (size_t i = 0; i < 6; i++) {
         Array row;
         if (i == 1)
@@ -127,7 +131,7 @@ static void write_quickly(Fixture *p, const char *name, const void *bytes, size_
 static void read_all(Fixture *p, const char *name) {
     ArrayFile f;
     Array row;
-    if (array_open(under(p, name), SourceHdf5, (Str){0}, &f) != GAN_OK)
+    if (array_open(under(p, name), SourceHdf5, (Str){0}, false, &f) != GAN_OK)
         return;
     GanStatus st = GAN_OK;
     for (size_t i = 0; st == GAN_OK && i < (size_t)f.all.dim[0] && i < 16; i++)
@@ -148,7 +152,8 @@ static void truncated_and_changed_files_are_survived(void **state) {
     for (size_t n = 0; n < file.len; n += 607) {
         write_quickly(p, "cut.h5", file.ptr, n);
         ArrayFile f;
-        assert_true(array_open(under(p, "cut.h5"), SourceHdf5, (Str){0}, &f) == GAN_ERR_INPUT);
+        assert_true(array_open(under(p, "cut.h5"), SourceHdf5, (Str){0}, false, &f) ==
+                    GAN_ERR_INPUT);
         assert_non_null(strstr(gan_error(), "cut.h5"));
     }
     for (size_t i = 0; i < file.len; i += 19) {

@@ -33,10 +33,6 @@ static void the_order_is_a_permutation_that_never_changes(void **state) {
     assert_memory_equal(got, ((const uint64_t[10]){3, 8, 6, 7, 9, 4, 5, 0, 2, 1}), sizeof got);
 }
 
-static DataOptions stream_options(const DataField *field, uint32_t fields, int64_t batch) {
-    return (DataOptions){.field = field, .fields = fields, .batch = batch, .seed = 3};
-}
-
 static void a_stream_resumes_exactly_and_ranks_share_a_batch(void **state) {
     Fixture *p = *state;
     Str path = under(p, "a.pack");
@@ -246,147 +242,6 @@ static void maps_without_a_channel_axis_have_one_channel(void **state) {
     stream_close(s);
     field.dim[0] = 3;
     assert_refused(stream_open(&o, &s), "expects [3, 4, 3], the data has [4, 3]");
-}
-
-static void transforms_match_their_definition(void **state) {
-    Fixture *p = *state;
-    float x[2 * 16];
-    for (uint32_t i = 0; i < 32; i++)
-        x[i] = (float)i;
-    Str path = under(p, "a.npy");
-    assert_ok(npy_write_f32(path, x, 4, (const int64_t[]){2, 1, 4, 4}));
-    const DataXform scale[] = {{DataScale, 0, 1}},
-                    twice[] = {{DataScale, 3, -1}, {DataScale, 1, 0}}, crop[] = {{DataCrop, 2, 0}},
-                    flip[] = {{DataFlip, 0, 0}}, resize[] = {{DataResize, 2, 0}};
-    DataField field = {.name = STR("x"),
-                       .kind = DataFloat,
-                       .rank = 3,
-                       .dim = {1, 4, 4},
-                       .xform = scale,
-                       .xforms = 1,
-                       .path = &path,
-                       .paths = 1};
-    DataOptions o = stream_options(&field, 1, 2);
-    DataStream *s = NULL;
-    const DataBatch *b = NULL;
-    assert_ok(stream_open(&o, &s));
-    assert_ok(stream_next(s, &b));
-    for (uint32_t j = 0; j < 2; j++) {
-        for (uint32_t i = 0; i < 16; i++) {
-            assert_true(fabsf(b->field[0][16 * j + i] - (float)(16 * b->sample[j] + i) / 31) <
-                        1e-6f);
-        }
-    }
-    stream_close(s);
-    field.xform = twice, field.xforms = 2; // the second one is of the first one's range
-    assert_ok(stream_open(&o, &s));
-    assert_ok(stream_next(s, &b));
-    for (uint32_t i = 0; i < 16; i++)
-        assert_true(fabsf(b->field[0][i] - (1 - (float)(16 * b->sample[0] + i) / 31)) < 1e-6f);
-    stream_close(s);
-    field.xforms = 1;
-    field.dim[1] = field.dim[2] = 2;
-    field.xform = crop;
-    assert_ok(stream_open(&o, &s));
-    uint32_t corners = 0;
-    for (uint32_t k = 0; k < 60; k++) {
-        assert_ok(stream_next(s, &b));
-        const float *c = b->field[0];
-        assert_true(c[1] == c[0] + 1 && c[2] == c[0] + 4 && c[3] == c[0] + 5);
-        corners |= 1u << (uint32_t)(c[0] - 16 * (float)b->sample[0]);
-    }
-    assert_int_equal(corners, 0x777); // three rows of three
-    stream_close(s);
-    field.xform = resize;
-    assert_ok(stream_open(&o, &s));
-    assert_ok(stream_next(s, &b));
-    float mean = 0;
-    for (uint32_t i = 0; i < 4; i++)
-        mean += b->field[0][i] / 4;
-    assert_true(fabsf(mean - (16 * (float)b->sample[0] + 7.5f)) < 1e-4f);
-    stream_close(s);
-    field.dim[1] = field.dim[2] = 4;
-    field.xform = flip;
-    assert_ok(stream_open(&o, &s));
-    uint32_t flipped = 0;
-    for (uint32_t k = 0; k < 40; k++) {
-        assert_ok(stream_next(s, &b));
-        float step = b->field[0][1] - b->field[0][0];
-        assert_true(step == 1 || step == -1);
-        flipped += step < 0;
-    }
-    assert_true(flipped > 5 && flipped < 35);
-    stream_close(s);
-}
-
-// One of a pair is cropped to the size that it has, the other not at all.
-static void a_crop_to_all_of_an_image_changes_no_flip(void **state) {
-    Fixture *p = *state;
-    float x[16];
-    for (uint32_t i = 0; i < 16; i++)
-        x[i] = (float)i;
-    Str path = under(p, "a.npy");
-    assert_ok(npy_write_f32(path, x, 4, (const int64_t[]){1, 1, 4, 4}));
-    const DataXform flip[] = {{DataFlip, 0, 0}},
-                    same[] = {{DataResize, 4, 0}, {DataCrop, 4, 0}, {DataFlip, 0, 0}};
-    DataField one = {.name = STR("x"),
-                     .kind = DataFloat,
-                     .rank = 3,
-                     .dim = {1, 4, 4},
-                     .xform = flip,
-                     .xforms = 1,
-                     .path = &path,
-                     .paths = 1},
-              other = one;
-    other.xform = same, other.xforms = 3;
-    DataOptions o = stream_options(&one, 1, 1), q = stream_options(&other, 1, 1);
-    DataStream *s = NULL, *t = NULL;
-    const DataBatch *b = NULL, *c = NULL;
-    assert_ok(stream_open(&o, &s));
-    assert_ok(stream_open(&q, &t));
-    for (uint32_t k = 0; k < 40; k++) {
-        assert_ok(stream_next(s, &b));
-        assert_ok(stream_next(t, &c));
-        assert_memory_equal(b->field[0], c->field[0], sizeof x);
-    }
-    stream_close(s);
-    stream_close(t);
-}
-
-// Crops are from the middle, and nothing is flipped. Data without a range become its lower end.
-static void outside_training_nothing_is_drawn(void **state) {
-    Fixture *p = *state;
-    float x[16];
-    for (uint32_t i = 0; i < 16; i++)
-        x[i] = (float)i;
-    Str path = under(p, "a.npy");
-    const DataXform xform[] = {{DataFlip, 0, 0}, {DataCrop, 2, 0}, {DataScale, 3, -1}};
-    DataField field = {.name = STR("x"),
-                       .kind = DataFloat,
-                       .rank = 3,
-                       .dim = {1, 2, 2},
-                       .xform = xform,
-                       .xforms = 2,
-                       .path = &path,
-                       .paths = 1};
-    DataOptions o = stream_options(&field, 1, 1);
-    DataStream *s = NULL;
-    const DataBatch *b = NULL;
-    o.in_order = true;
-    assert_ok(npy_write_f32(path, x, 4, (const int64_t[]){1, 1, 4, 4}));
-    assert_ok(stream_open(&o, &s));
-    for (uint32_t k = 0; k < 10; k++) {
-        assert_ok(stream_next(s, &b));
-        assert_true(b->field[0][0] == 5 && b->field[0][1] == 6 && b->field[0][2] == 9);
-    }
-    stream_close(s);
-    memset(x, 0, sizeof x);
-    field.xforms = 3;
-    assert_ok(npy_write_f32(path, x, 4, (const int64_t[]){1, 1, 4, 4}));
-    assert_ok(stream_open(&o, &s));
-    assert_ok(stream_next(s, &b));
-    assert_true(b->field[0][0] == 3);
-    stream_close(s);
 }
 
 static void a_folder_is_packed_on_the_fly_and_sets_join(void **state) {
@@ -968,9 +823,6 @@ int main(int argc, char **argv) {
         T(samples_are_drawn_by_their_weights),
         T(a_stream_samples_by_a_field),
         T(maps_without_a_channel_axis_have_one_channel),
-        T(transforms_match_their_definition),
-        T(a_crop_to_all_of_an_image_changes_no_flip),
-        T(outside_training_nothing_is_drawn),
         T(a_folder_is_packed_on_the_fly_and_sets_join),
         T(joined_sources_have_the_classes_of_all),
         T(fields_of_two_sources_are_paired_by_file_name),
