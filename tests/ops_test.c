@@ -121,7 +121,7 @@ static void expect_ew(const Graph *g, uint32_t id, const double *const *in, doub
         double x[3] = {0};
         for (uint32_t k = 0; k < n->nin; k++)
             x[k] = in[k][broadcast_place(node_type(g, id), node_type(g, node_in(g, id, k)), i)];
-        out[i] = op_fold[n->op](x[0], x[1], x[2]);
+        out[i] = op_info[n->op].fold(x[0], x[1], x[2]);
     }
 }
 
@@ -145,7 +145,7 @@ static void check_values(const Case *c, double *const *x) {
                 copy[i] = (float)in[k][i];
             in_single[k] = copy;
         }
-        if (op_fold[n->op])
+        if (op_info[n->op].fold)
             expect_ew(g, id, in, want);
         else if (!naive_node(g, id, in, want))
             continue;
@@ -315,7 +315,7 @@ static void check_nan(Arena *a, Op op) {
         const Case c = case_new(a, "%s, operand %u is NaN", op_info[op].text, k);
         double x[3] = {0.5, 0.5, 0.5};
         x[k] = NAN;
-        double y = op_fold[op](x[0], x[1], x[2]);
+        double y = op_info[op].fold(x[0], x[1], x[2]);
         cases++;
         if (!isnan(y))
             complain(&c, "value", 0, y, NAN);

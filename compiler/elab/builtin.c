@@ -4,18 +4,17 @@
 #include "builtin.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { MAX_PARAMS = 8 };
 
 static const Builtin table[] = {
-#define BUILTIN(name, params, doc) {#name, params, builtin_##name, OpNone},
+#define BUILTIN(name, params, doc) {{#name, sizeof #name - 1}, params, builtin_##name, OpNone},
 #include "builtins.def"
 #undef BUILTIN
 #define EW_PARAMS_1 "a"
 #define EW_PARAMS_2 "a b"
 #define EW_PARAMS_3 "a b c"
-#define EW(Name, text, n, ...) {#text, EW_PARAMS_##n, NULL, Op##Name},
+#define EW(Name, text, n, ...) {{#text, sizeof #text - 1}, EW_PARAMS_##n, NULL, Op##Name},
 #include "ops.def"
 };
 
@@ -28,7 +27,7 @@ const Builtin *builtin_get(uint32_t i) {
 
 bool builtin_find(Str name, uint32_t *out) {
     for (*out = 0; *out < builtin_count(); ++*out)
-        if (str_eq(name, str_c(table[*out].name)))
+        if (str_eq(name, table[*out].name))
             return table[*out].op != OpCast; // precision is not the text's business
     return false;
 }
@@ -91,9 +90,8 @@ static uint32_t param_of(Elab *e, const Builtin *b, const BuiltinParam *p, uint3
     if (!a->name.len && *next < n)
         return p[*next].rest ? *next : (*next)++;
     if (!a->name.len) {
-        diag(e->f, DiagE0311, here(e), (int)strlen(b->name), b->name, n, n == 1 ? "" : "s",
-             *next + 1);
-        help_called(e, str_c(b->name));
+        diag(e->f, DiagE0311, here(e), SARG(b->name), n, n == 1 ? "" : "s", *next + 1);
+        help_called(e, b->name);
         in_library(e);
         return NONE;
     }
@@ -104,9 +102,9 @@ static uint32_t param_of(Elab *e, const Builtin *b, const BuiltinParam *p, uint3
             return i;
     }
     Str near = str_nearest(a->name, known, n);
-    diag(e->f, DiagE0312, a->span, (int)strlen(b->name), b->name, SARG(a->name));
+    diag(e->f, DiagE0312, a->span, SARG(b->name), SARG(a->name));
     diag_help(e->f, "its parameters are: %s", b->params); // it has no text a note could show
-    help_called(e, str_c(b->name));
+    help_called(e, b->name);
     help_name(e, a->name, near);
     return NONE;
 }
@@ -139,8 +137,8 @@ static bool place(Elab *e, const Builtin *b, Args args, Value *in, uint32_t *cou
             in[i] = value_list(rest.at, rest.n);
         if (in[i].kind != KindAbsent || p[i].optional)
             continue;
-        diag(e->f, DiagE0313, here(e), (int)strlen(b->name), b->name, SARG(p[i].name));
-        help_called(e, str_c(b->name));
+        diag(e->f, DiagE0313, here(e), SARG(b->name), SARG(p[i].name));
+        help_called(e, b->name);
         in_library(e);
         return false;
     }

@@ -7,7 +7,8 @@
 
 typedef Value (*BuiltinFn)(Elab *e, const Value *in, uint32_t n);
 typedef struct Builtin {
-    const char *name, *params;
+    Str name;
+    const char *params;
     BuiltinFn fn;
     Op op;
 } Builtin;

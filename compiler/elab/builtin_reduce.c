@@ -60,21 +60,11 @@ bool op_fits(Elab *e, Op op, const Val *in, uint32_t n, const Attr *attr, const 
     return false;
 }
 
-// The operation's value at compile-time numbers, by the reference evaluator: one definition for
-// both.
-static Value fold(Elab *e, Op op, const Value *in, uint32_t n) {
-    uint32_t id[3];
-    const void *value[3];
-    double out;
-    Builder raw = {.g = &e->fold, .raw = true};
-    for (uint32_t k = 0; k < n; k++) {
-        id[k] = Number(&raw, in[k].num).id;
-        value[k] = &in[k].num;
-    }
-    Counters none = {0};
-    eval_node(&e->fold, builder_add(&raw, op, id, n, NULL, NULL), value, &out, true, &none,
-              *e->perm);
-    return value_num(out);
+static Value fold(Op op, const Value *in, uint32_t n) {
+    double x[3] = {0};
+    for (uint32_t k = 0; k < n; k++)
+        x[k] = in[k].num;
+    return value_num(op_info[op].fold(x[0], x[1], x[2]));
 }
 
 Value apply_op(Elab *e, Op op, const Value *in, uint32_t n) {
@@ -83,7 +73,7 @@ Value apply_op(Elab *e, Op op, const Value *in, uint32_t n) {
     for (uint32_t k = 0; k < n; k++)
         plain += value_is_plain(in[k]);
     if (plain == n)
-        return fold(e, op, in, n);
+        return fold(op, in, n);
     for (uint32_t k = 0; k < n; k++) {
         if (!want_tensor(e, in[k], &val[k]))
             return POISON;

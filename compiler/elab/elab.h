@@ -127,7 +127,6 @@ struct Elab {
     Module *m;
     Globals library, top;      // top: of the model, in front of the library
     Graph loose;               // top-level tensors: expressions of step, epoch, kimg
-    Graph fold;                // constants of elementwise functions
     Building init;             // first values of slots
     Building *to;              // the function being built
     Owner root, *owner;        // owner: of the call being evaluated
@@ -157,6 +156,7 @@ struct Elab {
     VEC(Reach) reach;         // of this step's updates
     Nodes score, scorer;      // of the step, one number for each sample or place; by which net
     VEC(SharedCount) counted; // every shared count
+    Map counts;               // declarations of optimizer state to what they are (update.c)
     VEC(Span) mean[2];        // over axes of samples: where there are none, and where there are
     bool split_counts;        // scalar optimizer state is kept per weight (update.c)
     bool retry;               // ... which was detected too late: elaborate again

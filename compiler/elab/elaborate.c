@@ -248,7 +248,6 @@ static void elab_init(Elab *e, Front *f, const ElabOptions *o, Building *top, Mo
     for (uint32_t i = 0; i < 3; i++)
         e->scalar[i] = NONE;
     begin_graph(e, &e->loose);
-    graph_init(&e->fold, f->perm, 1);
     begin_graph(e, &m->init.g);
     building_init(e, top, NULL, &e->loose, 0);
     e->to = top;

@@ -123,7 +123,7 @@ Str scope_nearest(Elab *e, const Env *env, Str name) {
         for (uint32_t i = 0; i < g->at.n; i++)
             vec_push(e->perm, &known, g->at.at[i].name);
     for (uint32_t i = 0; i < builtin_count(); i++)
-        vec_push(e->perm, &known, str_c(builtin_get(i)->name));
+        vec_push(e->perm, &known, builtin_get(i)->name);
     for (uint32_t i = 0; predefined_word(i); i++)
         vec_push(e->perm, &known, str_c(predefined_word(i)));
     return str_nearest(name, known.at, known.n);

@@ -299,7 +299,7 @@ static bool changes_below(const Ast *a, Str name) {
 
 // The state moves only by statements of the body's own list, each from itself, options and numbers;
 // no option is rebound.
-static bool is_count(const Ast *decl, const Ast *fn) {
+static bool find_count(const Ast *decl, const Ast *fn) {
     if (decl->a || fn->c->kind != AstBlock || !only_counts(decl->c, fn, decl->text))
         return false;
     for (uint32_t i = 0; i < fn->a->list.n; i++)
@@ -313,6 +313,16 @@ static bool is_count(const Ast *decl, const Ast *fn) {
             return false;
     }
     return true;
+}
+
+// The same; the body is searched once, not for each weight.
+static bool is_count(Elab *e, const Ast *decl, const Ast *fn) {
+    enum { Other = 1, Count };
+    uint64_t key = hash64(&decl, sizeof decl, 5);
+    uint32_t found = map_find(&e->counts, key);
+    if (!found)
+        map_put(e->perm, &e->counts, key, found = find_count(decl, fn) ? Count : Other);
+    return found == Count;
 }
 
 // Every weight's turn begins at the value of before the update.
@@ -333,7 +343,7 @@ static void share_count(Elab *e, uint32_t slot) {
 uint32_t optimizer_slot(Elab *e, Env *env, const Ast *decl, Slot s) {
     const Slot *w = &e->m->slot.at[e->tuning->weight];
     const Object *o = e->owner->object;
-    bool shared = !e->split_counts && o && is_count(decl, o->fn->ast);
+    bool shared = !e->split_counts && o && is_count(e, decl, o->fn->ast);
     s.kind = SlotOpt;
     s.net = w->net;
     s.name = str_format(e->perm, "%.*s/%.*s", SARG(s.name),

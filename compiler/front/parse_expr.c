@@ -110,8 +110,9 @@ static Ast *argument(Parser *p) {
     parser_next(p);
     bool panic = p->panic;
     a->a = read_expr(p);
-    Str habit = word_habit(a->text);
-    if (p->panic && !panic && habit.len && p->held.kind != TokFn) // betas=(0.5, 0.9)
+    bool failed = p->panic && !panic && p->held.kind != TokFn; // betas=(0.5, 0.9)
+    Str habit = failed ? word_habit(a->text) : (Str){0};
+    if (habit.len)
         diag_help(p->f, "%.*s", SARG(habit));
     return ast_done(p, a);
 }

@@ -27,18 +27,18 @@ static bool same_shape_as(const Graph *g, uint32_t id, const Draft *d) {
 
 uint32_t fold_constants(Builder *b, const Draft *d) {
     double x[3] = {0};
-    if (!op_fold[d->op])
+    if (!op_info[d->op].fold)
         return 0;
     for (uint32_t k = 0; k < d->nin; k++)
         if (!const_seen(b, d->in[k], &x[k]))
             return 0;
-    return Filled(b, op_fold[d->op](x[0], x[1], x[2]), d->type).id;
+    return Filled(b, op_info[d->op].fold(x[0], x[1], x[2]), d->type).id;
 }
 
 uint32_t fold_narrow_operands(Builder *b, const Draft *d) {
     uint32_t in[MAX_IN];
     bool narrower = false;
-    if (!op_fold[d->op])
+    if (!op_info[d->op].fold)
         return 0;
     for (uint32_t k = 0; k < d->nin; k++) {
         bool expanded = op_seen(b, d->in[k]) == OpExpand;
@@ -295,7 +295,7 @@ static Attr attr_before(const Attr *p, const Draft *d) {
 uint32_t fold_permuted_operands(Builder *b, const Draft *d) {
     bool moves = d->op == OpSlice || d->op == OpPad || d->op == OpConcat || d->op == OpFlip;
     uint32_t in[MAX_IN], axis[MAX_RANK], first = 0;
-    if (!moves && !op_fold[d->op])
+    if (!moves && !op_info[d->op].fold)
         return 0;
     while (first < d->nin && op_seen(b, d->in[first]) != OpPermute)
         first++;

@@ -166,6 +166,7 @@ typedef struct OpInfo {
     uint8_t family;      // AnchorFamily; of other classes FamilyNone
     uint8_t domain;      // Domain
     uint8_t traits;      // Trait
+    double (*fold)(double a, double b, double c); // EW: the value column, for constants; else NULL
     bool (*infer)(Infer *q);
     // Gradient to operand k, given this node y and the incoming gradient g (both of the node's
     // type). id 0: zero.

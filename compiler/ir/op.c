@@ -114,11 +114,6 @@ static bool infer_ew(Infer *q, Op op) {
 #include "ops.def"
 #undef K
 
-const FoldFn op_fold[OpCount] = {
-#define EW(Name, ...) [Op##Name] = fold_##Name,
-#include "ops.def"
-};
-
 double bits_to_double(int64_t bits) {
     double x;
     memcpy(&x, &bits, sizeof x);
@@ -149,6 +144,7 @@ const OpInfo op_info[OpCount] = {
                   .cls = ClassEW,                                                                  \
                   .domain = Domain##dom,                                                           \
                   .traits = (says),                                                                \
+                  .fold = fold_##Name,                                                             \
                   .infer = infer_##Name,                                                           \
                   .grad = grad_##Name},
 #define OP(Name, txt, lo, hi, kind, says, names)                                                   \

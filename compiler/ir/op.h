@@ -14,10 +14,6 @@ enum { MOST_COUNTED = 1 << 24 }; // f32 holds every whole number up to here: ind
     Val grad_##Name(Val y, Val g, uint32_t k);
 #include "ops.def"
 
-// An EW row's value column in double, for constants. NULL for OP rows.
-typedef double (*FoldFn)(double a, double b, double c);
-extern const FoldFn op_fold[OpCount];
-
 // --- for shape rules -----------------------------------------------------------------------------
 
 typedef struct TypeName {
