@@ -8,7 +8,8 @@ if(NOT GAN_PORTABLE)
 endif()
 set(portable_programs ganc ganrun)
 if(TARGET device_test)
-    list(APPEND portable_programs device_test launches)     # the conformance suite of devices; a step launch by launch
+    # The conformance suite of devices; a step launch by launch; random models.
+    list(APPEND portable_programs device_test launches random_test)
 endif()
 if(TARGET nccl_alone)
     list(APPEND portable_programs nccl_alone)               # NCCL on one card

@@ -5,8 +5,8 @@
 //   random_test print SEED                a model's text, its batch in a comment
 //   random_test replay FILE [CONFIG]      the same for a file as printed (or written by hand)
 //
-// COMPILED=1: compiled CPU kernels too. CARD=1: CUDA kernels, on the emulator. VERBOSE=1: refused
-// models, and progress.
+// COMPILED=1: compiled CPU kernels too. CARD=1: CUDA kernels, on the emulator; CARD=cuda: on a
+// card. VERBOSE=1: refused models, and progress.
 #include "random/check.h"
 
 #include <setjmp.h>
@@ -119,18 +119,26 @@ static void compiled_kernels_match_the_oracle(void **state) {
                             .options = {.compiled = true, .cache = STR(BUILD_DIR "/tests/cache")}});
 }
 
-static void need_card(void) {
+// The emulator; NULL: there is no C++ compiler, or a sanitizer is in the way.
+static const DeviceApi *emulated(void) {
 #if WITH_SHIM
     if (shim_device_works())
-        return;
+        return &device_shim_alone;
 #endif
+    return NULL;
+}
+
+static const DeviceApi *need_card(void) {
+    const DeviceApi *card = emulated();
+    if (card)
+        return card;
     print_message("no C++ compiler, or a sanitizer: CUDA kernels were not run\n");
     skip();
+    return NULL;
 }
 
 static void cuda_kernels_match_the_oracle(void **state) {
-    need_card();
-    expect_fine(state, &(Campaign){.first = 200000, .n = CARD_CASES, .options.card = true});
+    expect_fine(state, &(Campaign){.first = 200000, .n = CARD_CASES, .options.card = need_card()});
 }
 
 // Reduced models that once found a bug, which a comment in each describes.
@@ -155,17 +163,19 @@ static void fixed_bugs_stay_fixed(void **state) {
 
 static void fixed_bugs_stay_fixed_on_a_card(void **state) {
     (void)state;
-    need_card();
-    expect_fixed((Campaign){.options.card = true});
+    expect_fixed((Campaign){.options.card = need_card()});
 }
 
 // --- by hand -------------------------------------------------------------------------------------
 
 static int command_line(int argc, char **argv) {
     Arena a = empty;
-    Campaign campaign = {
-        .reduce = true,
-        .options = {.compiled = getenv("COMPILED") != NULL, .card = getenv("CARD") != NULL}};
+    const char *card = getenv("CARD");
+    Campaign campaign = {.reduce = true,
+                         .options = {.compiled = getenv("COMPILED") != NULL,
+                                     .card = !card                       ? NULL
+                                             : strcmp(card, "cuda") == 0 ? &device_cuda
+                                                                         : emulated()}};
     uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
     if (strcmp(argv[1], "print") == 0) {
         RandomModel m = random_model(&a, first);

@@ -20,9 +20,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-#if WITH_SHIM
-#include "shim_device.h"
-#endif
 
 enum {
     STEPS = 3,
@@ -42,7 +39,7 @@ typedef struct Config {
     Parallel parallel; // bucket 1: a random one
     int threads;
     bool compiled; // kernels are compiled; else the reference evaluator runs regions
-    bool card;     // CUDA kernels, on the emulator
+    bool card;     // on the card of CheckOptions
     bool reread;
     bool min_memory; // recompute wherever that takes less memory
     uint32_t resume;
@@ -175,21 +172,17 @@ static const Config configs[] = {
      .real = DtF16,
      .parallel = {.ranks = 2, .bucket = 1, .bandwidth = 1e5, .tail = true}},
     {.name = "f16 kernels", .api = &device_cpu, .real = DtF16, .compiled = true, .entries = true},
-#if WITH_SHIM
-    {.name = "card", .api = &device_shim_alone, .real = DtF32, .card = true, .entries = true},
-    {.name = "bf16 card", .api = &device_shim_alone, .real = DtBF16, .card = true, .entries = true},
-    {.name = "f16 card", .api = &device_shim_alone, .real = DtF16, .card = true, .entries = true},
+    {.name = "card", .real = DtF32, .card = true, .entries = true},
+    {.name = "bf16 card", .real = DtBF16, .card = true, .entries = true},
+    {.name = "f16 card", .real = DtF16, .card = true, .entries = true},
     {.name = "card on ranks",
-     .api = &device_shim_alone,
      .real = DtF32,
      .parallel = {.ranks = 2, .bucket = 1, .bandwidth = 1e5, .tail = true},
      .card = true},
     {.name = "bf16 card on ranks",
-     .api = &device_shim_alone,
      .real = DtBF16,
      .parallel = {.ranks = 2, .bucket = 1, .bandwidth = 1e5, .tail = true},
      .card = true},
-#endif
 };
 enum { CONFIGS = sizeof configs / sizeof *configs };
 
@@ -323,7 +316,7 @@ static RanksOptions options_of(const Config *w, const RandomModel *m, const Chec
                       .text = m->text,
                       .batch = m->batch,
                       .parallel = w->parallel,
-                      .api = w->api,
+                      .api = w->card ? o->card : w->api,
                       .real = w->real,
                       .halves = true,
                       .scale = scale_of(o),
@@ -507,13 +500,11 @@ static int check(const RandomModel *m, const CheckOptions *o) {
     in_halves.scale = scale_of(o);
     fprintf(stderr, "config: scaled\n");
     bound[DtF16] = bound_f16(&a, &f16, &in_halves, &bound[DtF32]);
-#if WITH_SHIM
     Plain card;
     RanksOptions on_card = in_halves;
-    on_card.api = &device_shim_alone;
+    on_card.api = o->card;
     if (o->card)
         bound[BoundCard] = bound_f16(&a, &card, &on_card, &bound[DtF32]);
-#endif
     check_configs(&b, m, o, bound);
     return 0;
 }

@@ -20,11 +20,11 @@ typedef struct Finding {
 } Finding;
 
 typedef struct CheckOptions {
-    uint64_t seed;      // of choices outside the text: bucket sizes, loss scales
-    const char *config; // the only configuration to check; NULL: all
-    bool compiled;      // also with compiled C kernels
-    bool card;          // also with CUDA kernels, on the emulator
-    Str cache;          // folder for kernels; empty: not cached
+    uint64_t seed;         // of choices outside the text: bucket sizes, loss scales
+    const char *config;    // the only configuration to check; NULL: all
+    bool compiled;         // also with compiled C kernels
+    const DeviceApi *card; // also with CUDA kernels, on this device; NULL: without
+    Str cache;             // folder for kernels; empty: not cached
 } CheckOptions;
 
 // Checks in a process of its own, so that a crash does not end the caller.

@@ -211,6 +211,7 @@ static GanStatus open_rank(RankState *s) {
     DeviceOptions d = {.threads = s->o->threads ? s->o->threads : 1,
                        .comm = s->comm,
                        .compiler = s->o->compiler,
+                       .no_tf32 = true,
                        .cache_dir = s->o->cache};
     TRY(s->o->api->open(&d, &s->device));
     return open_exec(s);
