@@ -6,7 +6,7 @@
 //   random_test replay FILE [CONFIG]      the same for a file as printed (or written by hand)
 //
 // COMPILED=1: compiled CPU kernels too. CARD=1: CUDA kernels, on the emulator; CARD=cuda: on a
-// card. VERBOSE=1: refused models, and progress.
+// card. VERBOSE=1: refused models, and progress. WHOLE=1: models that fail are not reduced.
 #include "random/check.h"
 
 #include <setjmp.h>
@@ -171,7 +171,7 @@ static void fixed_bugs_stay_fixed_on_a_card(void **state) {
 static int command_line(int argc, char **argv) {
     Arena a = empty;
     const char *card = getenv("CARD");
-    Campaign campaign = {.reduce = true,
+    Campaign campaign = {.reduce = getenv("WHOLE") == NULL,
                          .options = {.compiled = getenv("COMPILED") != NULL,
                                      .card = !card                       ? NULL
                                              : strcmp(card, "cuda") == 0 ? &device_cuda
