@@ -424,6 +424,14 @@ static void play(Arena *a, const Config *w, const Plan *p, const CheckOptions *o
         plan_simulate_lifetimes(a, p, &pass, o->seed);
 }
 
+// Is the i-th configuration's run compared with a later one's?
+static bool is_kept(uint32_t i) {
+    for (uint32_t k = i + 1; k < CONFIGS; k++)
+        if (configs[k].same_as && strcmp(configs[k].same_as, configs[i].name) == 0)
+            return true;
+    return false;
+}
+
 // bound: [BOUNDS]
 static void check_configs(Arena *a, const RandomModel *m, const CheckOptions *o, Bound *bound) {
     RanksRun *run = arena_array(a, RanksRun, CONFIGS);
@@ -442,6 +450,8 @@ static void check_configs(Arena *a, const RandomModel *m, const CheckOptions *o,
         for (uint32_t k = 0; w->same_as && k < i; k++)
             if (there[k] && strcmp(configs[k].name, w->same_as) == 0)
                 same_bits(w, &run[i], &run[k]);
+        if (!is_kept(i))
+            ranks_free(&run[i]);
     }
 }
 
