@@ -46,7 +46,7 @@ const Known *known_any(Maker *k);
 // A random one that fits; NULL if some tries find none.
 const Known *known_some(Maker *k, bool (*fits)(const Maker *k, const Known *v));
 // Writes "vN = ..." and adds vN to known[]. A value larger than Maker.most is not written: NULL.
-const Known *bind(Maker *k, Type t, const char *fmt, ...);
+const Known *bind_value(Maker *k, Type t, const char *fmt, ...);
 
 void make_value(Maker *k);  // binds a new name to a random operation
 void make_layer(Maker *k);  // the same with weights; inside nets

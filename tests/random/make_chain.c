@@ -37,23 +37,25 @@ static const Known *score_step(Maker *k, const Known *s, uint32_t axis) {
     switch (roll(k, 9)) {
     case 0:
         t.dim[0] = s->type.dim[1], t.dim[1] = s->type.dim[0];
-        return bind(k, t, t.rank == 3 ? "permute(%s, 1, 0, 2)" : "permute(%s, 1, 0)", s->name);
+        return bind_value(k, t, t.rank == 3 ? "permute(%s, 1, 0, 2)" : "permute(%s, 1, 0)",
+                          s->name);
     case 1:
         t.dim[axis] *= 2;
-        return bind(k, t, "concat(%s, -%s, axis=axis(%u))", s->name, s->name, axis);
+        return bind_value(k, t, "concat(%s, -%s, axis=axis(%u))", s->name, s->name, axis);
     case 2:
-        return bind(k, t, "where(unsqueeze(arange(%d), 1) >= unsqueeze(arange(%d), 0), %s, -2)",
-                    (int)t.dim[0], (int)t.dim[1], s->name);
+        return bind_value(k, t,
+                          "where(unsqueeze(arange(%d), 1) >= unsqueeze(arange(%d), 0), %s, -2)",
+                          (int)t.dim[0], (int)t.dim[1], s->name);
     case 3:
         bias = some_shaped(k, row);
         t.batched |= bias && bias->type.batched;
-        return bias ? bind(k, t, "%s + 0.3*unsqueeze(%s, %u)", s->name, bias->name, 1 - axis)
+        return bias ? bind_value(k, t, "%s + 0.3*unsqueeze(%s, %u)", s->name, bias->name, 1 - axis)
                     : NULL;
     case 4:
     case 5:
-        return bind(k, t, PICK(k, twice), s->name, s->name, axis);
+        return bind_value(k, t, PICK(k, twice), s->name, s->name, axis);
     default:
-        return bind(k, t, PICK(k, single), s->name, axis);
+        return bind_value(k, t, PICK(k, single), s->name, axis);
     }
 }
 
@@ -68,18 +70,18 @@ static void score_end(Maker *k, const Known *s, const Known *v, uint32_t kept) {
     if (t.dim[1 - kept] == v->type.dim[1] && chance(k, 70)) {
         rows.batched |= t.batched;
         rows.dim[1] = t.dim[kept];
-        bind(k, rows, product[t.rank - 2][kept], s->name, v->name);
+        bind_value(k, rows, product[t.rank - 2][kept], s->name, v->name);
     } else if (t.rank == 2 && chance(k, 25)) {
         t.dim[1] = t.dim[0];
-        bind(k, t, "einsum(\"pq,rq->pr\", %s, tanh(%s))/4", s->name, s->name);
+        bind_value(k, t, "einsum(\"pq,rq->pr\", %s, tanh(%s))/4", s->name, s->name);
     } else if (t.batched && chance(k, 15)) {
         t.batched = false;
-        bind(k, t, "mean(%s, batch)", s->name);
+        bind_value(k, t, "mean(%s, batch)", s->name);
     } else {
         for (uint32_t i = 1 - kept; i + 1 < t.rank; i++)
             t.dim[i] = t.dim[i + 1];
         t.dim[--t.rank] = 0;
-        bind(k, t, PICK(k, sum), s->name, 1 - kept);
+        bind_value(k, t, PICK(k, sum), s->name, 1 - kept);
     }
 }
 
@@ -94,9 +96,9 @@ void make_scores(Maker *k) {
     Type t = {.batched = p->type.batched || q->type.batched,
               .rank = heads ? 3 : 2,
               .dim = {p->type.dim[1], q->type.dim[1], heads ? p->type.dim[0] : 0}};
-    const Known *s =
-        bind(k, t, heads ? "einsum(\"cp,cq->pqc\", %s, %s)" : "einsum(\"cp,cq->pq\", %s, %s)/2",
-             p->name, q->name);
+    const Known *s = bind_value(
+        k, t, heads ? "einsum(\"cp,cq->pqc\", %s, %s)" : "einsum(\"cp,cq->pq\", %s, %s)/2", p->name,
+        q->name);
     for (uint32_t i = roll(k, 4); s && i > 0; i--)
         s = score_step(k, s, roll(k, 2));
     uint32_t scores = k->n;
@@ -126,13 +128,13 @@ void make_series(Maker *k) {
     if (kind < 3) {
         t.dim[0] -= kind == 2;
         t.dim[1] = kind == 1 ? 2 * n : n;
-        bind(k, t, form[kind], n, x->name, (int)t.dim[1]);
+        bind_value(k, t, form[kind], n, x->name, (int)t.dim[1]);
         return;
     }
     line(k, "l%u = dense(%d%s)", k->made, n, chance(k, 50) ? "" : ", bias=none");
     t.dim[1] = n;
-    bind(k, t,
-         kind == 3 ? "stack([l%u(%s[i]) for i in range(%d)])"
-                   : "stack([l%u(a) for a in [tanh(%s[i]) for i in range(%d)]])",
-         k->made, x->name, (int)t.dim[0]);
+    bind_value(k, t,
+               kind == 3 ? "stack([l%u(%s[i]) for i in range(%d)])"
+                         : "stack([l%u(a) for a in [tanh(%s[i]) for i in range(%d)]])",
+               k->made, x->name, (int)t.dim[0]);
 }

@@ -53,7 +53,7 @@ const Known *known_some(Maker *k, bool (*fits)(const Maker *k, const Known *v)) 
     return NULL;
 }
 
-const Known *bind(Maker *k, Type t, const char *fmt, ...) {
+const Known *bind_value(Maker *k, Type t, const char *fmt, ...) {
     va_list args;
     char name[24];
     if (t.rank > MAX_RANK || type_sample(&t) > k->most || type_sample(&t) < 1)
@@ -155,7 +155,7 @@ static void make_unary(Maker *k) {
     };
     const Known *v = known_some(k, is_number);
     if (v)
-        bind(k, v->type, PICK(k, form), v->name);
+        bind_value(k, v->type, PICK(k, form), v->name);
 }
 
 static void make_binary(Maker *k) {
@@ -183,9 +183,9 @@ static void make_binary(Maker *k) {
     if (!b)
         return;
     if (chance(k, 50))
-        bind(k, both, PICK(k, form), b->name, a->name);
+        bind_value(k, both, PICK(k, form), b->name, a->name);
     else
-        bind(k, both, PICK(k, form), a->name, b->name);
+        bind_value(k, both, PICK(k, form), a->name, b->name);
 }
 
 static void make_where(Maker *k) {
@@ -195,9 +195,9 @@ static void make_where(Maker *k) {
     if (!c || !broadcast(both, c->type, &all))
         return;
     if (chance(k, 50))
-        bind(k, all, "where(%s > 0.1, %s, %s)", a->name, b->name, c->name);
+        bind_value(k, all, "where(%s > 0.1, %s, %s)", a->name, b->name, c->name);
     else
-        bind(k, all, "mix(%s, %s, sigmoid(%s))", a->name, b->name, c->name);
+        bind_value(k, all, "mix(%s, %s, sigmoid(%s))", a->name, b->name, c->name);
 }
 
 // --- reductions ----------------------------------------------------------------------------------
@@ -261,8 +261,8 @@ static void make_mean(Maker *k) {
     Axes axes = some_axes(k, &v->type, true);
     bool keep = chance(k, 40);
     if (axes.text)
-        bind(k, reduced(v->type, axes.mask, keep), PICK(k, form), v->name, axes.text,
-             keep ? ", keep=true" : "");
+        bind_value(k, reduced(v->type, axes.mask, keep), PICK(k, form), v->name, axes.text,
+                   keep ? ", keep=true" : "");
 }
 
 static void make_group_mean(Maker *k) {
@@ -272,7 +272,8 @@ static void make_group_mean(Maker *k) {
     uint32_t every = ((1u << v->type.rank) - 1) << 1, mask = chance(k, 50) ? every & ~2u : 0;
     int64_t group = k->batch % 2 || chance(k, 30) ? k->batch : 2;
     Type t = reduced(v->type, mask, false);
-    bind(k, t, "mean(%s, %s, %lld)", v->name, mask ? "[batch, space]" : "batch", (long long)group);
+    bind_value(k, t, "mean(%s, %s, %lld)", v->name, mask ? "[batch, space]" : "batch",
+               (long long)group);
 }
 
 static void make_greatest(Maker *k) {
@@ -285,18 +286,18 @@ static void make_greatest(Maker *k) {
     if (!axes.text)
         return;
     Type t = reduced(v->type, axes.mask, keep);
-    const Known *m = bind(k, t, PICK(k, form), v->name, axes.text, keep ? ", keep=true" : "");
+    const Known *m = bind_value(k, t, PICK(k, form), v->name, axes.text, keep ? ", keep=true" : "");
     if (m && keep && chance(k, 60)) // the maximum compared with the values it comes from
-        bind(k, v->type, chance(k, 50) ? "where(%s >= %s, 1, 0)" : "(%s == %s)*0.5", v->name,
-             m->name);
+        bind_value(k, v->type, chance(k, 50) ? "where(%s >= %s, 1, 0)" : "(%s == %s)*0.5", v->name,
+                   m->name);
 }
 
 static void make_softmax(Maker *k) {
     const Known *v = known_some(k, has_axes);
     Axes axes = v ? some_axes(k, &v->type, false) : (Axes){0};
     if (axes.text)
-        bind(k, v->type, chance(k, 70) ? "softmax(%s, %s)" : "standard(%s, %s, 0.01)", v->name,
-             axes.text);
+        bind_value(k, v->type, chance(k, 70) ? "softmax(%s, %s)" : "standard(%s, %s, 0.01)",
+                   v->name, axes.text);
 }
 
 static void make_norm(Maker *k) {
@@ -304,7 +305,7 @@ static void make_norm(Maker *k) {
     const Known *v = known_some(k, is_number);
     Type t = {.batched = v && v->type.batched};
     if (v)
-        bind(k, t, PICK(k, form), v->name);
+        bind_value(k, t, PICK(k, form), v->name);
 }
 
 // Along one axis of a table of all pairs: the distance to the nearest.
@@ -325,7 +326,7 @@ static void make_nearest(Maker *k) {
               .rank = 1,
               .dim = {over ? a->type.dim[1] : b->type.dim[1]}};
     if (a->type.dim[1] * b->type.dim[1] <= k->most)
-        bind(k, t, PICK(k, form), a->name, b->name, over);
+        bind_value(k, t, PICK(k, form), a->name, b->name, over);
 }
 
 // Functions of the library that keep a value's shape.
@@ -350,7 +351,7 @@ static void make_library(Maker *k) {
     const Known *v = known_some(k, has_axes);
     uint32_t forms = v && v->type.rank == 3 && v->type.batched ? Forms : Forms - Maps;
     if (v && v->type.batched)
-        bind(k, v->type, form[roll(k, forms)], v->name, v->name, v->name);
+        bind_value(k, v->type, form[roll(k, forms)], v->name, v->name, v->name);
 }
 
 // --- shapes --------------------------------------------------------------------------------------
@@ -375,7 +376,7 @@ static void make_reshape(Maker *k) {
             t.dim[t.rank++] = d, left /= d;
     }
     t.dim[t.rank++] = left;
-    bind(k, t, "reshape(%s, %s)", v->name, dims(k, &t));
+    bind_value(k, t, "reshape(%s, %s)", v->name, dims(k, &t));
 }
 
 static void make_permute(Maker *k) {
@@ -394,7 +395,7 @@ static void make_permute(Maker *k) {
         t.dim[i] = v->type.dim[order[i]];
         text_fmt(&text, ", %u", order[i]);
     }
-    bind(k, t, "permute(%s%s)", v->name, text_str(&text).ptr);
+    bind_value(k, t, "permute(%s%s)", v->name, text_str(&text).ptr);
 }
 
 static void make_slice(Maker *k) {
@@ -410,12 +411,12 @@ static void make_slice(Maker *k) {
             t.dim[i - 1] = t.dim[i];
         t.rank--;
         t.dim[t.rank] = 0;
-        bind(k, t, "%s[%lld]", v->name, (long long)(chance(k, 30) ? from - n : from));
+        bind_value(k, t, "%s[%lld]", v->name, (long long)(chance(k, 30) ? from - n : from));
         return;
     }
     static const char *const before[] = {"", ":, ", ":, :, "};
     t.dim[axis] = to - from;
-    bind(k, t, "%s[%s%lld:%lld]", v->name, before[axis], (long long)from, (long long)to);
+    bind_value(k, t, "%s[%s%lld:%lld]", v->name, before[axis], (long long)from, (long long)to);
 }
 
 static void make_join(Maker *k) {
@@ -439,14 +440,14 @@ static void make_join(Maker *k) {
         for (uint32_t i = 0; i < t.rank && i + 1 < MAX_RANK; i++)
             s.dim[i + 1] = t.dim[i];
         if (t.rank < MAX_RANK)
-            bind(k, s, "stack(%s, %s)", a->name, b->name);
+            bind_value(k, s, "stack(%s, %s)", a->name, b->name);
         return;
     }
     t.dim[axis] += b->type.dim[axis];
     if (chance(k, 50))
-        bind(k, t, "concat(%s, %s, axis=axis(%u))", a->name, b->name, axis);
+        bind_value(k, t, "concat(%s, %s, axis=axis(%u))", a->name, b->name, axis);
     else
-        bind(k, t, "concat(%s, -%s, axis=axis(%u))", a->name, b->name, axis);
+        bind_value(k, t, "concat(%s, -%s, axis=axis(%u))", a->name, b->name, axis);
 }
 
 static void make_expand(Maker *k) {
@@ -460,20 +461,20 @@ static void make_expand(Maker *k) {
             t.dim[i] = t.dim[i - 1];
         t.dim[at] = 1;
         t.rank++;
-        bind(k, t, "unsqueeze(%s, %u)", v->name, at);
+        bind_value(k, t, "unsqueeze(%s, %u)", v->name, at);
         return;
     }
     for (uint32_t i = 0; i < t.rank; i++)
         t.dim[i] = t.dim[i] == 1 ? 1 + roll(k, 4) : t.dim[i];
     if (t.rank < 4)
         t.dim[t.rank++] = 1 + roll(k, 4);
-    bind(k, t, "expand(%s, %s)", v->name, dims(k, &t));
+    bind_value(k, t, "expand(%s, %s)", v->name, dims(k, &t));
 }
 
 static void make_flip(Maker *k) {
     const Known *v = known_some(k, has_axes);
     if (v)
-        bind(k, v->type, "flip(%s, axis(%u))", v->name, roll(k, v->type.rank));
+        bind_value(k, v->type, "flip(%s, axis(%u))", v->name, roll(k, v->type.rank));
 }
 
 static void make_squeeze(Maker *k) {
@@ -486,9 +487,9 @@ static void make_squeeze(Maker *k) {
             t.dim[t.rank++] = v->type.dim[i];
     flat.dim[0] = type_sample(&v->type);
     if (chance(k, 50))
-        bind(k, t, "squeeze(%s)", v->name);
+        bind_value(k, t, "squeeze(%s)", v->name);
     else
-        bind(k, flat, "flatten(%s)", v->name);
+        bind_value(k, flat, "flatten(%s)", v->name);
 }
 
 // Over spatial axes: all after the first.
@@ -507,23 +508,23 @@ static void make_space(Maker *k) {
         for (uint32_t i = 1; i < t.rank && more; i++)
             t.dim[i] += 2;
         if (more)
-            bind(k, t, "reflect_pad(%s, 1)", v->name);
+            bind_value(k, t, "reflect_pad(%s, 1)", v->name);
         return;
     case 1:
         for (uint32_t i = 1; i < t.rank; i++)
             t.dim[i] *= 2;
-        bind(k, t, chance(k, 50) ? "upsample(%s, 2)" : "upsample_linear(%s)", v->name);
+        bind_value(k, t, chance(k, 50) ? "upsample(%s, 2)" : "upsample_linear(%s)", v->name);
         return;
     case 2:
         for (uint32_t i = 1; i < t.rank && even; i++)
             t.dim[i] /= 2;
         if (even && t.rank < MAX_RANK)
-            bind(k, t, chance(k, 50) ? "avg_pool(%s, 2)" : "max_pool(%s, 2)", v->name);
+            bind_value(k, t, chance(k, 50) ? "avg_pool(%s, 2)" : "max_pool(%s, 2)", v->name);
         return;
     default:
         if (t.rank == 3 && t.dim[0] % 4 == 0) {
             t.dim[0] /= 4, t.dim[1] *= 2, t.dim[2] *= 2;
-            bind(k, t, "pixel_shuffle(%s, 2)", v->name);
+            bind_value(k, t, "pixel_shuffle(%s, 2)", v->name);
         }
     }
 }
@@ -541,8 +542,8 @@ static void make_pool(Maker *k) {
         t.dim[i] = (t.dim[i] + 2 * pad - n) / stride + 1;
     }
     if (t.rank < MAX_RANK)
-        bind(k, t, "%s_pool(%s, %lld, stride=%lld, pad=%lld)", chance(k, 50) ? "avg" : "max",
-             v->name, (long long)n, (long long)stride, (long long)pad);
+        bind_value(k, t, "%s_pool(%s, %lld, stride=%lld, pad=%lld)", chance(k, 50) ? "avg" : "max",
+                   v->name, (long long)n, (long long)stride, (long long)pad);
 }
 
 static void make_resize(Maker *k) {
@@ -554,7 +555,7 @@ static void make_resize(Maker *k) {
     Type t = v->type;
     for (uint32_t i = 1; i < t.rank; i++)
         t.dim[i] = size;
-    bind(k, t, "resize_%s(%s, %lld)", PICK(k, form), v->name, (long long)size);
+    bind_value(k, t, "resize_%s(%s, %lld)", PICK(k, form), v->name, (long long)size);
 }
 
 static void make_move(Maker *k) {
@@ -604,8 +605,8 @@ static void make_einsum(Maker *k) {
     }
     if (terms * type_sample(&t) > 1 << 16)
         return;
-    bind(k, t, "einsum(\"%s,%s->%s\", %s, %s)/%lld", rule[0], rule[1], rule[2], a->name, b->name,
-         (long long)(terms > 4 ? terms / 2 : 2));
+    bind_value(k, t, "einsum(\"%s,%s->%s\", %s, %s)/%lld", rule[0], rule[1], rule[2], a->name,
+               b->name, (long long)(terms > 4 ? terms / 2 : 2));
 }
 
 static void make_fft(Maker *k) {
@@ -616,7 +617,7 @@ static void make_fft(Maker *k) {
     int64_t last = t.dim[t.rank - 1];
     if (t.rank >= 2 && t.dim[0] == 2 && chance(k, 60)) {
         if (chance(k, 60)) {
-            bind(k, t, chance(k, 50) ? "fft(%s)/2" : "ifft(%s)", v->name);
+            bind_value(k, t, chance(k, 50) ? "fft(%s)/2" : "ifft(%s)", v->name);
             return;
         }
         int64_t n = 2 * (last - 1) + roll(k, 2);
@@ -625,7 +626,7 @@ static void make_fft(Maker *k) {
             real.dim[i - 1] = t.dim[i];
         real.dim[real.rank - 1] = n;
         if (n >= 1)
-            bind(k, real, "irfft(%s, %lld)", v->name, (long long)n);
+            bind_value(k, real, "irfft(%s, %lld)", v->name, (long long)n);
         return;
     }
     if (t.rank >= MAX_RANK)
@@ -634,15 +635,15 @@ static void make_fft(Maker *k) {
     for (uint32_t i = 0; i < t.rank; i++)
         z.dim[i + 1] = t.dim[i];
     z.dim[z.rank - 1] = last / 2 + 1;
-    bind(k, z, "rfft(%s)/2", v->name);
+    bind_value(k, z, "rfft(%s)/2", v->name);
 }
 
 static void make_sort(Maker *k) {
     const Known *v = known_some(k, has_axes), *by = known_some(k, has_axes);
     if (v && by && type_same_shape(&v->type, &by->type) && chance(k, 50))
-        bind(k, v->type, "sort_by(%s, %s)", v->name, by->name);
+        bind_value(k, v->type, "sort_by(%s, %s)", v->name, by->name);
     else if (v)
-        bind(k, v->type, "sort(%s)", v->name);
+        bind_value(k, v->type, "sort(%s)", v->name);
 }
 
 // Along the last axis.
@@ -654,10 +655,10 @@ static void make_scan(Maker *k) {
     Type t = v->type;
     int64_t *last = &t.dim[t.rank - 1];
     if (chance(k, 60)) {
-        bind(k, t, PICK(k, form), v->name);
+        bind_value(k, t, PICK(k, form), v->name);
     } else {
         *last = 1 + roll(k, (uint32_t)*last);
-        bind(k, t, "topk(%s, %lld)", v->name, (long long)*last);
+        bind_value(k, t, "topk(%s, %lld)", v->name, (long long)*last);
     }
 }
 
@@ -670,9 +671,10 @@ static void make_all(Maker *k) {
     for (uint32_t i = 0; i < v->type.rank; i++)
         t.dim[i + 1] = v->type.dim[i];
     if (y)
-        bind(k, t, "scatter(%s, %s, %lld, per=batch)", v->name, y->name, (long long)y->classes);
+        bind_value(k, t, "scatter(%s, %s, %lld, per=batch)", v->name, y->name,
+                   (long long)y->classes);
     else
-        bind(k, t, "all_gather(%s)", v->name);
+        bind_value(k, t, "all_gather(%s)", v->name);
 }
 
 // Indices that differ from sample to sample.
@@ -685,12 +687,12 @@ static void make_rows(Maker *k) {
     int64_t n = by->type.dim[0], rows = t.dim[0];
     if (chance(k, 50) && rows >= n) {
         t.dim[0] = n;
-        bind(k, t, "gather(%s, argsort(%s))", v->name, by->name);
+        bind_value(k, t, "gather(%s, argsort(%s))", v->name, by->name);
     } else if (rows == n) {
         t.dim[0] = n + roll(k, 3);
-        bind(k, t, "scatter(%s, argsort(%s), %lld)", v->name, by->name, (long long)t.dim[0]);
+        bind_value(k, t, "scatter(%s, argsort(%s), %lld)", v->name, by->name, (long long)t.dim[0]);
     } else if (k->batch > 1) {
-        bind(k, (Type){.batched = true}, "cos(2*sample_index())");
+        bind_value(k, (Type){.batched = true}, "cos(2*sample_index())");
     }
 }
 
@@ -701,7 +703,7 @@ static void make_gather(Maker *k) {
     Type t = {.batched = true, .rank = (uint8_t)(table->type.rank - 1)};
     for (uint32_t i = 0; i < t.rank; i++)
         t.dim[i] = table->type.dim[i + 1];
-    bind(k, t, "gather(%s, %s)", table->name, y->name);
+    bind_value(k, t, "gather(%s, %s)", table->name, y->name);
 }
 
 static void make_draw(Maker *k) {
@@ -713,9 +715,9 @@ static void make_draw(Maker *k) {
         t.batched ? dims(k, &t) : str_format(k->text.arena, "%s, per=batch", dims(k, &t)).ptr;
     if (chance(k, 15)) {
         t.batched = false;
-        bind(k, t, "reshape(arange(%d), %s)/4", (int)type_sample(&t), dims(k, &t));
+        bind_value(k, t, "reshape(arange(%d), %s)/4", (int)type_sample(&t), dims(k, &t));
     } else
-        bind(k, t, PICK(k, form), size);
+        bind_value(k, t, PICK(k, form), size);
 }
 
 static void make_one_hot(Maker *k) {
@@ -723,7 +725,7 @@ static void make_one_hot(Maker *k) {
     Type t = {.batched = true, .rank = 1};
     if (y) {
         t.dim[0] = y->classes;
-        bind(k, t, "one_hot(%s, %lld) + 0", y->name, (long long)y->classes);
+        bind_value(k, t, "one_hot(%s, %lld) + 0", y->name, (long long)y->classes);
     }
 }
 
@@ -743,23 +745,23 @@ void make_value(Maker *k) {
 const Known *make_number(Maker *k, const Known *v) {
     static const char *const form[] = {"mean(%s)", "mean(%s^2)", "mean(tanh(%s))",
                                        "sqrt(mean(%s^2) + 0.01)", "mean(softplus(%s))"};
-    return bind(k, (Type){.rank = 0}, PICK(k, form), v->name);
+    return bind_value(k, (Type){.rank = 0}, PICK(k, form), v->name);
 }
 
 const Known *make_shaped(Maker *k, const Known *v, Type to) {
     int64_t have = type_sample(&v->type), want = type_sample(&to);
     Type flat = {.batched = v->type.batched, .rank = 1, .dim = {have}};
     if (v->type.rank != 1)
-        v = bind(k, flat, "flatten(%s)", v->name);
+        v = bind_value(k, flat, "flatten(%s)", v->name);
     for (; v && have < want; have *= 2) {
         flat.dim[0] = 2 * have;
-        v = bind(k, flat, "concat(%s, 0.5 - %s)", v->name, v->name);
+        v = bind_value(k, flat, "concat(%s, 0.5 - %s)", v->name, v->name);
     }
     flat.dim[0] = want;
     if (v && have > want)
-        v = bind(k, flat, "%s[:%lld]", v->name, (long long)want);
+        v = bind_value(k, flat, "%s[:%lld]", v->name, (long long)want);
     to.batched = v && v->type.batched;
     if (v && to.rank == 0)
-        return bind(k, to, "squeeze(%s)", v->name);
-    return v ? bind(k, to, "reshape(%s, %s)", v->name, dims(k, &to)) : NULL;
+        return bind_value(k, to, "squeeze(%s)", v->name);
+    return v ? bind_value(k, to, "reshape(%s, %s)", v->name, dims(k, &to)) : NULL;
 }

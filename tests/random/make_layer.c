@@ -40,7 +40,7 @@ static void make_dense(Maker *k) {
     const Known *v = known_some(k, is_row);
     Type t = {.batched = true, .rank = 1, .dim = {1 + roll(k, 6)}};
     if (v)
-        bind(k, t, "%s |> dense(%lld%s)", v->name, (long long)t.dim[0], weight_options(k));
+        bind_value(k, t, "%s |> dense(%lld%s)", v->name, (long long)t.dim[0], weight_options(k));
 }
 
 // --- convolutions --------------------------------------------------------------------------------
@@ -109,8 +109,9 @@ static void make_conv(Maker *k) {
         if (t.dim[i] < 1)
             return;
     }
-    bind(k, t, "%s |> %s(%lld%s, groups=%lld%s)", v->name, transposed ? "conv_transpose" : "conv",
-         (long long)t.dim[0], window_text(k, w, t.rank - 1u), (long long)groups, weight_options(k));
+    bind_value(k, t, "%s |> %s(%lld%s, groups=%lld%s)", v->name,
+               transposed ? "conv_transpose" : "conv", (long long)t.dim[0],
+               window_text(k, w, t.rank - 1u), (long long)groups, weight_options(k));
 }
 
 // The greatest of what a product makes: its gradient is that of the maxima alone (one_hot.c).
@@ -122,9 +123,9 @@ static void make_peak(Maker *k) {
         return;
     Type t = v->type, one = {.batched = true}, row = {.batched = true, .rank = 1};
     t.dim[0] = 1 + roll(k, 6);
-    v = bind(k, t, "%s |> conv(%lld, k=1%s)", v->name, (long long)t.dim[0],
-             chance(k, 50) ? "" : ", bias=none");
-    p = v ? bind(k, t, PICK(k, after), v->name) : NULL;
+    v = bind_value(k, t, "%s |> conv(%lld, k=1%s)", v->name, (long long)t.dim[0],
+                   chance(k, 50) ? "" : ", bias=none");
+    p = v ? bind_value(k, t, PICK(k, after), v->name) : NULL;
     uint32_t over = roll(k, 3);
     row.dim[0] = t.dim[0];
     if (over == 2) {
@@ -132,7 +133,7 @@ static void make_peak(Maker *k) {
         memcpy(row.dim, t.dim + 1, row.rank * sizeof *row.dim);
     }
     if (p)
-        bind(k, over ? row : one, most[over], p->name);
+        bind_value(k, over ? row : one, most[over], p->name);
 }
 
 // --- norms and the rest --------------------------------------------------------------------------
@@ -155,19 +156,19 @@ static void make_norm(Maker *k) {
     switch (roll(k, 5)) {
     case 0:
         if (v->type.rank >= 2)
-            bind(k, v->type, "%s |> instance_norm(eps=0.01, affine=%s)", v->name,
-                 chance(k, 50) ? "true" : "false");
+            bind_value(k, v->type, "%s |> instance_norm(eps=0.01, affine=%s)", v->name,
+                       chance(k, 50) ? "true" : "false");
         return;
     case 1:
         if (v->type.dim[0] % 2 == 0)
-            bind(k, v->type, "%s |> group_norm(2, eps=0.01)", v->name);
+            bind_value(k, v->type, "%s |> group_norm(2, eps=0.01)", v->name);
         return;
     case 2:
         if (k->batch % 2 == 0)
-            bind(k, v->type, "%s |> batch_norm(group=2, eps=0.01)", v->name);
+            bind_value(k, v->type, "%s |> batch_norm(group=2, eps=0.01)", v->name);
         return;
     default:
-        bind(k, v->type, "%s |> %s", v->name, PICK(k, form));
+        bind_value(k, v->type, "%s |> %s", v->name, PICK(k, form));
     }
 }
 
@@ -177,8 +178,8 @@ static void make_deviation(Maker *k) {
         return;
     Type t = v->type;
     t.dim[0]++;
-    bind(k, t, "%s |> minibatch_std(group=%lld, eps=0.01)", v->name,
-         (long long)(k->batch % 2 ? k->batch : 2));
+    bind_value(k, t, "%s |> minibatch_std(group=%lld, eps=0.01)", v->name,
+               (long long)(k->batch % 2 ? k->batch : 2));
 }
 
 static void make_other(Maker *k) {
@@ -188,25 +189,27 @@ static void make_other(Maker *k) {
     if (!v)
         return;
     if (v->type.rank >= 2 && chance(k, 25))
-        bind(k, v->type, "%s |> attention", v->name);
+        bind_value(k, v->type, "%s |> attention", v->name);
     else if (v->type.rank >= 2 && chance(k, 25))
-        bind(k, v->type, "%s |> multihead_attention(%d)", v->name, v->type.dim[0] % 2 ? 1 : 2);
+        bind_value(k, v->type, "%s |> multihead_attention(%d)", v->name,
+                   v->type.dim[0] % 2 ? 1 : 2);
     else if (v->type.rank >= 2 && v->type.rank <= 4 && chance(k, 10)) {
         long long c = (long long)v->type.dim[0];
         bool pair = c % 2 == 0 && chance(k, 50);
-        bind(k, v->type, pair ? "lstm(%lld, k=%d)(%s, %s)" : "gru(%lld, k=%d)(%s, %s)",
-             pair ? c / 2 : c, 1 + 2 * (int)roll(k, 2), v->name, v->name);
+        bind_value(k, v->type, pair ? "lstm(%lld, k=%d)(%s, %s)" : "gru(%lld, k=%d)(%s, %s)",
+                   pair ? c / 2 : c, 1 + 2 * (int)roll(k, 2), v->name, v->name);
     } else if (h && v->type.rank == 1 && chance(k, 50))
-        bind(k, h->type, "gru(%lld)(%s, %s)", (long long)h->type.dim[0], v->name, h->name);
+        bind_value(k, h->type, "gru(%lld)(%s, %s)", (long long)h->type.dim[0], v->name, h->name);
     else if (h && v->type.rank == 1 && h->type.dim[0] % 2 == 0 && chance(k, 30))
-        bind(k, h->type, "lstm(%lld)(%s, %s)", (long long)h->type.dim[0] / 2, v->name, h->name);
+        bind_value(k, h->type, "lstm(%lld)(%s, %s)", (long long)h->type.dim[0] / 2, v->name,
+                   h->name);
     else if (y && chance(k, 50))
-        bind(k, v->type, "%s |> conditional_batch_norm(%s, eps=0.05)", v->name, y->name);
+        bind_value(k, v->type, "%s |> conditional_batch_norm(%s, eps=0.05)", v->name, y->name);
     else if (y && chance(k, 50))
-        bind(k, (Type){.batched = true, .rank = 1, .dim = {v->type.dim[0]}}, "%s |> embed(%lld)",
-             y->name, (long long)v->type.dim[0]);
+        bind_value(k, (Type){.batched = true, .rank = 1, .dim = {v->type.dim[0]}},
+                   "%s |> embed(%lld)", y->name, (long long)v->type.dim[0]);
     else
-        bind(k, v->type, "%s |> %s", v->name, PICK(k, form));
+        bind_value(k, v->type, "%s |> %s", v->name, PICK(k, form));
 }
 
 // A parameter used directly.
@@ -217,7 +220,7 @@ static void make_param(Maker *k) {
     char name[24];
     snprintf(name, sizeof name, "p%u", k->made++);
     line(k, "param %s : [%lld] = gauss(0.5)", name, (long long)v->type.dim[0]);
-    bind(k, v->type, "%s*%s", name, v->name);
+    bind_value(k, v->type, "%s*%s", name, v->name);
     known_add(k, name, (Type){.rank = 1, .dim = {v->type.dim[0]}});
 }
 

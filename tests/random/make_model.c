@@ -22,8 +22,8 @@ static const char *dims_of(Maker *k, Type t) {
 
 static const Known *flat_dense(Maker *k, const Known *v, Type wide) {
     Type flat = {.batched = true, .rank = 1, .dim = {type_sample(&v->type)}};
-    v = v->type.rank == 1 ? v : bind(k, flat, "flatten(%s)", v->name);
-    return bind(k, wide, "%s |> dense(%lld)", v->name, (long long)wide.dim[0]);
+    v = v->type.rank == 1 ? v : bind_value(k, flat, "flatten(%s)", v->name);
+    return bind_value(k, wide, "%s |> dense(%lld)", v->name, (long long)wide.dim[0]);
 }
 
 // Random values, then the result computed from the last ones.
@@ -39,7 +39,7 @@ static void net_body(Maker *k, Type result, uint32_t lines) {
     const Known *row = flat_dense(k, last, wide);
     if (chance(k, 80)) { // else it may not depend on its input
         const Known *other = flat_dense(k, &k->known[0], wide);
-        row = bind(k, wide, "%s + 0.5*%s", row->name, other->name);
+        row = bind_value(k, wide, "%s + 0.5*%s", row->name, other->name);
     }
     if (result.rank == 0)
         line(k, "%s |> squeeze", row->name);
@@ -155,11 +155,11 @@ static void put_scores(Maker *k, const ModelInfo *p) {
     Type t = p->image;
     const char *of[Scores], *s = "";
     t.batched = true;
-    const char *f = bind(k, t, "G(normal(%s))", dims_of(k, p->latent))->name;
+    const char *f = bind_value(k, t, "G(normal(%s))", dims_of(k, p->latent))->name;
     for (uint32_t i = 0; i < Scores; i++)
-        of[i] = bind(k, t, PICK(k, form), i < 3 ? "x" : f)->name;
+        of[i] = bind_value(k, t, PICK(k, form), i < 3 ? "x" : f)->name;
     for (uint32_t i = 0; i < Scores; i++) {
-        s = bind(k, (Type){.batched = true}, "%s", score(k, p, of[i]))->name;
+        s = bind_value(k, (Type){.batched = true}, "%s", score(k, p, of[i]))->name;
         of[i] = str_format(k->text.arena, "%s%s", i ? ", " : "", s).ptr;
     }
     line(k, "update D minimize mean([mean(softplus(s)) for s in [%s%s%s%s%s%s%s%s]]) using %s",
@@ -176,11 +176,11 @@ static void put_values(Maker *k, uint32_t n) {
 static void put_gradient(Maker *k, const ModelInfo *p, const char *f) {
     Type t = p->image;
     t.batched = true;
-    const Known *v = bind(k, t, "mix(x, %s, 0.5)", f);
-    const Known *s = v ? bind(k, (Type){.batched = true}, "%s", score(k, p, v->name)) : NULL;
-    const Known *g = s ? bind(k, t, "grad(%s, %s)", s->name, v->name) : NULL;
+    const Known *v = bind_value(k, t, "mix(x, %s, 0.5)", f);
+    const Known *s = v ? bind_value(k, (Type){.batched = true}, "%s", score(k, p, v->name)) : NULL;
+    const Known *g = s ? bind_value(k, t, "grad(%s, %s)", s->name, v->name) : NULL;
     if (g && chance(k, 50))
-        bind(k, t, "grad(norm2(%s)*0.5, %s)", g->name, v->name);
+        bind_value(k, t, "grad(norm2(%s)*0.5, %s)", g->name, v->name);
 }
 
 static void put_accumulator(Maker *k) {
@@ -206,16 +206,16 @@ static void put_branch(Maker *k) {
         return;
     const Known *level = make_number(k, a),
                 *u = make_number(k, known_any(k)->classes ? a : known_any(k));
-    bind(k, (Type){.rank = 0}, "if %s > %s { %s*2 } else { tanh(%s) }", level->name, u->name,
-         level->name, u->name);
+    bind_value(k, (Type){.rank = 0}, "if %s > %s { %s*2 } else { tanh(%s) }", level->name, u->name,
+               level->name, u->name);
 }
 
 // Gradients of each sample of D, whose results a batch norm would mix.
 static void put_each_gradient(Maker *k, const ModelInfo *p, const char *f) {
     const char *name = str_format(k->text.arena, "of%u", k->made++).ptr;
     line(k, "fn %s(D) = softplus(-%s)", name, score(k, p, f));
-    bind(k, (Type){.batched = true}, "sqrt(sum([norm2(g) for g in per_sample_grad(D, %s)]) + 0.01)",
-         name);
+    bind_value(k, (Type){.batched = true},
+               "sqrt(sum([norm2(g) for g in per_sample_grad(D, %s)]) + 0.01)", name);
 }
 
 // What only some steps do, or one of two.
@@ -247,10 +247,10 @@ static void put_reports(Maker *k) {
 static const char *put_fake(Maker *k, const ModelInfo *p) {
     Type t = p->image;
     t.batched = true;
-    const Known *v = bind(k, t, "%s", fake(k, p));
+    const Known *v = bind_value(k, t, "%s", fake(k, p));
     if (chance(k, 15)) {
         static const char *const change[] = {"replay(3)(%s)", "%s |> replay(2)", "%s |> same"};
-        v = bind(k, t, PICK(k, change), v->name);
+        v = bind_value(k, t, PICK(k, change), v->name);
     }
     return v->name;
 }
