@@ -230,6 +230,8 @@ typedef struct DataField {
     int64_t classes;            // label
     const Str *known;           // [knowns] of a label: classes that have numbers already
     uint32_t knowns;
+    const Str *like; // [likes] of another label: the classes that are here too keep their number
+    uint32_t likes;
     bool ranged;            // lo..hi is the range that scale maps, whatever extremes the data have
     double lo, hi;          // of numbers, not of images
     uint32_t rate;          // of sounds, in Hz, which the data must have; 0: any

@@ -90,7 +90,7 @@ static Str common_folder(const StrVec *names) {
 
 // Where all files are in one folder, that is the class.
 static Str only_class(Str root) {
-    return root.len ? path_base(str_sub(root, 0, root.len - 1)) : STR(".");
+    return root.len ? path_base(str_sub(root, 0, root.len - 1)) : STR(NO_FOLDER);
 }
 
 // A data set's parts often lie in folders, each with the classes' folders in it.

@@ -23,6 +23,7 @@ struct Source {
     uint32_t at;             // folder: next of list
     FileMap map;             // LMDB: owned
     Lmdb lmdb;               // LMDB: in map
+    Map seen;                // archive: hashes of the names of members that were given
     bool ended;              // archive, LMDB: nothing follows
     bool names_only;         // archive: members are not unpacked
     SourceFilter *wants;     // or NULL
@@ -175,6 +176,14 @@ static void next_of_archive(Source *s, Item *out, bool *end) {
         if ((link || archive_entry_filetype(entry) == AE_IFREG) && !is_left_out(s, out->name))
             break;
     }
+    uint64_t key = hash64(out->name.ptr, out->name.len, 0);
+    if (map_find(&s->seen, key)) {
+        set_reason(out, GAN_ERR_INPUT,
+                   "a second member of this name, as appending to an archive leaves it: unpack it, "
+                   "and name the folder");
+        return;
+    }
+    map_put(&s->arena, &s->seen, key, 1);
     if (link) {
         set_reason(out, GAN_ERR_INPUT,
                    "a link to another file, which is not followed within an archive: unpack it, "

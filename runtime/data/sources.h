@@ -30,6 +30,8 @@ GanStatus source_guess(Str path, SourceKind *out);
 // Folders, archives and LMDB have members, with names and bytes; the others are arrays or packs.
 bool source_has_members(SourceKind kind);
 
+#define NO_FOLDER "." // the class of samples that are in no class's folder
+
 // Whether a pack of this `source` was made of such members: its names are theirs.
 bool source_words_have_members(Str words);
 

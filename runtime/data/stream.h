@@ -68,6 +68,10 @@ const PackField *pack_label(const Pack *p); // its first label; NULL: it has non
 void classes_join(Arena *a, const PackField *const *field, uint32_t n, const DataField *want,
                   Classes *out);
 
+// Whether one source (*named) has classes that are called otherwise than by their numbers, and
+// another (*bare) has numbers alone.
+bool classes_mix(const PackField *const *field, uint32_t n, uint32_t *named, uint32_t *bare);
+
 // Sample d of a field. `check`: verify the hash of its block.
 GanStatus stream_read(DataStream *s, const StreamField *sf, Drawn d, bool check, float *out);
 

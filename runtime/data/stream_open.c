@@ -222,6 +222,38 @@ static void join_beside(DataStream *s) {
         classes_join(&s->arena, label, feed->packs, &(DataField){.kind = DataLabel}, &s->beside);
 }
 
+// A class that the run has no number for.
+static GanStatus refuse_class(const StreamField *sf, Str path, Str anew) {
+    bool apart = str_eq(anew, STR(NO_FOLDER));
+    return fail(GAN_ERR_INPUT,
+                "%.*s: %.*s: the run's label has %lld classes, and has none for %s`%.*s`%s",
+                SARG(path), SARG(sf->want.name), (long long)sf->want.classes,
+                apart ? "samples in no class's folder, " : "", SARG(anew),
+                known_text(anew, sf->want.known, sf->want.knowns).at);
+}
+
+// Samples in no class's folder are a class where there is no other, or was none as the run began.
+static GanStatus check_folders(const DataStream *s, const StreamField *sf,
+                               const PackField *const *all) {
+    const Classes *c = &sf->classes;
+    const Feed *feed = &s->feed[sf->feed];
+    for (uint32_t i = 0; i < sf->want.knowns; i++)
+        if (str_eq(sf->want.known[i], STR(NO_FOLDER)))
+            return GAN_OK;
+    for (uint32_t k = 0; c->names > 1 && k < feed->packs; k++) {
+        if (!str_eq(all[k]->class_name[0], STR(NO_FOLDER)))
+            continue;
+        if (sf->want.knowns)
+            return refuse_class(sf, feed->path[k], STR(NO_FOLDER));
+        return fail(GAN_ERR_INPUT,
+                    "%.*s: %.*s: its samples are in no class's folder, those of other sources are: "
+                    "put them in the folder of a class, or give labels by `ganrun data pack "
+                    "--labels`",
+                    SARG(feed->path[k]), SARG(sf->want.name));
+    }
+    return GAN_OK;
+}
+
 // `have` does not fit. Of a field that reads along with the first one, the pack may lack it.
 static GanStatus refuse_field(DataStream *s, const StreamField *sf, uint32_t pack, GanStatus st) {
     const Feed *feed = &s->feed[sf->feed];
@@ -233,13 +265,8 @@ static GanStatus refuse_field(DataStream *s, const StreamField *sf, uint32_t pac
                     "%.*s: %s; no sample is of a class below %u: `ganrun data pack --first-class "
                     "%u` makes that class 0",
                     SARG(path), gan_error(), least, least);
-    if (sf->want.knowns && sf->classes.names > sf->want.knowns) {
-        Str anew = sf->classes.name[sf->want.knowns];
-        return fail(st, "%.*s: %.*s: the run's label has %lld classes, and has none for %s`%.*s`%s",
-                    SARG(path), SARG(name), (long long)sf->want.classes,
-                    str_eq(anew, STR(".")) ? "samples in no class's folder, " : "", SARG(anew),
-                    known_text(anew, sf->want.known, sf->want.knowns).at);
-    }
+    if (sf->want.knowns && sf->classes.names > sf->want.knowns)
+        return refuse_class(sf, path, sf->classes.name[sf->want.knowns]);
     if (sf->want.paths || sf == &s->field[0] || str_eq(have->name, name))
         return fail_in(st, "%.*s", SARG(path));
     Str why = str_copy(&s->arena, str_c(gan_error()));
@@ -296,6 +323,57 @@ static void tell_range(DataStream *s, const StreamField *sf, double lo, double h
     tell_field(s, f->name, text);
 }
 
+// Of a run or a model whose classes have names, data without them have its numbers, if any.
+static void tell_numbers(DataStream *s, const StreamField *sf) {
+    const DataField *f = &sf->want;
+    const Str *name = f->knowns ? f->known : f->like;
+    uint32_t n = f->knowns ? f->knowns : f->likes;
+    char text[300];
+    if (!n || sf->classes.names)
+        return;
+    snprintf(
+        text, sizeof text,
+        "the classes of these data have no names: they are the run's by number, 0 for `%.*s`%s",
+        SARG(name[0]), n > 1 ? ", and so on" : "");
+    tell_field(s, f->name, text);
+}
+
+// Which classes have the numbers they had in the run that this one begins with.
+static void tell_kept(DataStream *s, const StreamField *sf) {
+    const DataField *f = &sf->want;
+    Text t = {.arena = &s->arena};
+    uint32_t kept = 0, other = 0;
+    for (uint32_t c = 0; f->likes && !f->knowns && c < sf->classes.names; c++) {
+        bool same = c < f->likes && str_eq(f->like[c], sf->classes.name[c]);
+        kept += same, other += !same;
+        if (!same)
+            text_fmt(&t, "%s`%.*s` has %u", other > 1 ? ", " : "", SARG(sf->classes.name[c]), c);
+    }
+    if (kept && other)
+        tell_field(s, f->name,
+                   str_format(&s->arena,
+                              "classes keep the numbers they have in the run it begins with; %.*s",
+                              SARG(text_str(&t)))
+                       .ptr);
+}
+
+static GanStatus join_classes(DataStream *s, StreamField *sf, const PackField *const *all) {
+    const Feed *feed = &s->feed[sf->feed];
+    uint32_t named, bare;
+    if (classes_mix(all, feed->packs, &named, &bare))
+        return fail(GAN_ERR_INPUT,
+                    "%.*s: %.*s: its classes are numbers, those of %.*s have names, such as "
+                    "`%.*s`: which are the same? Give all sources names (folders, or words of a "
+                    "table) or all numbers",
+                    SARG(feed->path[bare]), SARG(sf->want.name), SARG(feed->path[named]),
+                    SARG(all[named]->class_name[0]));
+    classes_join(&s->arena, all, s->feed[sf->feed].packs, &sf->want, &sf->classes);
+    TRY(check_folders(s, sf, all));
+    tell_numbers(s, sf);
+    tell_kept(s, sf);
+    return GAN_OK;
+}
+
 static GanStatus plan_field(DataStream *s, uint32_t i) {
     StreamField *sf = &s->field[i];
     const Feed *feed = &s->feed[sf->feed];
@@ -334,7 +412,7 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
     }
     sf->rate = rate;
     if (sf->want.kind == DataLabel)
-        classes_join(&s->arena, all, feed->packs, &sf->want, &sf->classes);
+        TRY(join_classes(s, sf, all));
     tell_classes(s, sf, sf->classes.n);
     tell_range(s, sf, lo, hi);
     sf->lo = lo <= hi && sf->want.ranged ? sf->want.lo : lo;
@@ -363,14 +441,18 @@ static void copy_field(DataStream *s, const DataField *from, DataField *to) {
     DataXform *x = arena_array(a, DataXform, from->xforms);
     if (from->xforms)
         memcpy(x, from->xform, from->xforms * sizeof *x);
-    Str *path = arena_array(a, Str, from->paths), *known = arena_array(a, Str, from->knowns);
+    Str *path = arena_array(a, Str, from->paths), *known = arena_array(a, Str, from->knowns),
+        *like = arena_array(a, Str, from->likes);
     for (uint32_t i = 0; i < from->knowns; i++)
         known[i] = str_copy(a, from->known[i]);
+    for (uint32_t i = 0; i < from->likes; i++)
+        like[i] = str_copy(a, from->like[i]);
     for (uint32_t i = 0; i < from->paths; i++)
         path[i] = str_copy(a, from->path[i]);
     to->xform = x;
     to->path = path;
     to->known = known;
+    to->like = like;
 }
 
 static GanStatus make_slots(DataStream *s) {

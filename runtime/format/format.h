@@ -72,7 +72,8 @@ double half_value(uint16_t u); // of IEEE 754 binary16
 // --- hdf5.c or hdf5_none.c -----------------------------------------------------------------------
 
 typedef struct Hdf5 Hdf5; // one open data set; safe from any thread
-// `dataset` empty: the only one of two axes or more. *shape gets everything but data.
+// `dataset` empty: the only one of two axes or more, in the root group or, where that has none, in
+// the others. *shape gets everything but data.
 GanStatus hdf5_open(Str path, Str dataset, Hdf5 **out, Array *shape);
 GanStatus hdf5_read(Hdf5 *h, size_t first, size_t rows, void *to); // in shape's type
 void hdf5_close(Hdf5 *h);                                          // accepts NULL

@@ -77,59 +77,98 @@ static GanStatus open_named(Hdf5 *h, const char *name, hid_t *out) {
 
 // --- finding the data set ------------------------------------------------------------------------
 
-enum { LinksMost = 10000 };
+enum { LinksMost = 10000, GroupsDeep = 8, NameMost = 128 };
 
-// Data sets of two axes and more in the root group: the first one's name, and all names in words.
-// One that this library is too old for, that is damaged or in another file is an error when there
-// is no other.
-static GanStatus list_sets(Hdf5 *h, char first[128], char words[300], uint32_t *count) {
-    H5G_info_t info;
-    size_t used = 0;
-    GanStatus st = GAN_OK;
-    *count = 0;
-    words[0] = 0;
-    if (H5Gget_info(h->file, &info) < 0)
-        return broken(h, "its list of data sets");
-    for (hsize_t i = 0; i < info.nlinks && i < LinksMost; i++) {
-        char name[128];
-        ssize_t n = H5Lget_name_by_idx(h->file, ".", H5_INDEX_NAME, H5_ITER_INC, i, name,
-                                       sizeof name, H5P_DEFAULT);
-        hid_t set = -1;
-        GanStatus opened = n > 0 && (size_t)n < sizeof name ? open_named(h, name, &set) : GAN_OK;
-        hid_t space = set >= 0 ? H5Dget_space(set) : -1;
-        if (space < 0)
-            st = opened != GAN_OK ? opened : broken(h, n > 0 ? name : "a link");
-        if (space >= 0 && H5Sget_simple_extent_ndims(space) >= 2) {
-            int put = snprintf(words + used, 300 - used, "%s%s", *count ? ", " : "", name);
-            used = put > 0 && used + (size_t)put < 300 ? used + (size_t)put : used;
-            if ((*count)++ == 0)
-                memcpy(first, name, sizeof name);
-        }
-        if (space >= 0)
-            H5Sclose(space);
-        if (set >= 0)
-            H5Dclose(set);
+typedef struct Listing { // data sets of two axes and more
+    Hdf5 *h;
+    char first[NameMost], words[300]; // the first one's name, and all names
+    size_t used;
+    uint32_t count, links; // links: looked at, of all groups
+    GanStatus st;          // of one that could not be looked at
+} Listing;
+
+static void list_set(Listing *l, const char *name, hid_t set) {
+    hid_t space = H5Dget_space(set);
+    if (space < 0)
+        l->st = broken(l->h, name);
+    if (space >= 0 && H5Sget_simple_extent_ndims(space) >= 2) {
+        size_t room = sizeof l->words - l->used;
+        int put = snprintf(l->words + l->used, room, "%s%s", l->count ? ", " : "", name);
+        l->used += put > 0 && (size_t)put < room ? (size_t)put : 0;
+        l->words[l->used] = 0; // one without room is left out
+        if (l->count++ == 0)
+            snprintf(l->first, sizeof l->first, "%s", name);
     }
-    return *count ? GAN_OK : st;
+    if (space >= 0)
+        H5Sclose(space);
 }
 
+static void list_group(Listing *l, hid_t group, const char *prefix, uint32_t deep);
+
+// A set is listed at depth 0, a group looked into before. What is neither, that this library is too
+// old for, that is damaged or in another file sets l->st.
+static void list_object(Listing *l, const char *name, uint32_t deep) {
+    Hdf5 *h = l->h;
+    hid_t set = -1, object = -1;
+    GanStatus st = deep ? GAN_OK : open_named(h, name, &set);
+    if (set >= 0) {
+        list_set(l, name, set);
+        H5Dclose(set);
+        return;
+    }
+    if (st == GAN_OK)
+        object = H5Oopen(h->file, name, h->access);
+    bool group = object >= 0 && H5Iget_type(object) == H5I_GROUP;
+    if (group && deep)
+        list_group(l, object, name, deep - 1);
+    if (!group && !deep)
+        l->st = st != GAN_OK ? st : broken(h, name);
+    if (object >= 0)
+        H5Oclose(object);
+}
+
+static void list_group(Listing *l, hid_t group, const char *prefix, uint32_t deep) {
+    H5G_info_t info;
+    if (H5Gget_info(group, &info) < 0) {
+        l->st = broken(l->h, "its list of data sets");
+        return;
+    }
+    for (hsize_t i = 0; i < info.nlinks && l->links < LinksMost; i++, l->links++) {
+        char own[NameMost], name[NameMost];
+        ssize_t n = H5Lget_name_by_idx(group, ".", H5_INDEX_NAME, H5_ITER_INC, i, own, sizeof own,
+                                       H5P_DEFAULT);
+        int put = n > 0 && (size_t)n < sizeof own
+                      ? snprintf(name, sizeof name, "%s%s%s", prefix, *prefix ? "/" : "", own)
+                      : -1;
+        if (put > 0 && (size_t)put < sizeof name)
+            list_object(l, name, deep);
+        else
+            l->st = broken(l->h, "a link");
+    }
+}
+
+// The only data set of two axes or more: in the root group, or where that has none within others,
+// those near it first (links may go round in a circle).
 static GanStatus choose_set(Hdf5 *h, Str asked) {
-    char first[128], words[300];
-    uint32_t count;
+    Listing l = {.h = h};
     if (asked.len) {
         snprintf(h->name, sizeof h->name, "%.*s", SARG(asked));
         return GAN_OK;
     }
-    TRY(list_sets(h, first, words, &count));
-    if (count == 0)
-        return fail(GAN_ERR_INPUT, "%s: no data set of two axes or more in its root group",
-                    h->path);
-    if (count > 1)
+    list_group(&l, h->file, "", 0);
+    bool within = l.count == 0 && l.st == GAN_OK;
+    for (uint32_t deep = 1; within && deep <= GroupsDeep; deep++)
+        list_group(&l, h->file, "", deep);
+    if (l.count == 0)
+        return l.st != GAN_OK
+                   ? l.st
+                   : fail(GAN_ERR_INPUT, "%s: no data set of two axes or more in it", h->path);
+    if (l.count > 1)
         return fail(GAN_ERR_USAGE,
-                    "%s: it holds %s; `ganrun data pack` and `inspect` take one of "
+                    "%s: it holds %s%s; `ganrun data pack` and `inspect` take one of "
                     "them by --dataset NAME",
-                    h->path, words);
-    memcpy(h->name, first, sizeof first);
+                    h->path, l.words, l.used + NameMost < sizeof l.words ? "" : ", ...");
+    snprintf(h->name, sizeof h->name, "%s", l.first);
     return GAN_OK;
 }
 

@@ -100,14 +100,14 @@ GanStatus feed_names_known(Arena scratch, const Module *m, const Job *job) {
 }
 
 // An older version's are those of the model's label, where it has one alone.
-static const FieldFacts *facts_of(const Module *m, const Field *f, const Job *job) {
+static const FieldFacts *facts_of(const Module *m, const Field *f, const FactVec *all) {
     uint32_t labels = 0;
     for (uint32_t i = 0; i < m->stream.n; i++)
         for (uint32_t k = 0; k < m->stream.at[i].field.n; k++)
             labels += m->stream.at[i].field.at[k].kind == FieldLabel;
-    const FieldFacts *own = job_facts(job, f->name);
+    const FieldFacts *own = job_facts(all, f->name);
     bool older = !own->field.len && f->kind == FieldLabel && labels == 1;
-    return older ? job_facts(job, (Str){0}) : own;
+    return older ? job_facts(all, (Str){0}) : own;
 }
 
 static DataField data_field(Arena *a, const Module *m, const Field *f, const Job *job) {
@@ -127,7 +127,8 @@ static DataField data_field(Arena *a, const Module *m, const Field *f, const Job
         else if (from->kind != XformMap) // which the graphs do
             x[d.xforms++] = (DataXform){op_of[from->kind], from->a, from->b};
     }
-    const FieldFacts *known = facts_of(m, f, job);
+    const FieldFacts *known = facts_of(m, f, &job->fact), *like = facts_of(m, f, &job->like);
+    d.like = like->name.at, d.likes = like->name.n;
     d.known = known->name.at, d.knowns = known->name.n;
     d.ranged = known->ranged, d.lo = known->lo, d.hi = known->hi;
     d.rate = known->rate;

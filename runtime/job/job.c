@@ -31,11 +31,11 @@ static GanStatus set_steps(Job *job, const Options *o) {
     return GAN_OK;
 }
 
-const FieldFacts *job_facts(const Job *job, Str field) {
+const FieldFacts *job_facts(const FactVec *all, Str field) {
     static const FieldFacts none;
-    for (uint32_t i = 0; i < job->fact.n; i++)
-        if (str_eq(job->fact.at[i].field, field))
-            return &job->fact.at[i];
+    for (uint32_t i = 0; i < all->n; i++)
+        if (str_eq(all->at[i].field, field))
+            return &all->at[i];
     return &none;
 }
 

@@ -41,6 +41,7 @@ typedef struct FieldFacts {
     double lo, hi; // these, their extremes
     uint32_t rate; // of sounds, in Hz; 0: unknown, or no sounds
 } FieldFacts;
+typedef VEC(FieldFacts) FactVec;
 #define FEATURES_MARK "features." // prefix of -s and --weights pairs for the model of --features
 typedef struct FeaturesAsked {    // --features, and the options of its model
     Str path;                     // of the model of features, empty: none
@@ -84,15 +85,16 @@ typedef struct Job {
     bool no_graph;    // cuda: of this process alone, not stored
     bool no_branches; // the same
     Split split;
-    bool compress;        // --compress bf16
-    bool skip_bad;        // samples that cannot be read are left out
-    VEC(FieldFacts) fact; // of its fields that have any
-    uint32_t rate;        // sample rate of its sounds in Hz, from the data; 0: no sounds
-    Settings setting;     // configs of the model
-    VEC(JobStage) stage;  // in order, set by job_hash; empty before
-    uint32_t now;         // the current stage[]
-    Str now_hash;         // the identity of its model; with one stage equal to `hash`
-    Settings data;        // field to path, absolute
+    bool compress;       // --compress bf16
+    bool skip_bad;       // samples that cannot be read are left out
+    FactVec fact;        // of its fields that have any
+    FactVec like;        // of those of the run of --from, as this one begins; not stored
+    uint32_t rate;       // sample rate of its sounds in Hz, from the data; 0: no sounds
+    Settings setting;    // configs of the model
+    VEC(JobStage) stage; // in order, set by job_hash; empty before
+    uint32_t now;        // the current stage[]
+    Str now_hash;        // the identity of its model; with one stage equal to `hash`
+    Settings data;       // field to path, absolute
     JobWeightsVec weights;
     Str mark; // prefix of its -s and --weights in messages: FEATURES_MARK for that model
     MonitorOptions monitor;
@@ -102,8 +104,8 @@ typedef struct Job {
 GanStatus job_from_options(Arena *perm, const Options *o, Job *out);
 // --data: the sources of the fields that it names, in place of those they had.
 GanStatus job_set_data(Arena *perm, Job *job, const Options *o);
-bool job_names_data(const Options *o, Str field);       // --data has a source of it
-const FieldFacts *job_facts(const Job *job, Str field); // none: all empty
+bool job_names_data(const Options *o, Str field);           // --data has a source of it
+const FieldFacts *job_facts(const FactVec *all, Str field); // none: all empty
 // Whether a pair of -s or --weights is for the model of --features; the prefix is then removed from
 // its key. With `eval --features` every pair is.
 bool pair_of_features(const Options *o, Setting *pair);

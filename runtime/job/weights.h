@@ -26,6 +26,9 @@ GanStatus slot_take(Exec *e, uint32_t slot, const SafeTensor *t);
 // `optimizers` their state is copied too. Reports how many were copied and which were missing.
 // GAN_ERR_INPUT: none was copied.
 GanStatus weights_from(Arena *perm, Str from, bool optimizers, Exec *e, const Console *console);
+// Facts of the fields of the run that job->from is, or has its weights in: the same on all ranks.
+// None: it is another program's file.
+GanStatus weights_from_facts(Arena *perm, struct Comm *comm, Job *job);
 // Weights and states from several files, at least one, oldest first: each weight comes from the
 // newest file that has it. *taken: how many were copied, possibly none.
 GanStatus weights_take(Arena *perm, const Str *path, uint32_t files, Exec *e,

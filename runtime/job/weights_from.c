@@ -307,3 +307,29 @@ GanStatus weights_from(Arena *perm, Str from, bool optimizers, Exec *e, const Co
         return refuse_file(perm, path, exec_module(e));
     return optimizers ? take_optimizers(perm, path, e, console) : GAN_OK;
 }
+
+// Only rank 0 need see the file.
+GanStatus weights_from_facts(Arena *perm, Comm *comm, Job *job) {
+    Str dir = job->from, text = {0}, path;
+    if (!dir.len)
+        return GAN_OK;
+    if (!file_is_dir(dir) && str_eq(path_base(path_dir(dir)), STR("ckpt")))
+        dir = path_dir(path_dir(dir));
+    path = path_join(perm, dir, STR("options.json"));
+    uint64_t size = 0;
+    if (comm_rank(comm) == 0 && file_exists(path) && file_read(perm, path, &text) == GAN_OK)
+        size = text.len;
+    TRY(comm_bcast(comm, &size, sizeof size, 0));
+    if (!size)
+        return GAN_OK;
+    char *all = arena_alloc(perm, (size_t)size, 1);
+    if (comm_rank(comm) == 0)
+        memcpy(all, text.ptr, text.len);
+    TRY(comm_bcast(comm, all, (size_t)size, 0));
+    Job other;
+    GanStatus st = job_read(perm, (Str){all, (size_t)size}, path, &other);
+    if (st != GAN_OK)
+        return fail_in(st, "--from");
+    job->like = other.fact;
+    return GAN_OK;
+}

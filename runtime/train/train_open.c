@@ -126,6 +126,8 @@ static GanStatus open_feed(void *user) {
 }
 
 static GanStatus open_first(void *user) {
+    Train *t = user;
+    TRY(weights_from_facts(t->perm, t->comm, t->job));
     TRY(open_feed(user));
     return stages_check(user);
 }

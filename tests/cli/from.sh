@@ -183,3 +183,25 @@ says 'begun with --from'
 rm b/ckpt/*
 expect 1 train b
 says 'before it had saved its initial weights'
+
+# Classes that both runs have keep their numbers, also of a run whose folder is gone when this one goes on.
+cat >pets.gan <<'EOF'
+model pets "classes of folders"
+data x : image(1, 4, 4) scale(-1, 1), y : label(3)
+net D(x: [1, 4, 4], y: label(3)) -> [] = concat(flatten(x), one_hot(y)) |> dense(1) |> squeeze
+step { update D minimize mean(D(x, y)) using sgd(0.1) }
+sample class = one_hot(y)
+EOF
+go tiny.gan --data x=s.pack --batch 4 --steps 1 --out grids
+for pet in first/cat first/dog second/ape second/bee second/dog; do mkdir -p $pet; cp grids/samples/00000000.png $pet/; done
+go pets.gan --data x=first --batch 2 --steps 1 --out first.run --threads 1
+go pets.gan --data x=second --batch 2 --steps 1 --out second.run --threads 1 --from first.run
+says '^y: classes keep the numbers they have in the run it begins with; `ape` has 0, `bee` has 2$'
+grep -q '"classes": \["ape", "dog", "bee"\]' second.run/options.json || fail "classes: $(cat second.run/options.json)"
+rm -r first.run
+go second.run --steps 2 --threads 1
+! grep -q 'classes keep' err || fail 'the numbers are told again'
+go pets.gan --data x=second --batch 2 --steps 1 --out third.run --threads 1 --from second.run/ckpt/00000002.safetensors
+grep -q '"classes": \["ape", "dog", "bee"\]' third.run/options.json || fail "classes: $(cat third.run/options.json)"
+# A folder whose samples are in no class's folder has no number, though one is left.
+refused 1 'has none for samples in no class.s folder' ganrun sample third.run --entry class --all --data x=second/dog -o y.npy

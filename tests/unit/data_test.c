@@ -520,6 +520,24 @@ static void zip_checksums_are_checked(void **state) {
     pack_close(&pack);
 }
 
+// As appending to a zip or tar leaves them: which one is meant, the archive does not say.
+static void a_member_of_a_name_that_is_taken_is_refused(void **state) {
+    Fixture *p = *state;
+    BadList bad = {0};
+    PackOptions o = pack_options(&bad);
+    Pack pack = {0};
+    PackSummary sum = {0};
+    Str png = {0};
+    assert_ok(file_read(&p->arena, STR(SEEDS "image/rgb8.png"), &png));
+    write_zip(
+        p, "a.zip", 3,
+        (const Member[]){{"a.png", png, false}, {"b/a.png", png, false}, {"a.png", png, false}});
+    assert_refused(pack_build(&p->arena, under(p, "a.zip"), &o, (Str){0}, &pack, &sum),
+                   "1 of 3 samples cannot be used");
+    assert_string_equal(bad.name[0], "a.png");
+    assert_non_null(strstr(bad.reason[0], "a second member of this name"));
+}
+
 static void arrays_pack_with_labels_and_refuse_nan(void **state) {
     Fixture *p = *state;
     BadList bad = {0};
@@ -655,6 +673,7 @@ int main(int argc, char **argv) {
         T(a_zip_with_a_bad_member_names_it),
         T(a_link_in_an_archive_is_no_sample_that_is_passed_over),
         T(zip_checksums_are_checked),
+        T(a_member_of_a_name_that_is_taken_is_refused),
         T(arrays_pack_with_labels_and_refuse_nan),
         T(channels_last_is_transposed),
         T(every_changed_byte_of_a_pack_is_noticed),

@@ -62,6 +62,20 @@ static void one_of_several_datasets_is_selected_by_name(void **state) {
     assert_refused(array_open(under(p, "a.npy"), SourceNpy, STR("x"), false, &f), "only HDF5");
 }
 
+static void datasets_within_groups_are_found(void **state) {
+    Fixture *p = *state;
+    Pack k = {0};
+    assert_refused(pack(p, "groups.h5", (PackOptions){0}, &k), "fields/v");
+    assert_refused(pack(p, "groups.h5", (PackOptions){0}, &k), "fields/flow/u");
+    assert_refused(pack(p, "groups.h5", (PackOptions){0}, &k), "by --dataset NAME");
+    assert_ok(pack(p, "groups.h5", (PackOptions){.dataset = STR("fields/flow/u")}, &k));
+    assert_true(k.count == 2 && k.field[0].dim[0] == 3);
+    pack_close(&k);
+    assert_ok(pack(p, "group.h5", (PackOptions){0}, &k)); // the only one
+    assert_true(k.count == 2 && k.field[0].dim[0] == 5);
+    pack_close(&k);
+}
+
 static void unusable_datasets_are_refused(void **state) {
     Fixture *p = *state;
     Pack k = {0};
@@ -176,6 +190,7 @@ int main(int argc, char **argv) {
         T(clouds_with_checksums_are_read),
         T(compressed_doubles_of_the_other_byte_order_are_read),
         T(one_of_several_datasets_is_selected_by_name),
+        T(datasets_within_groups_are_found),
         T(unusable_datasets_are_refused),
         T(data_in_other_files_is_refused),
         T(rows_come_in_any_order),

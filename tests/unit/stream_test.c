@@ -333,6 +333,94 @@ static void joined_sources_have_the_classes_of_all(void **state) {
     }
 }
 
+static void join_texts(void *user, const char *text) {
+    size_t n = strlen(user);
+    snprintf((char *)user + n, 300 - n, "%s\n", text);
+}
+
+// Of a run whose weights another begins with: names that both have are the same numbers, others
+// take those that are left.
+static void classes_keep_the_numbers_of_another_label(void **state) {
+    Fixture *p = *state;
+    static const char *const image[] = {"a/cat/1.png", "a/bird/2.png", "a/dog/3.png", "flat/4.png"};
+    const Str like[] = {STR("dog"), STR("cat"), STR("elk"), STR("fox")};
+    for (uint8_t i = 0; i < sizeof image / sizeof *image; i++)
+        write_image(p, image[i], 8, 8, (uint8_t)(i + 1));
+    static const struct {
+        uint32_t likes;
+        float class[3]; // of cat, bird, dog
+        const char *names, *says;
+    } cases[] = {{0, {1, 0, 2}, "bird cat dog ", ""},
+                 {4, {1, 2, 0}, "dog cat bird ", "begins with; `bird` has 2"},
+                 {1, {2, 1, 0}, "dog bird cat ", "begins with; `bird` has 1, `cat` has 2"}};
+    Str path[2] = {under(p, "a"), under(p, "flat")};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char said[300] = "";
+        DataField field[2] = {{.name = STR("x"),
+                               .kind = DataImage,
+                               .rank = 3,
+                               .dim = {3, 8, 8},
+                               .path = path,
+                               .paths = 1},
+                              {.name = STR("y"),
+                               .kind = DataLabel,
+                               .classes = 4,
+                               .like = like,
+                               .likes = cases[k].likes}};
+        DataOptions o = stream_options(field, 2, 3);
+        o.notice = join_texts, o.user = said;
+        DataStream *s = NULL;
+        const DataBatch *b = NULL;
+        const Str *names;
+        Text all = {.arena = &p->arena};
+        assert_ok(stream_open(&o, &s));
+        for (uint32_t c = 0, n = stream_classes(s, 1, &names); c < n; c++)
+            text_fmt(&all, "%.*s ", SARG(names[c]));
+        assert_str(text_str(&all), cases[k].names);
+        assert_non_null(strstr(said, cases[k].says));
+        assert_ok(stream_next(s, &b));
+        for (uint32_t j = 0; j < 3; j++)
+            assert_true(b->field[1][j] == cases[k].class[(uint32_t)b->field[0][j * 192] - 1]);
+        stream_close(s);
+        field[0].paths = 2;
+        assert_refused(stream_open(&o, &s), "flat: y: its samples are in no class's folder");
+    }
+}
+
+// Class 0 of a source without names is no other's, unless names are numbers.
+static void sources_with_names_and_without_do_not_mix(void **state) {
+    Fixture *p = *state;
+    static const char *const image[] = {"a/cat/1.png", "a/dog/2.png", "n/0/3.png", "n/1/4.png"};
+    const Str known[] = {STR("cat"), STR("dog")};
+    for (uint8_t i = 0; i < sizeof image / sizeof *image; i++)
+        write_image(p, image[i], 8, 8, (uint8_t)(i + 1));
+    write_image(p, "c/5.png", 8, 8, 5);
+    write_text(p, "c/5.cls", "1");
+    Str path[2] = {under(p, "a"), under(p, "c")};
+    char said[300] = "";
+    DataField field[2] = {{.name = STR("x"),
+                           .kind = DataImage,
+                           .rank = 3,
+                           .dim = {3, 8, 8},
+                           .path = path,
+                           .paths = 2},
+                          {.name = STR("y"), .kind = DataLabel, .classes = 2}};
+    DataOptions o = stream_options(field, 2, 1);
+    o.notice = join_texts, o.user = said;
+    DataStream *s = NULL;
+    assert_refused(stream_open(&o, &s), "c: y: its classes are numbers, those of ");
+    path[0] = under(p, "n");
+    assert_ok(stream_open(&o, &s));
+    stream_close(s);
+    assert_string_equal(said, "");
+    path[0] = path[1];
+    field[0].paths = 1;
+    field[1].known = known, field[1].knowns = 2; // of a run that began with names
+    assert_ok(stream_open(&o, &s));
+    stream_close(s);
+    assert_non_null(strstr(said, "they are the run's by number, 0 for `cat`, and so on"));
+}
+
 static void keep_text(void *user, const char *text) {
     snprintf(user, 200, "%s", text);
 }
@@ -825,6 +913,8 @@ int main(int argc, char **argv) {
         T(maps_without_a_channel_axis_have_one_channel),
         T(a_folder_is_packed_on_the_fly_and_sets_join),
         T(joined_sources_have_the_classes_of_all),
+        T(classes_keep_the_numbers_of_another_label),
+        T(sources_with_names_and_without_do_not_mix),
         T(fields_of_two_sources_are_paired_by_file_name),
         T(arrays_serve_as_images),
         T(streams_refuse_what_does_not_fit),

@@ -32,6 +32,14 @@ with file("gap.h5") as f:
     x = value(3, 4).astype("f4")
     x[1, 2] = np.nan
     f["x"] = x
+with file("groups.h5") as f:  # as the Well and others: nothing in the root group
+    f["fields/flow/u"] = value(2, 3).astype("f4")
+    f["fields/v"] = value(2, 4).astype("f4")
+    f["fields/times"] = value(5).astype("f4")
+    f["fields/again"] = f["fields"]  # a circle
+with file("group.h5") as f:
+    f["run/maps"] = value(2, 5).astype("f4")
+    f["run/times"] = value(5).astype("f4")
 with file("elsewhere.h5") as f:  # every way in which a file can name others that the library would open
     f.create_dataset("external", shape=(2, 3, 8, 8), dtype="u1", external=[("/dev/zero", 0, 384)])
     f["linked"] = h5py.ExternalLink("bytes.h5", "/test")
