@@ -304,6 +304,7 @@ static void ended_by_a_library(void) {
 
 int main(int argc, char **argv) {
     process_open_standard();
+    process_need_path();
     speak_as("ganrun");
     process_watch_files();
     process_watch_end();

@@ -127,6 +127,12 @@ void process_kill(int pid) {
     process_ended(pid, true, &code);
 }
 
+void process_need_path(void) {
+    const char *path = getenv("PATH");
+    if (!path || !*path)
+        setenv("PATH", "/usr/local/bin:/usr/bin:/bin", 1);
+}
+
 static bool can_start(Arena *a, Str path) {
     return file_exists(path) && !file_is_dir(path) && access(str_z(a, path), X_OK) == 0;
 }

@@ -20,6 +20,9 @@ bool process_find(Arena *a, Str name, Str *path); // the file process_run would 
 // Opens /dev/null in place of each standard stream that is closed: the next file would get its
 // number, and whatever is printed. The first call of a program.
 void process_open_standard(void);
+// Where the environment has no PATH, as under `env -i` and some job systems, that of the system's
+// own folders: a compiler needs one to find its parts. Before any thread.
+void process_need_path(void);
 // Does standard error lead to a terminal, and are escape sequences understood there (TERM)? Wanted
 // for colours, too (NO_COLOR)?
 bool process_at_terminal(void);

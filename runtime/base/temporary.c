@@ -123,3 +123,56 @@ void temporary_remove(TemporaryDir *t) {
     close(t->lock - 1);
     *t = (TemporaryDir){0};
 }
+
+// --- what writers of files left ------------------------------------------------------------------
+
+static bool takes_digits(Str *s) {
+    size_t n = 0;
+    while (n < s->len && s->ptr[n] >= '0' && s->ptr[n] <= '9')
+        n++;
+    *s = str_sub(*s, n, s->len);
+    return n > 0;
+}
+
+static bool takes(Str *s, Str word) {
+    bool is = str_starts(*s, word);
+    *s = str_sub(*s, is ? word.len : 0, s->len);
+    return is;
+}
+
+// NAME.tmp-gan-N, and NAME.tmp-PID-N-old of what was there before; of earlier versions
+// NAME.tmp-PID-N and NAME.tmp-PID. *of: NAME.
+static bool is_temporary(Str name, Str *of, bool *old) {
+    const Str mark = STR(".tmp-");
+    size_t at = name.len;
+    while (at > 0 && !str_starts(str_sub(name, at, name.len), mark))
+        at--;
+    Str rest = str_sub(name, at + mark.len, name.len);
+    *of = str_sub(name, 0, at);
+    *old = false;
+    bool new = takes(&rest, STR("gan-")), ours = at &&takes_digits(&rest);
+    if (ours && !new &&takes(&rest, STR("-"))) {
+        ours = takes_digits(&rest);
+        *old = ours && takes(&rest, STR("-old"));
+    }
+    return ours && !rest.len;
+}
+
+GanStatus temporary_clear(Arena *a, Str dir) {
+    StrVec names;
+    if (!file_exists(dir))
+        return GAN_OK;
+    TRY(dir_list(a, dir, &names));
+    for (uint32_t i = 0; i < names.n; i++) {
+        Str path = path_join(a, dir, names.at[i]), of;
+        bool old;
+        if (!is_temporary(names.at[i], &of, &old) || file_is_dir(path))
+            continue;
+        of = path_join(a, dir, of);
+        if (!old || file_exists(of))
+            TRY(file_remove(path));
+        else if (io_refused() || rename(str_z(a, path), str_z(a, of)) != 0)
+            return io_fail("put back", path);
+    }
+    return GAN_OK;
+}

@@ -1,5 +1,5 @@
 // temporary.h - folders that a process has to itself, for files: where kernels lie that are not
-// kept.
+// kept; and what writers of files left that were killed.
 #ifndef GAN_TEMPORARY_H
 #define GAN_TEMPORARY_H
 
@@ -20,6 +20,10 @@ void temporary_sweep(Arena scratch, Str in, Str prefix);
 // on it. In its first minute it may not be locked yet; where the file system has no locks, a day
 // decides. If so it is this process's alone to remove, until `fd` is closed.
 bool temporary_is_left(int fd, const char *path);
+// In a folder that no other process writes to: removes the temporaries of file_out.c, and gives
+// back the name of a file of which nothing else is left. Other files stay, whatever they are
+// called.
+GanStatus temporary_clear(Arena *a, Str dir);
 void temporary_drop(void); // all of this process, in signal handlers too: file_drop_temporaries
 
 #endif

@@ -3,6 +3,7 @@
 // options.json is written last, so a folder that has it is complete. A lock, which the system
 // releases with the process, keeps two processes from writing to one run.
 #include "job.h"
+#include "temporary.h"
 
 Str run_file(Arena *perm, Str dir, Str folder, uint32_t step, const char *ext) {
     return str_format(perm, "%.*s/%.*s/%08u.%s", SARG(dir), SARG(folder), step, ext);
@@ -35,21 +36,6 @@ GanStatus run_samples(Arena *a, Str dir, StrVec *out) {
     return GAN_OK;
 }
 
-// A temporary file of a process that died has a name with this in it.
-static GanStatus clear_temporaries(Arena *a, Str dir) {
-    StrVec names;
-    if (!file_exists(dir))
-        return GAN_OK;
-    TRY(dir_list(a, dir, &names));
-    for (uint32_t i = 0; i < names.n; i++)
-        for (size_t at = 0; at < names.at[i].len; at++)
-            if (str_starts(str_sub(names.at[i], at, names.at[i].len), STR(".tmp-"))) {
-                TRY(file_remove(path_join(a, dir, names.at[i])));
-                break;
-            }
-    return GAN_OK;
-}
-
 GanStatus run_lock(Arena *perm, Str dir, FileLock **out) {
     TRY(dir_make(dir));
     GanStatus st = file_lock(path_join(perm, dir, STR(".lock")), out);
@@ -57,11 +43,11 @@ GanStatus run_lock(Arena *perm, Str dir, FileLock **out) {
         return fail_in(st, "another ganrun is training in this folder");
     TRY(st);
     StrVec samples;
-    TRY(clear_temporaries(perm, dir));
-    TRY(clear_temporaries(perm, path_join(perm, dir, STR("ckpt"))));
+    TRY(temporary_clear(perm, dir));
+    TRY(temporary_clear(perm, path_join(perm, dir, STR("ckpt"))));
     TRY(run_samples(perm, dir, &samples));
     for (uint32_t i = 0; i < samples.n; i++)
-        TRY(clear_temporaries(perm, path_join(perm, dir, samples.at[i])));
+        TRY(temporary_clear(perm, path_join(perm, dir, samples.at[i])));
     return GAN_OK;
 }
 

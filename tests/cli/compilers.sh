@@ -20,6 +20,14 @@ expect 0 train tiny.gan --data x=s.pack --batch 4 --steps 1 --out broken
 GAN_CC="$cc -pipe" "$ganrun" train tiny.gan --data x=s.pack --batch 4 --steps 1 --out asked >out 2>err
 says "^GAN_CC is .* -pipe., no C compiler (a program's name or path, without options): kernels run as reference loops"
 
+# Without a PATH, as in some job systems, a compiler does not find its parts.
+for path in '' PATH=; do
+    env -i $path HOME="$work/home" "$ganrun" train tiny.gan --data x=s.pack --batch 4 --steps 1 --out bare --cache bare.cache \
+        >out 2>err || fail "without a PATH: $path"
+    ! grep -q 'reference loops' err || fail "without a PATH no compiler is found: $path"
+    rm -r bare bare.cache
+done
+
 export XDG_CACHE_HOME=$work/cache
 printf '#!/bin/sh\n[ "$1" != --version ] || { cat "%s/version"; exit 0; }\nexec %s "$@"\n' "$work" "$cc" >bin/cc
 echo 'cc 12' >version

@@ -1,6 +1,7 @@
 // process_test.c - time, cores, other processes, standard streams, and what ends or stops this one.
 #define _GNU_SOURCE
 #include "process.h"
+#include "temporary.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -309,11 +310,38 @@ static void children_end_with_the_process_whichever_thread_has_them(void **state
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, fixture_open, fixture_close)
 
+// Others may lie beside them: a run's folder is its user's.
+static void temporaries_go_and_other_files_stay(void **state) {
+    static const char *const own[] = {"a.json.tmp-gan-0", "b.png.tmp-gan-12", "c.json.tmp-1",
+                                      "d.json.tmp-17-3", "kept.tmp-17-3-old"},
+                             *const others[] = {"notes.tmp-2024.txt", "x.tmp-old",    "x.tmp-",
+                                                "x.tmp-gan-",         "x.tmp-gan-1b", ".tmp-gan-1",
+                                                "y.tmp-1-",           "kept"};
+    Fixture *p = *state;
+    Str file;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        assert_ok(file_append(under(p, own[i]), STR("half")));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_ok(file_append(under(p, others[i]), STR("whole")));
+    assert_ok(dir_make(under(p, "folder.tmp-gan-1")));
+    assert_ok(file_append(under(p, "lost.tmp-17-0-old"), STR("all that is left")));
+    assert_ok(temporary_clear(&p->arena, str_c(p->root)));
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        assert_false(file_exists(under(p, own[i])));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_true(file_exists(under(p, others[i])));
+    assert_true(file_is_dir(under(p, "folder.tmp-gan-1")));
+    assert_ok(file_read(&p->arena, under(p, "lost"), &file));
+    assert_true(str_eq(file, STR("all that is left")));
+    assert_ok(temporary_clear(&p->arena, under(p, "absent")));
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         CASE(what_ends_the_process_names_the_program),
         CASE(the_clock_runs_and_the_process_started_in_the_past),
         CASE(a_limit_on_cpu_time_is_found),
+        CASE(temporaries_go_and_other_files_stay),
         CASE(a_child_process_returns_its_output_and_exit_code),
         CASE(a_terminal_may_want_no_colors),
         CASE(a_line_of_parts_arrives_as_one),
