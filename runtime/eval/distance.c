@@ -7,6 +7,7 @@
 #include "distance.h"
 #include "measure.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -26,6 +27,7 @@ typedef struct Compare {
     size_t size;                                // of a subset
     float *dot;                                 // owned; [Block, most]
     float *row;                                 // owned; [most]
+    double *kernel;                             // owned; [most]
     double within[2][Subsets], across[Subsets]; // sums of the kernel over pairs of a subset
     size_t precise, dense;
     uint8_t *recalled, *covered; // owned; [n_real]
@@ -54,16 +56,17 @@ static float nearest(const float *x, size_t n, size_t skip) {
     return least[Near - 1];
 }
 
-static void kernels(const float *dot, size_t n, size_t d, float *out) {
-    float scale = 1 / (float)d;
+// In f32 their cubes would overflow from features of a million on.
+static void kernels(const float *dot, size_t n, size_t d, double *out) {
+    double scale = 1 / (double)d;
     for (size_t j = 0; j < n; j++) {
-        float x = dot[j] * scale + 1;
+        double x = dot[j] * scale + 1;
         out[j] = x * x * x;
     }
 }
 
 // Adds to sum[s], for every subset s that row i of `a` is in, the kernels of b's members.
-static void add_kernels(const Compare *c, const Side *a, size_t i, const Side *b, const float *k,
+static void add_kernels(const Compare *c, const Side *a, size_t i, const Side *b, const double *k,
                         double *sum) {
     for (uint32_t s = 0; s < Subsets; s++) {
         const uint32_t *of = b->of + s * c->size;
@@ -80,8 +83,8 @@ static void row_within(Compare *c, uint32_t which, size_t i, const float *dot) {
     Side *a = &c->side[which];
     distances(a, i, a, dot, c->row);
     a->radius[i] = nearest(c->row, a->n, i);
-    kernels(dot, a->n, a->d, c->row);
-    add_kernels(c, a, i, a, c->row, c->within[which]);
+    kernels(dot, a->n, a->d, c->kernel);
+    add_kernels(c, a, i, a, c->kernel, c->within[which]);
 }
 
 static void row_across(Compare *c, size_t i, const float *dot) {
@@ -96,8 +99,8 @@ static void row_across(Compare *c, size_t i, const float *dot) {
     }
     c->precise += reached > 0;
     c->dense += reached;
-    kernels(dot, real->n, real->d, c->row);
-    add_kernels(c, generated, i, real, c->row, c->across);
+    kernels(dot, real->n, real->d, c->kernel);
+    add_kernels(c, generated, i, real, c->kernel, c->across);
 }
 
 static GanStatus all_pairs(Compare *c, uint32_t a, uint32_t b) {
@@ -177,9 +180,10 @@ static GanStatus compare_init(Compare *c, const FeatureSets *f) {
     c->size = least < SubsetMost ? least : SubsetMost;
     c->dot = mem_alloc(Block * most * sizeof *c->dot);
     c->row = mem_alloc(most * sizeof *c->row);
+    c->kernel = mem_alloc(most * sizeof *c->kernel);
     c->recalled = mem_alloc(f->n_real);
     c->covered = mem_alloc(f->n_real);
-    if (!c->dot || !c->row || !c->recalled || !c->covered ||
+    if (!c->dot || !c->row || !c->kernel || !c->recalled || !c->covered ||
         !side_init(&c->side[0], f->generated, f->n_generated, f->d, c->size) ||
         !side_init(&c->side[1], f->real, f->n_real, f->d, c->size))
         return fail(GAN_ERR_MEMORY, "no memory to compare %zu samples with %zu", f->n_generated,
@@ -194,6 +198,7 @@ static void compare_release(Compare *c) {
         side_release(&c->side[i]);
     mem_free(c->dot);
     mem_free(c->row);
+    mem_free(c->kernel);
     mem_free(c->recalled);
     mem_free(c->covered);
 }
@@ -208,6 +213,29 @@ static GanStatus compare(Compare *c, const FeatureSets *f, FeatureScores *out) {
     return GAN_OK;
 }
 
+// A squared distance is at most twice the sum of both squared norms.
+static GanStatus check_set(const FeatureSets *f, int which) {
+    const float *x = which ? f->real : f->generated;
+    size_t n = which ? f->n_real : f->n_generated;
+    Str name = f->name[which].len ? f->name[which] : which ? STR("the data") : STR("the samples");
+    for (size_t i = 0; i < n; i++) {
+        double norm = 0;
+        for (size_t k = 0; k < f->d; k++) {
+            float v = x[i * f->d + k];
+            if (!isfinite(v))
+                return fail(GAN_ERR_INPUT, "feature %zu of sample %zu of %.*s is not finite", k, i,
+                            SARG(name));
+            norm += (double)v * v;
+        }
+        if (norm > (double)FLT_MAX / 4)
+            return fail(GAN_ERR_INPUT,
+                        "sample %zu of %.*s has features so large (a norm of %.2g) that distances "
+                        "are beyond f32: multiply both sets by one small number",
+                        i, SARG(name), sqrt(norm));
+    }
+    return GAN_OK;
+}
+
 GanStatus features_compare(const FeatureSets *f, FeatureScores *out) {
     *out = (FeatureScores){0};
     if (f->n_generated < FEATURES_LEAST || f->n_real < FEATURES_LEAST ||
@@ -216,12 +244,8 @@ GanStatus features_compare(const FeatureSets *f, FeatureScores *out) {
                     "%zu samples and %zu of data, of %zu numbers each: %d of each "
                     "are needed at least",
                     f->n_generated, f->n_real, f->d, FEATURES_LEAST);
-    for (size_t i = 0; i < f->n_generated * f->d; i++)
-        if (!isfinite(f->generated[i]))
-            return fail(GAN_ERR_INPUT, "feature %zu of the samples is not finite", i);
-    for (size_t i = 0; i < f->n_real * f->d; i++)
-        if (!isfinite(f->real[i]))
-            return fail(GAN_ERR_INPUT, "feature %zu of the data is not finite", i);
+    TRY(check_set(f, 0));
+    TRY(check_set(f, 1));
     SwdOptions o = {.product = dnn_product, .seed = f->seed};
     SwdResult swd;
     TRY(swd_measure(f->generated, f->n_generated, f->real, f->n_real,
@@ -316,6 +340,7 @@ GanStatus cmd_distance(Arena *perm, const Host *h, const Options *o) {
         return fail(GAN_ERR_INPUT, "%.*s has %zu features per sample, %.*s has %zu",
                     SARG(o->file.at[0]), f.d, SARG(o->file.at[1]), d);
     f.generated = generated, f.real = real;
+    f.name[0] = o->file.at[0], f.name[1] = o->file.at[1];
     FeatureScores r;
     TRY(features_compare(&f, &r));
     const struct {

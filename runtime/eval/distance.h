@@ -9,6 +9,7 @@ typedef struct FeatureSets {
     const float *generated, *real; // [n_generated, d], [n_real, d], borrowed
     size_t n_generated, n_real, d;
     uint64_t seed; // of directions and subsets
+    Str name[2];   // of the two in messages; empty: the samples, the data
 } FeatureSets;
 
 typedef struct FeatureScores {
@@ -20,8 +21,8 @@ typedef struct FeatureScores {
 } FeatureScores;
 
 enum { FEATURES_LEAST = 6 }; // of each set: a point and its 5 neighbours
-// GAN_ERR_INPUT for smaller sets, GAN_ERR_MEMORY. Squared distances are |x|^2 - 2 x y + |y|^2 in
-// f32.
+// GAN_ERR_INPUT for smaller sets, and where squared distances, |x|^2 - 2 x y + |y|^2 in f32, may
+// overflow; GAN_ERR_MEMORY.
 GanStatus features_compare(const FeatureSets *s, FeatureScores *out);
 
 // Inception Score (Salimans et al. 2016, section 4), of what a classifier says: exp of the mean

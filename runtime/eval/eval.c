@@ -77,6 +77,10 @@ static void keep_score(Eval *v, const Sets *s, const char *metric, size_t n, dou
     json_name(&j, "step"), json_put_int(&j, v->run.step);
     json_name(&j, "seed"), json_put_int(&j, (int64_t)v->from.seed);
     json_name(&j, "name"), json_put_str(&j, text_str(&name));
+    if (o->at[OptPaths].pair.n) { // which file of that name it was
+        Str of = feed_identity(v->run.feed, a);
+        json_name(&j, "content"), json_put_str(&j, hash_hex(a, hash128(of.ptr, of.len)));
+    }
     json_name(&j, "generated"), json_put_double(&j, generated);
     json_name(&j, "data"), json_put_double(&j, real);
     json_close(&j, '}');
@@ -212,8 +216,13 @@ static void end(Eval *v) {
     v->host->console.result(v->host->console.user, text_str(&v->text));
     if (v->run.other) // its `sample`s may mean something else under the same names
         return;
-    Str file = path_join(v->perm, v->run.dir, STR("scores.jsonl"));
-    if (file_append(file, text_str(&v->scores)) != GAN_OK) // the run is not ours to write into
+    Str file = path_join(v->perm, v->run.dir, STR("scores.jsonl")), before,
+        now = text_str(&v->scores);
+    bool torn = file_exists(file) && file_read(v->perm, file, &before) == GAN_OK && before.len &&
+                !str_ends(before, STR("\n"));
+    if (torn) // a line that was cut short takes none with it
+        now = str_format(v->perm, "\n%.*s", SARG(now));
+    if (file_append(file, now) != GAN_OK) // the run is not ours to write into
         say(&v->host->console, "not kept for `ganrun report`: %s", gan_error());
 }
 

@@ -104,7 +104,7 @@ static void read_measured(Arena *perm, Past *p, const Json *line, uint32_t step)
     p->best = step_of(line, "best");
     p->best_value = p->best == step ? generated : p->best_value;
     p->best_of = name;
-    vec_push(perm, &p->score, ((Score){name, step, p->job.seed, generated, NAN}));
+    vec_push(perm, &p->score, ((Score){name, step, p->job.seed, {0}, generated, NAN}));
 }
 
 static void read_step(Arena *perm, Past *p, const Json *line, uint32_t most) {
@@ -156,8 +156,9 @@ static void read_score(Arena *perm, Past *p, const Json *line, uint32_t most) {
     json_whole(json_get(line, "seed"), UINT64_MAX, &seed);
     vec_push(perm, &p->score,
              ((Score){str_copy(perm, json_string(json_get(line, "name"), (Str){0})),
-                      step_of(line, "step"), seed, renamed(line, "generated", "made"),
-                      renamed(line, "data", "real")}));
+                      step_of(line, "step"), seed,
+                      str_copy(perm, json_string(json_get(line, "content"), (Str){0})),
+                      renamed(line, "generated", "made"), renamed(line, "data", "real")}));
 }
 
 typedef void ReadLine(Arena *perm, Past *p, const Json *line, uint32_t most);
@@ -210,6 +211,32 @@ GanStatus past_open(Arena *perm, Str dir, Past *out) {
     TRY(each_line(perm, out, "log.jsonl", read_step));
     settle_parts(perm, out);
     return GAN_OK;
+}
+
+// Of a name: the first content, plus 1; OTHER_CONTENTS where there is another.
+#define OTHER_CONTENTS UINT32_MAX
+
+void past_part_scores(Arena *perm, Past *p, uint32_t n) {
+    Map of = {0};
+    VEC(Str) content = {0};
+    for (uint32_t pass = 0; pass < 2; pass++)
+        for (uint32_t r = 0; r < n; r++)
+            for (uint32_t i = 0; i < p[r].score.n; i++) {
+                Score *s = &p[r].score.at[i];
+                uint64_t key = hash64(s->name.ptr, s->name.len, 0);
+                uint32_t at = s->content.len ? map_find(&of, key) : 0;
+                if (pass && at == OTHER_CONTENTS)
+                    s->name = str_format(perm, "%.*s (%.*s)", SARG(s->name),
+                                         SARG(str_sub(s->content, 0, 8)));
+                if (pass || !s->content.len)
+                    continue;
+                if (!at) {
+                    vec_push(perm, &content, s->content);
+                    map_put(perm, &of, key, content.n);
+                } else if (at != OTHER_CONTENTS && !str_eq(content.at[at - 1], s->content)) {
+                    map_put(perm, &of, key, OTHER_CONTENTS);
+                }
+            }
 }
 
 // --- figures -------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ typedef struct Score { // a value of `ganrun eval`: a line of scores.jsonl
     Str name;          // metric and set-up (sets_name): values of equal names may be compared
     uint32_t step;
     uint64_t seed;
+    Str content;            // hash of the data of --data; empty: none was given, or it is not known
     double generated, real; // of generated samples, and of other samples of the data; NaN: unknown
 } Score;
 
@@ -49,6 +50,8 @@ typedef struct Past {
 // Reads options.json, log.jsonl, scores.jsonl and the names in ckpt/. GAN_ERR_INPUT if `dir` is not
 // the folder of a run. An incomplete last line of a log is skipped.
 GanStatus past_open(Arena *perm, Str dir, Past *out);
+// Scores of one name against other data of the same file name get names that tell them apart.
+void past_part_scores(Arena *perm, Past *p, uint32_t n);
 const Trail *past_trail(const Past *p, Str name, bool report); // NULL: not logged
 // The options of a run as names and values: the same names in the same order for all runs, except
 // for

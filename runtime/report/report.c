@@ -175,6 +175,7 @@ static GanStatus open_runs(Arena *perm, const Host *h, const Options *o, Pasts *
         else
             TRY(past_open(perm, path, vec_add(perm, out)));
     }
+    past_part_scores(perm, out->at, out->n);
     return GAN_OK;
 }
 

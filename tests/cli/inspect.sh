@@ -206,6 +206,18 @@ done
 grep -q 'src="[^d]\|href=' both.html && fail 'the page asks for other files'
 expect 0 report one two --json
 awk '{ exit gsub(/"run": /, "") != 2 || gsub(/"name": "fakes swd pixels of 8"/, "") != 3 }' out || fail 'two runs as JSON'
+# Two files of one name are told apart, and a line that was cut short takes no other with it.
+mkdir apart
+"$ganrun" data synth shapes --out apart/s.pack --count 20 --size 8 --seed 9 >/dev/null
+cp -r one parted
+printf '{"step": 6' >>parted/scores.jsonl
+expect 0 eval parted --count 8 --threads 1 --data x=s.pack
+expect 0 report parted -o parted.csv
+head -1 parted.csv | grep -q '"fakes swd pixels of 8 against s.pack","fakes swd' || fail "one file: $(head -1 parted.csv)"
+expect 0 eval parted --count 8 --threads 1 --data x=apart/s.pack
+expect 0 report parted -o parted.csv
+[ "$(head -1 parted.csv | grep -o '"fakes swd pixels of 8 against s.pack ([0-9a-f]*)"' | sort -u | wc -l)" = 2 ] ||
+    fail "two files of one name: $(head -1 parted.csv)"
 echo '{"step": 6, "name": "cut' >>one/scores.jsonl
 printf '{"step": 6' >>one/scores.jsonl
 expect 0 report one two                                      # damaged lines are ignored

@@ -130,6 +130,22 @@ static void a_set_has_distance_zero_to_itself(void **state) {
     assert_true(s.precision == 1 && s.recall == 1 && s.coverage == 1);
 }
 
+// What f32 cannot hold is said, and which set has it; cubes of what it can are computed in f64.
+static void large_features_do_not_overflow(void **state) {
+    (void)state;
+    FeatureScores s;
+    for (uint32_t i = 0; i < 12; i++)
+        generated[i] = real[i] = (float)sin(1 + i) * 1e15f;
+    FeatureSets f = {.generated = generated, .real = real, .n_generated = 6, .n_real = 6, .d = 2};
+    assert_ok(features_compare(&f, &s));
+    assert_true(isfinite(s.kid) && isfinite(s.kid_deviation) && s.recall == 1);
+    real[7] = 1e30f;
+    assert_status(features_compare(&f, &s), GAN_ERR_INPUT,
+                  "sample 3 of the data has features so large (a norm of 1e+30)");
+    f.name[1] = STR("real.npy");
+    assert_status(features_compare(&f, &s), GAN_ERR_INPUT, "sample 3 of real.npy");
+}
+
 static void sets_without_neighbours_are_refused(void **state) {
     (void)state;
     fill(real, NReal, 2, 0.2f);
@@ -175,7 +191,11 @@ static void neighbours_are_counted_as_numpy_does(void **state) {
     } cases[] = {{40, 60, 12, 0.95, 1, 0.45, 0.85}, {8, 9, 20, 1, 1, 0.6, 1}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        FeatureSets f = {generated, real, cases[i].n_generated, cases[i].n_real, cases[i].d, 0};
+        FeatureSets f = {.generated = generated,
+                         .real = real,
+                         .n_generated = cases[i].n_generated,
+                         .n_real = cases[i].n_real,
+                         .d = cases[i].d};
         FeatureScores s;
         for (size_t k = 0; k < f.n_generated * f.d; k++)
             generated[k] = (float)(0.1 + sin(1 + (double)(k * k) * 0.37 + (double)k * 1.7));
@@ -229,6 +249,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(the_kernel_distance_is_that_of_all_pairs),
         cmocka_unit_test(the_kernel_distance_of_many_is_that_of_subsets),
         cmocka_unit_test(a_set_has_distance_zero_to_itself),
+        cmocka_unit_test(large_features_do_not_overflow),
         cmocka_unit_test(sets_without_neighbours_are_refused),
         cmocka_unit_test(neighbours_are_counted_as_numpy_does),
         cmocka_unit_test(inception_scores_are_torch_fidelitys),
