@@ -41,7 +41,7 @@ static GanStatus refused(Arena *perm, const Plan *const *plan, uint32_t plans) {
 static GanStatus compile(void *user, const Plan *const *plan, uint32_t plans, const int *arch,
                          uint32_t archs, Arena *perm, CubinVec *out) {
     const Ahead *a = user;
-    const CudaPlans all = {plan, plans, arch, archs, a->cache};
+    const CudaPlans all = {plan, plans, arch, archs, a->cache, a->keep};
     GanStatus st = cuda_compile_ahead(a->nvrtc, &all, perm, out);
     return st == GAN_ERR_BUG ? refused(perm, plan, plans) : st;
 }
@@ -60,7 +60,7 @@ static bool find(void *user, Arena *perm, Str key, Str *out) {
 }
 
 static void keep(void *user, Arena *perm, Str key, Str bytes) {
-    sealed_write(perm, path_of(user, perm, key), bytes); // not kept where that fails: no error
+    sealed_keep(((Ahead *)user)->keep, perm, path_of(user, perm, key), bytes);
 }
 
 // The hash of this very program: another one may make other bytes of the same model. Where the
@@ -124,13 +124,17 @@ static GanStatus open_cuda(Str list, Ahead *a) {
 GanStatus ahead_open(Arena *perm, Str target, const AheadVariables *v, Ahead *out) {
     Str cache = cache_folder(perm, v->xdg_cache_home, v->home);
     uint64_t most;
-    *out = (Ahead){.target = {.name = STR("cpu"), .compile = compile}};
+    *out = (Ahead){.target = {.name = STR("cpu"), .compile = compile},
+                   .keep = arena_new(perm, CacheKeep)};
+    *out->keep = (CacheKeep){.notice = v->notice, .user = v->user};
     out->target.arch = out->arch;
     out->target.user = out;
     TRY(cache_limit(v->gan_cache_limit, &most));
     if (cache.len && cache_dir(perm, cache, most) == GAN_OK) { // else all is compiled every time
         out->cache = cache;
         keep_models(perm, out);
+    } else if (cache.len) {
+        cache_tell(out->keep, perm);
     }
     if (!target.len || str_eq(target, STR("cpu")))
         return GAN_OK;

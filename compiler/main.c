@@ -226,6 +226,11 @@ static Str variable(const char *name) {
     return value ? str_c(value) : (Str){0};
 }
 
+static void tell(void *user, const char *text) {
+    (void)user;
+    fprintf(stderr, "ganc: %s\n", text);
+}
+
 static int cmd_compile(Cli *c) {
     if (!ganx_is(c->out))
         return cli_usage("compile needs -o FILE.ganx%s%.*s", c->out.len ? ", not " : "",
@@ -234,7 +239,8 @@ static int cmd_compile(Cli *c) {
     Ahead ahead;
     front_init(&f, c->perm);
     CompileOptions o = cli_options(c, c->file.at[0]);
-    AheadVariables v = {variable("XDG_CACHE_HOME"), variable("HOME"), variable("GAN_CACHE_LIMIT")};
+    AheadVariables v = {variable("XDG_CACHE_HOME"), variable("HOME"), variable("GAN_CACHE_LIMIT"),
+                        .notice = tell};
     GanStatus status = ahead_open(c->perm, c->at[OptTarget].text, &v, &ahead);
     if (status == GAN_OK)
         status = ganx_write(&f, &o, &ahead.target, c->out);
@@ -325,6 +331,7 @@ static void settle(Cli *c) {
 int main(int argc, char **argv) {
     Arena perm;
     process_open_standard();
+    process_need_path();
     speak_as("ganc");
     process_watch_end();
     GanStatus status = arena_init(&perm, 0);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -200,6 +201,20 @@ GanStatus sealed_write(Arena *a, Str path, Str bytes) {
     text_put(&t, (Str){(const char *)&sum, sizeof sum});
     Str whole = text_str(&t);
     return file_write_atomic(path, whole.ptr, whole.len);
+}
+
+void cache_tell(CacheKeep *k, Arena *a) {
+    if (k && !atomic_exchange(&k->told, true) && k->notice)
+        k->notice(
+            k->user,
+            str_format(a, "compiled kernels are not kept: %s; " CACHE_ELSEWHERE, gan_error()).ptr);
+}
+
+bool sealed_keep(CacheKeep *k, Arena *a, Str path, Str bytes) {
+    bool kept = sealed_write(a, path, bytes) == GAN_OK;
+    if (!kept)
+        cache_tell(k, a);
+    return kept;
 }
 
 // Maps the file and checks its seal; *out is without it.

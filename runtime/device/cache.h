@@ -40,6 +40,16 @@ uint64_t cache_bytes(Str dir);      // on disk
 Str cache_path(Arena *a, Str dir, Str key, const char *ext);
 GanStatus sealed_write(Arena *a, Str path, Str bytes);
 bool sealed_intact(Str path); // it is there and as it was written
+// What is told, once, of what a folder cannot keep: its disk is full, or may not be written to.
+// Several threads may keep.
+#define CACHE_ELSEWHERE "XDG_CACHE_HOME, or --cache DIR of ganrun, names another folder"
+typedef struct CacheKeep { // NULL: nothing is told
+    _Atomic bool told;
+    void (*notice)(void *user, const char *text); // or NULL
+    void *user;
+} CacheKeep;
+bool sealed_keep(CacheKeep *k, Arena *a, Str path, Str bytes); // sealed_write; false: it failed
+void cache_tell(CacheKeep *k, Arena *a); // that nothing is kept, of what failed last (gan_error)
 // The bytes without the seal, copied to `a`, a 0 byte behind them. False: there are none, or they
 // are damaged.
 bool sealed_read(Arena *a, Str path, Str *out);

@@ -172,11 +172,12 @@ static void find_cache(Cuda *c) {
     Str dir = c->base.options.cache_dir;
     if (!dir.len || arena_init(&scratch, (size_t)1 << 20) != GAN_OK)
         return;
+    c->keep.notice = c->base.options.notice;
+    c->keep.user = c->base.options.user;
     if (cache_dir(&scratch, dir, c->base.options.cache_limit) == GAN_OK)
         c->cache_dir = dir;
     else
-        device_notice(&c->base,
-                      str_format(&scratch, "compiled kernels are not kept: %s", gan_error()).ptr);
+        cache_tell(&c->keep, &scratch);
     arena_release(&scratch);
 }
 

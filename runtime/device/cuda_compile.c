@@ -18,7 +18,6 @@
 //
 // The runtime's own kernels are one text more in some batch.
 #include "cuda_compile.h"
-#include "cache.h"
 #include "embed.h"
 #include "image.h"
 
@@ -143,6 +142,7 @@ typedef struct Target {
     bool file;         // for a file, of the same bytes everywhere
     KernelRefs kernel; // each once
     Str prelude, dir;
+    CacheKeep *keep;      // of dir
     Str key;              // all that decides a kernel's code but its text
     StrVec image;         // from the cache, then compiled now
     Modules found;        // in these
@@ -239,11 +239,11 @@ typedef struct Made {
     const uint32_t *of; // the batch of each job
 } Made;
 
-// Keeps a batch's image. What cannot be written is not kept: no error.
+// Keeps a batch's image. What cannot be written is not kept, and told of: no error.
 static void batch_keep(void *user, Arena scratch, uint32_t job, Str code) {
     const Made *m = user;
     const Batch *b = &m->all->at[m->of[job]];
-    if (!b->path.len || sealed_write(&scratch, b->path, code) != GAN_OK)
+    if (!b->path.len || !sealed_keep(b->target->keep, &scratch, b->path, code))
         return;
     for (uint32_t i = 0; i < b->kernel.n; i++)
         cache_link(&scratch, link_path(&scratch, b->target, b->kernel.at[i]), b->path);
@@ -338,7 +338,8 @@ GanStatus cuda_compile_ahead(const Nvrtc *n, const CudaPlans *k, Arena *a, Cubin
                         .file = true,
                         .kernel = kernel,
                         .prelude = k->plan[0]->prelude,
-                        .dir = k->dir};
+                        .dir = k->dir,
+                        .keep = k->keep};
     }
     t[targets - 1].kernel = kernels_of(a, k->plan, k->plans, true);
     TRY(targets_make(n, a, t, targets));
@@ -365,7 +366,11 @@ GanStatus cuda_compile(const Nvrtc *n, const CudaKernels *k, Arena *a, CudaImage
                     "newer one that does, or use --device cpu",
                     nvrtc_version(n) / 1000, nvrtc_version(n) % 1000 / 10, k->arch / 10,
                     k->arch % 10);
-    Target t = {.arch = arch, .ptx = arch != k->arch, .prelude = k->plan->prelude, .dir = k->dir};
+    Target t = {.arch = arch,
+                .ptx = arch != k->arch,
+                .prelude = k->plan->prelude,
+                .dir = k->dir,
+                .keep = k->keep};
     for (uint32_t i = 0; i < k->plan->kernel.n; i++)
         if (wanted(k, i))
             vec_push(a, &t.kernel, &k->plan->kernel.at[i]);

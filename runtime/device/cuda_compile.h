@@ -3,6 +3,7 @@
 #ifndef GAN_CUDA_COMPILE_H
 #define GAN_CUDA_COMPILE_H
 
+#include "cache.h"
 #include "nvrtc.h"
 #include "program.h"
 
@@ -13,6 +14,7 @@ typedef struct CudaKernels { // what is to be compiled
     const bool *wanted; // [plan->kernel.n] false: a library does what that kernel would; NULL: all
     int arch;           // compute capability: 90 is 9.0
     Str dir;            // the cache's folder; empty: none
+    CacheKeep *keep;    // of it; borrowed
     bool service;       // also the runtime's own (service.cuh)
 } CudaKernels;
 
@@ -34,6 +36,7 @@ typedef struct CudaPlans { // what is to be compiled for cards that may not be h
     const int *arch; // those that NVRTC makes code for
     uint32_t archs;
     Str dir; // as in CudaKernels
+    CacheKeep *keep;
 } CudaPlans;
 
 // All kernels, the runtime's own among them, for each architecture, and once as PTX for all of

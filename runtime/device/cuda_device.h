@@ -160,6 +160,7 @@ typedef struct Cuda {
     CUevent beside;           // owned; forks and joins `aside`
     bool counts;              // busy time is measured (cuda_busy.c)
     Str cache_dir;            // of kernels and cuDNN plans; empty: no cache
+    CacheKeep keep;           // of it
     CudaCopies *copies;       // owned
     Cudnn *dnn;               // owned; NULL without the library
     CudaComm *comm;           // owned; NULL: no collectives

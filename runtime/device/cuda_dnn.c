@@ -151,7 +151,7 @@ static bool plan_json(const Cudnn *d, CudnnDesc plan, Arena *a, Str *out) {
            got == n;
 }
 
-// A plan that cannot be written is not cached, which is no error.
+// A plan that cannot be written is not cached, which is told and no error.
 static void choice_save(const Cudnn *d, const Choice *c, Arena scratch) {
     Str json = {0};
     if (c->plan ? !plan_json(d, c->plan, &scratch, &json) : !c->refused)
@@ -160,7 +160,7 @@ static void choice_save(const Cudnn *d, const Choice *c, Arena scratch) {
     text_fmt(&file, "%s%zu %lld\n", c->plan ? workspace_line : none_line,
              c->plan ? c->workspace : c->query.room, (long long)c->ns);
     text_put(&file, json);
-    sealed_write(&scratch, cache_file(d, c, &scratch), text_str(&file));
+    sealed_keep(&d->cuda->keep, &scratch, cache_file(d, c, &scratch), text_str(&file));
 }
 
 // The first line after its word, and what follows it. False: it has another word, or no two

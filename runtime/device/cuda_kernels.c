@@ -59,8 +59,8 @@ static bool certain_kernels(const Loaded *l, bool *wanted) {
 // `service`: with the runtime's own.
 static GanStatus compile(const Loaded *l, const bool *wanted, bool service, Arena *a,
                          CudaImages *out) {
-    const Cuda *c = l->cuda;
-    CudaKernels k = {l->plan, wanted, c->arch, c->cache_dir, service};
+    Cuda *c = l->cuda;
+    CudaKernels k = {l->plan, wanted, c->arch, c->cache_dir, &c->keep, service};
     return c->api->compile(c->api->user, &k, a, out);
 }
 

@@ -96,7 +96,7 @@ static GanStatus open_dir(Jit *j) {
         return GAN_OK;
     }
     if (o->cache_dir.len)
-        tell_not_kept(j, gan_error());
+        tell_not_kept(j, str_format(&j->arena, "%s; " CACHE_ELSEWHERE, gan_error()).ptr);
     TRY(make_aside(j));
     j->dir = j->aside.path;
     return GAN_OK;

@@ -159,6 +159,9 @@ typedef struct Kept {
     Compiled compiled;
     CudaKernels kernels;
     char dir[32];
+    CacheKeep keep;
+    uint32_t told; // notices
+    char says[600];
 } Kept;
 
 // A plan of a model, all of whose kernels but the fallbacks are wanted, and an empty folder.
@@ -178,7 +181,7 @@ static void kept_open(Kept *k, Str model) {
     for (uint32_t i = 0; i < p->kernel.n; i++)
         wanted[i] = !p->kernel.at[i].fallback;
     assert_true(p->kernel.n > 0);
-    k->kernels = (CudaKernels){p, wanted, 90, str_c(k->dir), true};
+    k->kernels = (CudaKernels){p, wanted, 90, str_c(k->dir), &k->keep, true};
 }
 
 static void kept_close(Kept *k) {
@@ -199,6 +202,30 @@ static StrVec kept_images(Kept *k) {
         if (!str_ends(names.at[i], STR(".kernel")))
             vec_push(&k->a, &images, path_join(&k->a, str_c(k->dir), names.at[i]));
     return images;
+}
+
+static void note(void *user, const char *text) {
+    Kept *k = user;
+    k->told++;
+    snprintf(k->says, sizeof k->says, "%s", text);
+}
+
+// What cannot be kept is compiled all the same, and that is said once, with the folder and a way
+// out.
+static void a_folder_that_keeps_nothing_is_told_once(void **state) {
+    (void)state;
+    Kept k;
+    CudaImages images;
+    kept_open(&k, STR("dcgan.gan"));
+    k.keep = (CacheKeep){.notice = note, .user = &k};
+    k.kernels.dir = path_join(&k.a, str_c(k.dir), STR("gone"));
+    assert_fine(cuda_compile(k.nvrtc, &k.kernels, &k.a, &images));
+    assert_int_equal(k.told, 1);
+    assert_non_null(strstr(k.says, "compiled kernels are not kept: cannot create /tmp/gan-kept-"));
+    assert_non_null(strstr(k.says, "No such file or directory; XDG_CACHE_HOME, or --cache DIR"));
+    assert_fine(cuda_compile(k.nvrtc, &k.kernels, &k.a, &images));
+    assert_int_equal(k.told, 1);
+    kept_close(&k);
 }
 
 static Str kept_file(Kept *k) {
@@ -276,7 +303,8 @@ static void an_image_does_not_depend_on_other_kernels(void **state) {
     Str alone = one_image(&k, k.nvrtc);
     const Plan *twice[] = {k.kernels.plan, k.kernels.plan};
     const int arch[] = {80, 90, 75};
-    assert_fine(cuda_compile_ahead(k.nvrtc, &(CudaPlans){twice, 2, arch, 3, {0}}, &k.a, &beside));
+    assert_fine(
+        cuda_compile_ahead(k.nvrtc, &(CudaPlans){twice, 2, arch, 3, {0}, NULL}, &k.a, &beside));
     assert_int_equal(beside.n, 4);
     assert_true(beside.at[3].ptx && beside.at[3].arch == 75);
     assert_true(str_eq(beside.at[1].code, alone));
@@ -351,8 +379,8 @@ static void kernels_are_in_their_modules(void **state) {
     assert_true(again < p.kernel.n / 8);
     for (uint32_t image = 0; image < made.n; image++)
         assert_int_equal(holds(made.code[image], STR("gan_fill")), image == made.service);
-    assert_fine(
-        cuda_compile_ahead(k.nvrtc, &(CudaPlans){plan, 1, &(int){90}, 1, {0}}, &k.a, &p.cubin));
+    assert_fine(cuda_compile_ahead(k.nvrtc, &(CudaPlans){plan, 1, &(int){90}, 1, {0}, NULL}, &k.a,
+                                   &p.cubin));
     const Cubin *fallback = &p.cubin.at[p.cubin.n - 1];
     assert_true(fallback->ptx);
     assert_int_equal(fallback->arch, 80); // for all cards, as what the others were made of
@@ -424,7 +452,7 @@ static void kernels_compiled_again_are_taken_from_there(void **state) {
     vec_push(&a, &p.kernel, ((Kernel){.name = STR("k_two")}));
     Str both = image_join(&a, STR(ENTRY("k_one") ENTRY("k_two")), STR(ENTRY("k_two")));
     vec_push(&a, &p.cubin, ((Cubin){.arch = 90, .code = both}));
-    assert_fine(cuda_compile(NULL, &(CudaKernels){&p, NULL, 90, {0}, false}, &a, &image));
+    assert_fine(cuda_compile(NULL, &(CudaKernels){&p, NULL, 90, {0}, NULL, false}, &a, &image));
     assert_int_equal(image.n, 2);
     assert_non_null(strstr(image.code[image.of[0]].ptr, "k_one"));
     assert_true(str_eq(image.code[image.of[1]], STR(ENTRY("k_two"))));
@@ -439,7 +467,7 @@ static void code_of_a_compiled_model_is_used(void **state) {
     assert_fine(arena_init(&a, 0));
     Plan p = {0};
     vec_push(&a, &p.kernel, ((Kernel){.name = STR("k_any")}));
-    CudaKernels k = {&p, NULL, 90, {0}, false};
+    CudaKernels k = {&p, NULL, 90, {0}, NULL, false};
     assert_int_equal(cuda_compile(NULL, &k, &a, &image), GAN_ERR_DEVICE);
     assert_non_null(strstr(gan_error(), "--target cuda:sm_90"));
     assert_non_null(strstr(gan_error(), "--device cpu works here"));
@@ -460,6 +488,7 @@ static void code_of_a_compiled_model_is_used(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_folder_that_keeps_nothing_is_told_once),
         cmocka_unit_test(every_convolution_has_an_engine_on_hopper),
         cmocka_unit_test(every_convolution_has_an_engine_in_bf16),
         cmocka_unit_test(every_convolution_has_an_engine_in_f16),
