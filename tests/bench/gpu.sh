@@ -6,11 +6,12 @@
 #              pass, each of its tests in a process of its own; every reference case in f32, TF32 off; a few without cuDNN, on
 #              our own kernels; launches of a few models one by one against the reference evaluator. A case that fails again
 #              launch by launch, which names the kernel of an error, as one chain, without cuDNN, and its model's launches
-#   ours       ganrun: every model at its published batch in f32 (TF32) and bf16, and at a large one; with its CUDA graphs as
-#              one chain of launches (chain: --no-branches); the slowest launches of a step (in FILE.log). Kernels are compiled
-#              before, at once
+#   ours       ganrun: every published system at its batch in f32 (TF32) and bf16, and at a large one; the other models; with
+#              CUDA graphs as one chain of launches (chain: --no-branches); the slowest launches of a step (in FILE.log).
+#              Kernels are compiled before, at once
 #   eager      PyTorch: the same, all models of a precision in one process; channels-last
-#   compiled   torch.compile, with CUDA graphs and without: all compile at once, then each times its steps alone
+#   compiled   torch.compile of the published systems, with CUDA graphs and without: all compile at once, then each times its
+#              steps alone
 #   ranks      two ranks on the one card (--comm staged): cases and steps, by mpirun; NCCL with a rank alone
 #   sanitizer  compute-sanitizer on a short run of our own kernels
 # Results are appended to FILE (docs/measurements/gpu.tsv), one line an item, as they come; all output goes to FILE.log.
@@ -201,10 +202,28 @@ cyclegan   1   8
 cosmogan   64  256  -s mode=published
 aae3d      32  256
 d3gan      32  256  -s variant=single'
+# the others, of the sizes they have by default, and batch
+others='sagan 16
+munit 1
+pix2pix 1
+stargan 16
+wavegan 64
+hifigan 16
+biggan 16
+stylegan2 8
+r3gan 32
+progan 16
+infogan 32
+acgan 32
+began 16'
 
-each() { # published|large: model, batch and options of those that are wanted
-    echo "$models" | while read -r row published large options; do
-        ! wanted "$row" || echo "$row" "$([ "$1" = large ] && echo "$large" || echo "$published")" "$options"
+each() { # published|large|others: model, batch and options of those that are wanted
+    case $1 in
+    published) echo "$models" | awk '{ $3 = ""; print }' ;;
+    large) echo "$models" | awk '{ $2 = ""; print }' ;;
+    others) echo "$others" ;;
+    esac | while read -r row batch options; do
+        ! wanted "$row" || echo "$row" "$batch" "$options"
     done
 }
 
@@ -229,7 +248,7 @@ prepared() { # MODEL BATCH PRECISION OPTIONS...: its kernels are in the cache
         --precision "$precision" --target "$target" -o "$said.ganx" "$@"
 }
 ours() {
-    for which in published large; do
+    for which in published large others; do
         for precision in f32 bf16; do
             each $which | sed "s/^\([^ ]*\) *\([^ ]*\)/prepared \1 \2 $precision/"
         done
@@ -248,6 +267,8 @@ published f32 ganrun
 published bf16 ganrun
 large f32 ganrun
 large bf16 ganrun
+others f32 ganrun
+others bf16 ganrun
 published f32 top
 published f32 chain
 published bf16 chain
@@ -268,7 +289,7 @@ theirs() {
     *--turn*) set -- "$@" --patience $(((until - $(now)) / 2)) ;; # the others wait for it, and all are to be timed
     esac
     # shellcheck disable=SC2086 # words
-    run "$((longest * $(echo $todo | wc -w)))" "$python" "$here/pytorch/bench.py" $todo --device cuda --steps "$steps" \
+    run "$((longest * $(echo $todo | wc -w)))" "$python" "$here/pytorch/bench.py" $todo --device cuda --full --steps "$steps" \
         --warmup 5 $flag "$@" || in_time=
     for case in $todo; do
         line=$(grep "^${case%:*} batch=${case#*:} " "$said") ||
@@ -290,7 +311,7 @@ has_torch() {
 cases() { each "$1" | awk '{ print $1 ":" $2 }'; }
 eager() {
     has_torch || return 0
-    for which in published large; do
+    for which in published large others; do
         for precision in f32 bf16; do
             theirs eager $precision "$(cases $which | paste -sd,)"
         done

@@ -1,8 +1,8 @@
 """Time training steps in PyTorch: python bench.py CASE[:BATCH]... [--batch N] [--device cpu|cuda] [--threads T]
-[--compile [--cudagraphs]] [--bf16] [--channels-last] [--steps N] [--warmup N] [--turn FILE]
-[--patience S]
+[--compile [--cudagraphs]] [--bf16] [--channels-last] [--full] [--steps N] [--warmup N]
+[--turn FILE] [--patience S]
 
-Prints one line a case: case, batch, device, dtype, layout, mode, median and least ms per step, processor ms per step, peak
+Prints one line a case: case, batch, device, dtype, layout, mode, median, least and mean ms per step, processor ms per step, peak
 MiB; or that it failed, and why. The timed step includes drawing noise, all forward and backward passes and the optimizers;
 data is resident.
 
@@ -24,7 +24,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from common import NoRecord, RandomFeed
-from models import BENCH
+from models import BENCH, FULL
 
 
 class Turn:
@@ -68,6 +68,7 @@ def within(seconds):
 
 def build(case, o):
     module, options = BENCH[case]
+    options = options | (FULL.get(case, {}) if o.full else {})
     model = importlib.import_module(f"models.{module}").Model(**dict(options, batch=o.batch)).to(o.device)
     if o.channels_last:
         for net in model.nets.values():
@@ -113,7 +114,7 @@ def measure(case, o, turn):
         used = (time.process_time() - used) / o.steps
     peak = (torch.cuda.max_memory_allocated() / 2**20 if o.device == "cuda"
             else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-    return (f"median_ms={statistics.median(times) * 1e3:.3f} min_ms={min(times) * 1e3:.3f} cpu_ms={used * 1e3:.1f} "
+    return (f"median_ms={statistics.median(times) * 1e3:.3f} min_ms={min(times) * 1e3:.3f} mean_ms={statistics.fmean(times) * 1e3:.3f} cpu_ms={used * 1e3:.1f} "
             f"warmup_s={first:.1f} peak_mib={peak:.0f}")
 
 
@@ -142,6 +143,7 @@ def main():
     a.add_argument("--cudagraphs", action="store_true", help="with --compile on cuda: replay through CUDA graphs")
     a.add_argument("--bf16", action="store_true")
     a.add_argument("--channels-last", action="store_true")
+    a.add_argument("--full", action="store_true", help="as large as the models are by default, not what two cores can time")
     a.add_argument("--steps", type=int, default=10)
     a.add_argument("--warmup", type=int, default=3)
     a.add_argument("--turn", metavar="FILE")
@@ -152,7 +154,8 @@ def main():
         name, _, batch = case.partition(":")
         if name not in BENCH:
             a.error(f"{name}: no case; choose from {', '.join(sorted(BENCH))}")
-        cases.append((name, int(batch or o.batch or BENCH[name][1]["batch"])))
+        usual = BENCH[name][1] | (FULL.get(name, {}) if o.full else {})
+        cases.append((name, int(batch or o.batch or usual["batch"])))
     if o.threads:
         torch.set_num_threads(o.threads)
     if o.device == "cuda":

@@ -18,6 +18,7 @@ from models.sagan import Conv, Dense, Embed, Spectral, conv
 
 CASES = {"biggan": dict(batch=3, levels=[2, 2, 1], wide=6, kinds=3, shared=4, z_chunk=3, attn=8, rounds=2, keep=0.9)}
 BENCH = {"biggan": dict(batch=16, levels=[4, 4, 4, 4], wide=16, kinds=10, shared=32, z_chunk=20, attn=16, rounds=2, keep=0.999)}
+FULL = {"biggan": dict(levels=[16, 16, 8, 4, 2, 1], wide=96, kinds=1000, shared=128, attn=64, keep=0.9999)}
 APART = 1e-4
 
 

@@ -20,6 +20,7 @@ from models.nets import Nets
 
 CASES = {"hifigan": dict(batch=2, slice=2048, bands=8, wide=32, wide_D=128)}
 BENCH = {"hifigan": dict(batch=4, slice=8192, bands=80, wide=512, wide_D=1024)}
+FULL = {"hifigan": dict(batch=16)}
 
 RATE, TOP, WINDOW, HOP, UPS = 22050, 8000, 1024, 256, [8, 8, 2, 2]
 

@@ -17,6 +17,7 @@ from models.nets import Nets
 
 CASES = {"munit": dict(batch=2, size=32, wide=4, blocks=2, scales=2)}
 BENCH = {"munit": dict(batch=1, size=64, wide=32)}
+FULL = {"munit": dict(size=256, wide=64)}
 
 
 def conv(c, out, k, stride=1, pad=0):

@@ -27,6 +27,7 @@ CASES = {
     "progan_fade": dict(batch=4, size=16, nz=6, wide=5, fade=4, group=2),
 }
 BENCH = {"progan": dict(batch=16, size=32, nz=128, wide=64, fade=50000)}
+FULL = {"progan": dict(nz=512, wide=512)}
 LAMBDA, DRIFT, KEEP, RATE = 10, 0.001, 0.999, 1e-3
 
 

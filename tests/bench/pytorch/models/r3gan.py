@@ -22,6 +22,7 @@ from models.nets import Nets
 
 CASES = {"r3gan": dict(batch=3, size=16, full=8, wide=16, groups=4, nz=6)}
 BENCH = {"r3gan": dict(batch=8, size=32, full=32, wide=128, groups=16, nz=64)}
+FULL = {"r3gan": dict(batch=32, size=64, wide=768, groups=96)}
 
 SLOPE, BLOCKS, SPAN = 0.2, 2, 2e7
 

@@ -16,6 +16,7 @@ from models.nets import Nets
 
 CASES = {"sagan": dict(batch=3, size=16, nz=6, kinds=3, wide=4, attn=8)}
 BENCH = {"sagan": dict(batch=16, size=32, nz=64, kinds=10, wide=64, attn=16)}
+FULL = {"sagan": dict(size=128, nz=128, kinds=1000, attn=32)}
 
 
 class Spectral:

@@ -12,6 +12,7 @@ from models.nets import Nets
 
 CASES = {"stargan": dict(batch=2, size=16, kinds=3, wide=4, blocks=1, depth=2, rounds=2)}
 BENCH = {"stargan": dict(batch=4, size=64, kinds=5, wide=32, blocks=3, depth=5, rounds=2)}
+FULL = {"stargan": dict(batch=16, size=128, wide=64, blocks=6, depth=6, rounds=5)}
 DOMAIN, BACK, PENALTY = 1, 10, 10
 
 

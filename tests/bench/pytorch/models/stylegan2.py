@@ -18,6 +18,7 @@ from models.nets import Nets
 
 CASES = {"stylegan2": dict(batch=3, size=16, nz=6, depth=2, wide=6)}
 BENCH = {"stylegan2": dict(batch=8, size=32, nz=128, depth=4, wide=128)}
+FULL = {"stylegan2": dict(size=64, nz=512, depth=8, wide=512)}
 MIXING, GAMMA, PATH, GROUP = 0.9, 10, 2, 4
 
 

@@ -13,6 +13,7 @@ from models.nets import Nets
 
 CASES = {"wavegan": dict(batch=3, slice=256, nz=5, wide=3, rounds=2)}
 BENCH = {"wavegan": dict(batch=8, slice=4096, nz=100, wide=32, rounds=2)}
+FULL = {"wavegan": dict(batch=64, slice=16384, wide=64, rounds=5)}
 SHUFFLE, PENALTY = 2, 10
 TAPS, STRIDE = 25, 4
 BEFORE, AFTER = (TAPS - STRIDE) // 2, (TAPS - STRIDE + 1) // 2
