@@ -70,6 +70,7 @@ void emit_parts(Text *t, Str name, uint32_t threads, uint32_t words, const Part 
 // parts.c. Horizontal fusion: gives the regions of each launch one kernel, which is either a kernel
 // for many regions or one of several parts. A kernel is compiled once: where it is a part, all its
 // regions are launched as that part, even alone.
-void gen_fuse_launches(Arena *perm, Plan *p, const Dialect *d);
+// nest: [kernel] what it was written of; borrowed.
+void gen_fuse_launches(Arena *perm, Plan *p, const Dialect *d, const Nest *const *nest);
 
 #endif

@@ -109,16 +109,25 @@ typedef struct Family {
     bool several;  // do others have another text in theirs?
 } Family;
 
+typedef struct Structure { // regions of equal operations, types and operands
+    uint32_t first;        // of them
+    uint32_t family;       // Gen.family[], 0 none
+    Nest nest;             // of the first
+} Structure;
+
 typedef struct Gen {
     Arena *perm;
+    Arena *nests; // until all kernels are written
     Plan *p;
     const Dialect *d;
-    Map texts;          // hash of a text: its kernel + 1
-    Map structures;     // hash of a structure: the first region of it + 1
-    Map open;           // hash of a structure: its family + 1
-    Map families;       // hash of an open text: its family + 1
-    VEC(Family) family; // [0] is none
-    uint32_t *local;    // [node] its number in the region at hand: in first, then the members
+    Map texts;      // hash of a text: its kernel + 1
+    Map structures; // hash of a structure: its index + 1
+    Map families;   // hash of an open text: its family + 1
+    VEC(Structure) structure;
+    VEC(Family) family;       // [0] is none
+    VEC(const Nest *) kernel; // [kernel] what it is written of
+    uint32_t *of;             // [region] its structure
+    uint32_t *local;          // [node] its number in the region at hand: in first, then the members
 } Gen;
 
 // A hash of all that determines a kernel: operations, types and operands, without node numbers.
@@ -160,6 +169,7 @@ static uint32_t gen_kernel(Gen *z, const Region *r, const Nest *n, Str anonymous
     k.words = r->arg.n + (r->scratch ? 2 : 0) + r->number.n;
     k.source = str_copy(z->perm, kernel_text(&scratch, n, z->d, k.name, &again));
     vec_push(z->perm, &z->p->kernel, k);
+    vec_push(z->nests, &z->kernel, n);
     map_put(z->perm, &z->texts, h, z->p->kernel.n);
     return z->p->kernel.n - 1;
 }
@@ -170,65 +180,54 @@ static uint64_t text_hash(const Gen *z, const Nest *n, Arena scratch) {
     return hash128(text.ptr, text.len).lo;
 }
 
-static bool reduces(const Graph *g, const Region *r) {
-    bool any = false;
-    for (uint32_t i = 0; i < r->node.n; i++)
-        any |= node_ends_loop(g, r->node.at[i]);
-    return any;
-}
-
-// Finds the family of a region's structure, if its teams can be open. A kernel of open shape is a
-// little longer than one of a known shape, and in place of two or more.
-static void find_family(Gen *z, const Region *r, Arena scratch) {
-    if (!reduces(&z->p->func->g, r))
-        return;
-    uint64_t structure = structure_of(z, r, scratch);
-    if (map_find(&z->open, structure))
-        return;
-    Nest n;
-    nest_lower(&scratch, z->p, r, &n);
-    z->d->shape(&n);
-    Nest open = n;
-    if (!nest_open_team(&open)) {
-        map_put(z->perm, &z->open, structure, 1);
-        return;
-    }
-    uint64_t own = text_hash(z, &n, scratch), hash = text_hash(z, &open, scratch);
-    uint32_t have = map_find(&z->families, hash);
-    if (!have) {
+// The family of a structure, if its teams can be open. A kernel of open shape is a little longer
+// than one of a known shape, and in place of two or more.
+static uint32_t family_of(Gen *z, const Nest *n, Arena scratch) {
+    Nest open = *n;
+    if (!z->d->merges || !n->reduce.n || !nest_open_team(&open))
+        return 0;
+    uint64_t own = text_hash(z, n, scratch), hash = text_hash(z, &open, scratch);
+    uint32_t family = map_find(&z->families, hash);
+    if (!family) {
         vec_push(z->perm, &z->family, ((Family){.text = own}));
-        have = z->family.n;
-        map_put(z->perm, &z->families, hash, have);
+        family = z->family.n - 1;
+        map_put(z->perm, &z->families, hash, family);
     }
-    map_put(z->perm, &z->open, structure, have);
-    z->family.at[have - 1].several |= z->family.at[have - 1].text != own;
+    z->family.at[family].several |= z->family.at[family].text != own;
+    return family;
 }
 
-static bool has_family(const Gen *z, uint64_t structure) {
-    uint32_t family = map_find(&z->open, structure);
-    return family && z->family.at[family - 1].several;
+// Regions of equal structure share a kernel: a network's layers repeat, and so do an optimizer's
+// weights.
+static uint32_t find_structure(Gen *z, uint32_t region, Arena scratch) {
+    const Region *r = &z->p->region.at[region];
+    uint64_t hash = structure_of(z, r, scratch);
+    uint32_t have = map_find(&z->structures, hash);
+    if (have)
+        return have - 1;
+    Structure s = {.first = region};
+    nest_lower(z->nests, z->p, r, &s.nest);
+    z->d->shape(&s.nest);
+    s.family = family_of(z, &s.nest, scratch);
+    vec_push(z->nests, &z->structure, s);
+    map_put(z->perm, &z->structures, hash, z->structure.n);
+    return z->structure.n - 1;
 }
 
-// Kernel and sizes of a region. Regions of equal structure share them: a network's layers repeat,
-// and so do an optimizer's weights.
+// Kernel and sizes of a region.
 static void gen_region(Gen *z, uint32_t index, Arena scratch) {
     Region *r = &z->p->region.at[index];
-    uint64_t structure = structure_of(z, r, scratch);
-    uint32_t like = map_find(&z->structures, structure);
-    Nest n;
+    Structure *s = &z->structure.at[z->of[index]];
     Numbers numbers = {0};
-    if (like) {
-        copy_region(z->perm, r, &z->p->region.at[like - 1]);
+    if (s->first != index) {
+        copy_region(z->perm, r, &z->p->region.at[s->first]);
         return;
     }
-    map_put(z->perm, &z->structures, structure, index + 1);
-    nest_lower(&scratch, z->p, r, &n);
-    z->d->shape(&n);
-    if (has_family(z, structure))
-        nest_open_team(&n);
-    Str anonymous = kernel_text(&scratch, &n, z->d, STR("kernel"), &numbers);
-    set_region(z->perm, r, &n, &numbers);
-    r->kernel = gen_kernel(z, r, &n, anonymous, scratch);
+    if (z->family.at[s->family].several)
+        nest_open_team(&s->nest);
+    Str anonymous = kernel_text(&scratch, &s->nest, z->d, STR("kernel"), &numbers);
+    set_region(z->perm, r, &s->nest, &numbers);
+    r->kernel = gen_kernel(z, r, &s->nest, anonymous, scratch);
 }
 
 // A call's kernel takes every input and output.
@@ -238,25 +237,28 @@ static void take_all(Arena *perm, Region *r) {
 }
 
 void gen_kernels(Arena *perm, Plan *p, const Dialect *d) {
-    Arena scratch;
+    Arena scratch, nests;
     arena_need(&scratch);
-    Gen z = {.perm = perm, .p = p, .d = d};
+    arena_need(&nests);
+    Gen z = {.perm = perm, .nests = &nests, .p = p, .d = d};
     z.local = arena_array(&scratch, uint32_t, p->func->g.node.n);
+    z.of = arena_array(&scratch, uint32_t, p->region.n);
     p->prelude = gen_prelude(d);
     vec_push(perm, &z.family, (Family){0});
-    for (uint32_t i = 0; i < p->region.n && d->merges; i++)
+    for (uint32_t i = 0; i < p->region.n; i++)
         if (p->region.at[i].kind == RegionLoop)
-            find_family(&z, &p->region.at[i], scratch);
+            z.of[i] = find_structure(&z, i, scratch);
     for (uint32_t i = 0; i < p->region.n; i++)
         if (p->region.at[i].kind == RegionLoop)
             gen_region(&z, i, scratch);
     if (d->merges)
-        gen_fuse_launches(perm, p, d);
+        gen_fuse_launches(perm, p, d, z.kernel.at);
     for (uint32_t i = 0; i < p->region.n && d->calls; i++)
         if (p->region.at[i].kind == RegionCall)
             take_all(perm, &p->region.at[i]);
     if (d->calls)
         d->calls(perm, p);
+    arena_release(&nests);
     arena_release(&scratch);
 }
 

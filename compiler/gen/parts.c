@@ -40,17 +40,9 @@ typedef struct Fusion {
     Arena *perm, *scratch;
     Plan *p;
     const Dialect *d;
-    Member *of; // [kernel.n]
+    const Nest *const *nest; // [kernel.n]
+    Member *of;              // [kernel.n]
 } Fusion;
-
-static Nest nest_of(Arena *a, const Fusion *t, uint32_t kernel) {
-    Nest n;
-    nest_lower(a, t->p, &t->p->region.at[t->of[kernel].first], &n);
-    t->d->shape(&n);
-    if (t->p->kernel.at[kernel].open)
-        nest_open_team(&n);
-    return n;
-}
 
 static uint32_t group_of(const Fusion *t, uint32_t kernel) {
     while (t->of[kernel].group != kernel)
@@ -74,7 +66,7 @@ static uint32_t shared_of(const Nest *n) {
 static void survey(Fusion *t) {
     const Plan *p = t->p;
     for (uint32_t k = 0; k < p->kernel.n; k++)
-        t->of[k] = (Member){.first = NONE, .group = k, .parts = 1};
+        t->of[k] = (Member){.first = NONE, .group = k, .shared = shared_of(t->nest[k]), .parts = 1};
     for (uint32_t i = 0; i < p->region.n; i++) {
         const Region *r = &p->region.at[i];
         if (r->kind != RegionLoop)
@@ -82,11 +74,6 @@ static void survey(Fusion *t) {
         Member *m = &t->of[r->kernel];
         m->first = m->first == NONE ? i : m->first;
         m->large |= r->blocks > FewBlocks;
-    }
-    for (uint32_t k = 0; k < p->kernel.n; k++) {
-        Arena scratch = *t->scratch;
-        Nest n = nest_of(&scratch, t, k);
-        t->of[k].shared = shared_of(&n);
     }
 }
 
@@ -134,8 +121,7 @@ static void group(Fusion *t) {
 static Part part_of(Fusion *t, Arena *a, uint32_t kernel, Str name, KernelForm form) {
     Text text = {.arena = a};
     Numbers numbers = {0};
-    Nest n = nest_of(a, t, kernel);
-    bool counters = emit_kernel(&text, &n, t->d, name, form, &numbers);
+    bool counters = emit_kernel(&text, t->nest[kernel], t->d, name, form, &numbers);
     return (Part){name, text_str(&text), counters};
 }
 
@@ -203,10 +189,10 @@ static void renumber_kernels(Fusion *t) {
             p->region.at[i].kernel = t->of[group_of(t, p->region.at[i].kernel)].to;
 }
 
-void gen_fuse_launches(Arena *perm, Plan *p, const Dialect *d) {
+void gen_fuse_launches(Arena *perm, Plan *p, const Dialect *d, const Nest *const *nest) {
     Arena scratch;
     arena_need(&scratch);
-    Fusion t = {perm, &scratch, p, d, arena_array(&scratch, Member, p->kernel.n)};
+    Fusion t = {perm, &scratch, p, d, nest, arena_array(&scratch, Member, p->kernel.n)};
     survey(&t);
     find_repeats(&t);
     group(&t);
