@@ -23,11 +23,10 @@ typedef struct Words {
     const MathName *math;              // those that are not the C library's; ends in {0}
     const char *draw32[4], *draw64[4]; // by Dist
 } Words;
-extern const Words words_c; // of C and CUDA C++
+extern const Words words_c; // of C and of CUDA C++, which share the prelude
 
 struct Dialect {
     const char *name;
-    const Words *words;
     const char *index;              // the type of an index, where 32 bits are enough for it
     const char *test;               // the type of a comparison's result
     const char *divide;             // a function that divides two floats; NULL: `/` does

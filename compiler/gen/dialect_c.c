@@ -12,7 +12,6 @@ static Str prelude(void) {
 
 const Dialect dialect_c = {
     .name = "c",
-    .words = &words_c,
     .index = "int64_t",
     .test = "int", // of bool compilers make no vectors
     .signature = "void %.*s(void *const *p, const gan_counters *c, int64_t lo, int64_t hi) {\n",

@@ -17,7 +17,6 @@ static Str prelude(void) {
 
 const Dialect dialect_cuda = {
     .name = "cuda",
-    .words = &words_c,
     .index = "int",
     .test = "bool",
     .divide = "gan_divf",

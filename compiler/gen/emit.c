@@ -1,12 +1,12 @@
 // emit.c - a shaped nest as text. The one emitter of all dialects: it writes what a nest does with
 // each element, in terms of values (emit_value.c); emit_loops.c and emit_team.c write the two
-// shapes of a nest around it. Types and function names come from the dialect's table. Names are
+// shapes of a nest around it. Names of types and functions come from words_c. Names are
 // positions (i0 the outermost variable, v0 the first value), and numbers that are not small are
 // arguments (n0, n1, ... in order of appearance), so equal structures give equal text.
 #include "emit.h"
 
-const char *emit_acc_type(const Emit *e, const Reduce *r) {
-    return e->d->words->compute[r->dtype];
+const char *emit_acc_type(const Reduce *r) {
+    return words_c.compute[r->dtype];
 }
 
 const char *emit_at_type(const Emit *e, const Reduce *r) {
@@ -103,7 +103,7 @@ void emit_store(Emit *e, const StoreVec *stores, uint32_t i) {
         text_put(e->t, STR("]"));
     }
     text_put(e->t, STR(" = "));
-    const char *end = emit_call(e, e->d->words->store[nest_dtype(e->n, s->arg)]);
+    const char *end = emit_call(e, words_c.store[nest_dtype(e->n, s->arg)]);
     emit_ref(e, emit_stored(e, s));
     text_fmt(e->t, "%s;\n", end);
 }
@@ -141,9 +141,9 @@ static void put_result(Emit *e, uint32_t i, uint32_t arg, char acc) {
     if (r->copies > 1)
         text_fmt(e->t, " + k*%.*s", SARG(emit_num(e, RoleStride, r->copy_step)));
     text_put(e->t, STR("] = "));
-    const char *end = emit_call(e, e->d->words->store[nest_dtype(e->n, arg)]);
+    const char *end = emit_call(e, words_c.store[nest_dtype(e->n, arg)]);
     if (acc == 'x')
-        text_fmt(e->t, "(%s)", emit_acc_type(e, r));
+        text_fmt(e->t, "(%s)", emit_acc_type(r));
     if (r->kind == ReduceSquares)
         emit_squares(e, i);
     else

@@ -116,7 +116,7 @@ void emit_body(Emit *e, char acc);
 void emit_result(Emit *e, uint32_t reduce);  // stores its accumulator
 void emit_squares(Emit *e, uint32_t reduce); // its result, of squares
 void emit_store(Emit *e, const StoreVec *stores, uint32_t i);
-const char *emit_acc_type(const Emit *e, const Reduce *r);
+const char *emit_acc_type(const Reduce *r);
 const char *emit_at_type(const Emit *e, const Reduce *r); // of an ArgMax's index
 const char *emit_identity(const Reduce *r);
 bool emit_adds(const Reduce *r); // are its partial results added, on a core?

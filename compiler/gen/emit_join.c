@@ -26,13 +26,13 @@ static Str for_units(Emit *e, const char *one) {
 
 // The arguments of a template for squares: a type, and how many of it.
 static Str of_squares(Emit *e, const char *name, const Reduce *r) {
-    return str_format(e->t->arena, "%s<%s, %u>", name, emit_acc_type(e, r),
+    return str_format(e->t->arena, "%s<%s, %u>", name, emit_acc_type(r),
                       team_packs_units(e) ? team(e)->pack : 1);
 }
 
 static Str acc_type(Emit *e, const Reduce *r) {
     return r->kind == ReduceSquares ? of_squares(e, "gan_moments", r)
-                                    : for_units(e, emit_acc_type(e, r));
+                                    : for_units(e, emit_acc_type(r));
 }
 
 // Of a piece's partial result.
@@ -41,8 +41,8 @@ Str emit_part_type(Emit *e, const Reduce *r) {
         return of_squares(e, "gan_part", r);
     if (r->kind != ReduceArgMax)
         return acc_type(e, r);
-    return for_units(
-        e, str_format(e->t->arena, "gan_best<%s, %s>", emit_acc_type(e, r), e->index).ptr);
+    return for_units(e,
+                     str_format(e->t->arena, "gan_best<%s, %s>", emit_acc_type(r), e->index).ptr);
 }
 
 static const char *join_op(bool adds) {
@@ -53,7 +53,7 @@ static void put_identity(Emit *e, const Reduce *r) {
     if (emit_adds(r) && (team_packs_units(e) || r->kind == ReduceSquares))
         text_put(e->t, STR("{}"));
     else if (team_packs_units(e))
-        text_fmt(e->t, "gan_all<%s, %u>(%s)", emit_acc_type(e, r), team(e)->pack, emit_identity(r));
+        text_fmt(e->t, "gan_all<%s, %u>(%s)", emit_acc_type(r), team(e)->pack, emit_identity(r));
     else
         text_put(e->t, str_c(emit_identity(r)));
 }

@@ -49,12 +49,12 @@ static void put_acc_init(Emit *e) {
         const Reduce *r = &e->n->reduce.at[i];
         emit_line(e);
         if (count == 1) {
-            text_fmt(e->t, "%s s%u = %s;", emit_acc_type(e, r), i, emit_identity(r));
+            text_fmt(e->t, "%s s%u = %s;", emit_acc_type(r), i, emit_identity(r));
             text_fmt(e->t, r->kind == ReduceArgMax ? " %s x%u = 0;\n" : "\n", emit_at_type(e, r),
                      i);
             continue;
         }
-        text_fmt(e->t, "%s s%u[%d];", emit_acc_type(e, r), i, most);
+        text_fmt(e->t, "%s s%u[%d];", emit_acc_type(r), i, most);
         text_fmt(e->t, r->kind == ReduceArgMax ? " %s x%u[%d];\n" : "\n", emit_at_type(e, r), i,
                  most);
         emit_line(e);
@@ -137,7 +137,7 @@ static void put_lanes_begin(Emit *e) {
     for (uint32_t i = 0; i < e->n->reduce.n; i++) {
         const Reduce *r = &e->n->reduce.at[i];
         bool best = r->kind == ReduceArgMax;
-        text_fmt(emit_line(e), "%s l%u[%d];", emit_acc_type(e, r), i, lanes_of(e));
+        text_fmt(emit_line(e), "%s l%u[%d];", emit_acc_type(r), i, lanes_of(e));
         text_fmt(e->t, best ? " %s y%u[%d];\n" : "\n", emit_at_type(e, r), i, lanes_of(e));
         text_fmt(emit_line(e), "for (int l = 0; l < %d; l++) l%u[l] = %s", lanes_of(e), i,
                  emit_identity(r));
@@ -168,7 +168,7 @@ static void put_lanes_end(Emit *e) {
             text_fmt(e->t, " += gan_sum_lanes%s(l%u, %d);\n", f, i, lanes_of(e));
             continue;
         }
-        text_fmt(e->t, "const %s m%u = gan_max_lanes%s(l%u, %d);\n", emit_acc_type(e, r), i, f, i,
+        text_fmt(e->t, "const %s m%u = gan_max_lanes%s(l%u, %d);\n", emit_acc_type(r), i, f, i,
                  lanes_of(e));
         emit_line(e);
         put_acc(e, 's', i);
@@ -452,7 +452,7 @@ static void put_args(Emit *e, bool finish) {
     for (uint32_t i = 0; i < scratch; i++) {
         if (!uses(e, i, finish))
             continue;
-        const char *type = e->d->words->storage[nest_dtype(e->n, i)],
+        const char *type = words_c.storage[nest_dtype(e->n, i)],
                    *in = nest_is_input(e->n, i) ? "const " : "";
         text_fmt(emit_line(e), "%s%s *a%u = (%s%s *)p[%u];\n", in, type, i, in, type, i);
     }
@@ -460,7 +460,7 @@ static void put_args(Emit *e, bool finish) {
     for (uint32_t i = 0; nest_partial(e->n) && i < e->n->reduce.n; i++) {
         const Reduce *x = &e->n->reduce.at[i];
         emit_line(e);
-        const char *type = emit_acc_type(e, x);
+        const char *type = emit_acc_type(x);
         text_fmt(e->t, "%s *q%u = (%s *)", type, i, type);
         if (off)
             text_fmt(e->t, "((char *)p[%u] + %.*s);\n", scratch,
@@ -555,7 +555,7 @@ static void put_join(Emit *e) {
     Str parts = emit_num(e, RoleTiles, nest_tiles(e->n)), accs = emit_num(e, RoleSums, count);
     for (uint32_t i = 0; i < e->n->reduce.n; i++) {
         const Reduce *r = &e->n->reduce.at[i];
-        const char *type = emit_acc_type(e, r), *f = r->dtype == DtF64 ? "" : "f";
+        const char *type = emit_acc_type(r), *f = r->dtype == DtF64 ? "" : "f";
         emit_line(e);
         if (count == 1)
             text_fmt(e->t, "%s s%u;\n", type, i);

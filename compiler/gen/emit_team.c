@@ -53,8 +53,8 @@ void emit_packs_declared(Emit *e, const StoreVec *stores) {
         const Store *s = &stores->at[i];
         if (!s->pack || emit_copied_pack(e, s) != NONE)
             continue;
-        text_fmt(emit_line(e), "gan_pack<%s, %u> y%u;\n",
-                 e->d->words->storage[nest_dtype(e->n, s->arg)], team(e)->pack, i);
+        text_fmt(emit_line(e), "gan_pack<%s, %u> y%u;\n", words_c.storage[nest_dtype(e->n, s->arg)],
+                 team(e)->pack, i);
     }
 }
 
@@ -346,7 +346,7 @@ static void put_parts(Emit *e, Str r, Str end, bool decodes) {
         if (v->pack != LevelStep || !e->named[i])
             continue;
         text_fmt(emit_line(e), "gan_pack<%s, %u> p%u[%u];\n",
-                 e->d->words->storage[nest_dtype(e->n, v->arg)], team(e)->pack, i, team(e)->unroll);
+                 words_c.storage[nest_dtype(e->n, v->arg)], team(e)->pack, i, team(e)->unroll);
     }
     put_part(e, StepLoads, r, end, decodes);
     put_part(e, StepRest, r, end, decodes);
@@ -415,7 +415,7 @@ static void put_term(Emit *e) {
     emit_ref(e, n->row);
     text_put(e->t, STR(";\n"));
     text_fmt(emit_line(e), "const bool hit = is_term && i%u >= from && i%u < to;\n", row, row);
-    text_fmt(emit_line(e), "%s term = 0;\n", emit_acc_type(e, &n->reduce.at[0]));
+    text_fmt(emit_line(e), "%s term = 0;\n", emit_acc_type(&n->reduce.at[0]));
     text_put(emit_line(e), STR("if (hit)"));
     emit_open(e);
     emit_level(e, LevelHit);
@@ -457,7 +457,7 @@ static void put_table(Emit *e) {
              row, e->index, row, row, team(e)->size);
     emit_open(e);
     text_fmt(emit_line(e), "const %s s0 = table::sum(i%u - from);\n",
-             emit_acc_type(e, &n->reduce.at[0]), row);
+             emit_acc_type(&n->reduce.at[0]), row);
     emit_result(e, 0);
     emit_close(e);
     if (team_many(e)) // the next unit clears
@@ -467,8 +467,7 @@ static void put_table(Emit *e) {
 static void put_indexed(Emit *e) {
     const Team *t = team(e);
     text_fmt(emit_line(e), "using table = gan_table<%s, %d, %u, %u>;\n",
-             emit_acc_type(e, &e->n->reduce.at[0]), (int)nest_tile_room(e->n), t->units,
-             t->size / 32);
+             emit_acc_type(&e->n->reduce.at[0]), (int)nest_tile_room(e->n), t->units, t->size / 32);
     put_tile(e);
     put_terms(e);
     put_table(e);
@@ -528,7 +527,7 @@ static void put_args(Emit *e) {
     uint32_t words = e->n->arg.n;
     size_t off = 0;
     for (uint32_t i = 0; i < words; i++) {
-        const char *type = e->d->words->storage[nest_dtype(e->n, i)];
+        const char *type = words_c.storage[nest_dtype(e->n, i)];
         put_pointer(e, str_format(a, nest_is_input(e->n, i) ? "const %s" : "%s", type),
                     str_format(a, "a%u", i).ptr, i, none);
     }

@@ -73,8 +73,8 @@ static void put_number(Emit *e, Dtype t, double x) {
 }
 
 // The function that rounds a value to its type where it is computed, stored or not; "": none.
-static const char *rounding(const Emit *e, const Value *v) {
-    const char *function = v->op == OpCast ? e->d->words->round[v->dtype] : NULL;
+static const char *rounding(const Value *v) {
+    const char *function = v->op == OpCast ? words_c.round[v->dtype] : NULL;
     return function ? function : "";
 }
 
@@ -91,9 +91,8 @@ static uint32_t source_of(const Emit *e, uint32_t id) {
             id = e->holds[v->bounds] ? v->in[0] : v->in[1];
             continue;
         }
-        if (v->kind != ValueEw || strcmp(op_info[v->op].value, "a") != 0 || *rounding(e, v) ||
-            strcmp(e->d->words->compute[v->dtype],
-                   e->d->words->compute[e->n->value.at[v->in[0]].dtype]) != 0)
+        if (v->kind != ValueEw || strcmp(op_info[v->op].value, "a") != 0 || *rounding(v) ||
+            strcmp(words_c.compute[v->dtype], words_c.compute[e->n->value.at[v->in[0]].dtype]) != 0)
             return id;
         id = v->in[0];
     }
@@ -102,13 +101,13 @@ static uint32_t source_of(const Emit *e, uint32_t id) {
 // The value that a store writes: it converts, so a conversion to its type is skipped.
 uint32_t emit_stored(const Emit *e, const Store *s) {
     const Value *v = &e->n->value.at[s->value];
-    bool itself = v->kind == ValueEw && *rounding(e, v) && v->dtype == nest_dtype(e->n, s->arg);
+    bool itself = v->kind == ValueEw && *rounding(v) && v->dtype == nest_dtype(e->n, s->arg);
     return source_of(e, itself ? v->in[0] : s->value);
 }
 
 // An element of a pack that needs no conversion has a name already.
 static bool is_element(const Emit *e, const Value *v) {
-    return v->kind == ValueLoad && v->pack && !*e->d->words->load[nest_dtype(e->n, v->arg)];
+    return v->kind == ValueLoad && v->pack && !*words_c.load[nest_dtype(e->n, v->arg)];
 }
 
 // And so has what is accumulated as it is.
@@ -150,7 +149,7 @@ void emit_ref(Emit *e, uint32_t id) {
 // A function of a value column: the prelude's where it has one for float, else the C library's,
 // whose names C and CUDA C++ share.
 static void put_math(Emit *e, Str word, bool f64) {
-    for (const MathName *m = e->d->words->math; !f64 && m->row; m++)
+    for (const MathName *m = words_c.math; !f64 && m->row; m++)
         if (str_eq(word, str_c(m->row))) {
             text_put(e->t, str_c(m->f32));
             return;
@@ -271,7 +270,7 @@ static size_t put_k(Emit *e, const Value *v, Str c) {
         put_column(e, v, inner);
         return n + test.len;
     }
-    text_fmt(e->t, "(%s)(", e->d->words->compute[v->dtype]);
+    text_fmt(e->t, "(%s)(", words_c.compute[v->dtype]);
     put_column(e, v, inner);
     text_char(e->t, ')');
     return n;
@@ -392,7 +391,7 @@ static void put_load(Emit *e, uint32_t id) {
         text_put(e->t, STR("0"));
         return;
     }
-    const char *load = e->d->words->load[nest_dtype(e->n, v->arg)];
+    const char *load = words_c.load[nest_dtype(e->n, v->arg)];
     if (v->pack) {
         const char *end = emit_call(e, load);
         emit_pack_name(e, id);
@@ -418,8 +417,7 @@ static void put_pack(Emit *e, uint32_t id) {
     uint32_t pack = e->n->team.pack;
     emit_line(e);
     if (e->part != StepLoads)
-        text_fmt(e->t, "const gan_pack<%s, %u> ", e->d->words->storage[nest_dtype(e->n, v->arg)],
-                 pack);
+        text_fmt(e->t, "const gan_pack<%s, %u> ", words_c.storage[nest_dtype(e->n, v->arg)], pack);
     emit_pack_name(e, id);
     text_put(e->t, STR(" = "));
     if (v->bounds)
@@ -434,8 +432,8 @@ static void put_draw(Emit *e, const Value *v) {
     bool f64 = v->dtype == DtF64;
     e->counters = true;
     text_fmt(e->t, "%s(c->seed, %.*s, c->step, c->round, %s",
-             (f64 ? e->d->words->draw64 : e->d->words->draw32)[v->dist],
-             SARG(emit_num(e, RoleSite, v->site)), v->batched ? "c->sample0 + " : "");
+             (f64 ? words_c.draw64 : words_c.draw32)[v->dist], SARG(emit_num(e, RoleSite, v->site)),
+             v->batched ? "c->sample0 + " : "");
     emit_ix(e, v->sample);
     text_put(e->t, STR(", "));
     emit_ix(e, v->at);
@@ -453,7 +451,7 @@ static void put_value(Emit *e, uint32_t id) {
         put_number(e, v->dtype, v->number);
         break;
     case ValueIndex:
-        text_fmt(e->t, "(%s)(", e->d->words->compute[v->dtype]);
+        text_fmt(e->t, "(%s)(", words_c.compute[v->dtype]);
         emit_ix(e, v->at);
         if (v->sample0) {
             e->counters = true;
@@ -465,7 +463,7 @@ static void put_value(Emit *e, uint32_t id) {
         put_load(e, id);
         break;
     case ValueEw: {
-        const char *end = emit_call(e, rounding(e, v));
+        const char *end = emit_call(e, rounding(v));
         put_column(e, v, str_c(op_info[v->op].value));
         text_put(e->t, str_c(end));
         break;
@@ -480,7 +478,7 @@ static void put_value(Emit *e, uint32_t id) {
         emit_ref(e, v->in[1]);
         break;
     case ValueRow:
-        text_fmt(e->t, "(%s)gan_row(", e->d->words->compute[v->dtype]);
+        text_fmt(e->t, "(%s)gan_row(", words_c.compute[v->dtype]);
         emit_ref(e, v->in[0]);
         text_fmt(e->t, ", %.*s)", SARG(emit_num(e, RoleBound, v->rows)));
         break;
@@ -521,7 +519,7 @@ void emit_level(Emit *e, uint32_t level) {
             put_pack(e, i);
         if (v->level == level && e->named[i] && e->part != StepLoads && v->kind != ValueNumber &&
             !v->once && !is_element(e, v) && !is_accumulator(e, v)) {
-            text_fmt(emit_line(e), "const %s v%u = ", e->d->words->compute[v->dtype], i);
+            text_fmt(emit_line(e), "const %s v%u = ", words_c.compute[v->dtype], i);
             put_value(e, i);
             text_put(e->t, STR(";\n"));
         }
@@ -544,7 +542,7 @@ void emit_once(Emit *e, bool declare) {
         if (!v->once || !e->named[i])
             continue;
         if (!is_element(e, v)) {
-            put_once(e, e->d->words->compute[v->dtype], 'v', i, declare);
+            put_once(e, words_c.compute[v->dtype], 'v', i, declare);
             if (!declare) {
                 put_value(e, i);
                 text_put(e->t, STR(";\n"));
