@@ -370,6 +370,13 @@ static const Row losses[] = {
     {"mean(sum([norm2(g) for g in per_sample_grad(D, energy)])^2)", 2.245876536458598},
     {"zero_penalty(D(x), x)", 1.009930044146937},
     {"zero_penalty(D(f), f)", 0.87696252363311855},
+    // the greatest of a batch
+    {"max(D(x)) - min(D(f), batch) + logsumexp(D(x), batch)", 4.08064936683579},
+    {"sum(softmax(D(x), batch)*D(f))", 1.62838927039492},
+    {"mean(max(D(x)*x, [batch, channel]))", 1.61718157204014},
+    {"sum((arange(batch_size) == argmax(D(x), batch))*all_gather(D(f)))", 1.68966669968579},
+    {"mean(D(x))*argmax(x, all)", 4.23795844668187},
+    {"mean(D(x)*sum(argmax(x, [batch, channel])))", 12.7138753400456},
     // gradients to a weight, differentiated again
     {"bce(D(x), 1) + norm(grad(bce(D(x), 1), params(D)[0])) / (norm(grad(non_saturating(D(f)), "
      "params(D)[0])) + 1e-4) * non_saturating(D(f))",

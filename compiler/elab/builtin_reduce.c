@@ -342,6 +342,13 @@ Value builtin_mean(Elab *e, const Value *in, uint32_t n) {
 
 // --- extremes ------------------------------------------------------------------------------------
 
+// The greatest of all samples, which are rows for it.
+static Val over_samples(Val x) {
+    Type t = val_type(x);
+    int64_t all = type_sample(&t);
+    return Reshape(MaxOf(rows_of(Reshape(x, 1, &all)), 2), t.rank, t.dim);
+}
+
 // max over axes; min is -max(-x).
 static Value extreme(Elab *e, const Value *in, uint32_t n, bool least) {
     Val x;
@@ -357,17 +364,13 @@ static Value extreme(Elab *e, const Value *in, uint32_t n, bool least) {
         return POISON;
     if (!want_keep(e, in[2], &keep))
         return POISON;
-    if (mask & 1) {
-        diag(e->f, DiagE0408, here(e), least ? "min" : "max");
-        in_library(e);
+    uint32_t own = mask & ~1u;
+    if (own && !op_fits(e, OpMaxOf, &x, 1, &(Attr){.n = 1, .i = {own}}, NULL))
         return POISON;
-    }
-    if (!mask)
-        return value_tensor(x);
-    if (!op_fits(e, OpMaxOf, &x, 1, &(Attr){.n = 1, .i = {mask}}, NULL))
-        return POISON;
-    Val y = least ? Neg(MaxOf(Neg(x), mask)) : MaxOf(x, mask);
-    return value_tensor(drop_axes(y, mask, keep));
+    Val y = least ? Neg(x) : x;
+    y = own ? MaxOf(y, own) : y;
+    y = mask & 1 ? over_samples(y) : y;
+    return value_tensor(drop_axes(least ? Neg(y) : y, mask, keep));
 }
 
 Value builtin_max(Elab *e, const Value *in, uint32_t n) {
@@ -388,13 +391,24 @@ Value builtin_argmax(Elab *e, const Value *in, uint32_t n) {
         return POISON;
     if (!want_keep(e, in[2], &keep))
         return POISON;
-    if (mask & 1) {
-        diag(e->f, DiagE0408, here(e), "argmax");
+    Type t = val_type(x);
+    Val rows = x;
+    uint32_t of_rows = mask;
+    if (mask & 1 && t.rank == MAX_RANK) {
+        diag(e->f, DiagE0409, here(e), MAX_RANK, SARG(type_text(e->perm, &t)));
         return POISON;
     }
-    if (!op_fits(e, OpArgMax, &x, 1, &(Attr){.n = 1, .i = {mask}}, NULL))
+    if (mask & 1) { // the samples are the first axis
+        rows = rows_of(x);
+        of_rows = (mask & ~1u) << 1 | 2;
+    }
+    if (!op_fits(e, OpArgMax, &rows, 1, &(Attr){.n = 1, .i = {of_rows}}, NULL))
         return POISON;
-    return value_tensor(drop_axes(ArgMax(x, mask), mask, keep));
+    Val y = ArgMax(rows, of_rows);
+    for (uint32_t i = 0; i < t.rank; i++)
+        t.dim[i] = mask >> (1 + i) & 1 ? 1 : t.dim[i];
+    y = mask & 1 ? Reshape(y, t.rank, t.dim) : y;
+    return value_tensor(drop_axes(y, mask, keep));
 }
 
 Value builtin_clamp(Elab *e, const Value *in, uint32_t n) {

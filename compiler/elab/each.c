@@ -12,8 +12,7 @@ static Val sample_numbers(Builder *b) {
     return Iota(b, 1, type_make(true, 0, NULL));
 }
 
-// A per-sample value as rows of a shared one. A row of as many axes as there can be is laid flat.
-static Val rows_of(Val x) {
+Val rows_of(Val x) {
     Type t = val_type(x), table = {.dtype = t.dtype, .rank = 1, .dim = {x.b->g->batch}};
     bool full = t.rank == MAX_RANK;
     int64_t flat = type_sample(&t);

@@ -286,6 +286,7 @@ void scope_rounds(Elab *e, const Env *env, const Ast *body, uint32_t n, const La
 // --- each.c --------------------------------------------------------------------------------------
 
 Value eval_each(Elab *e, Env *env, const Ast *a);
+Val rows_of(Val x); // samples as rows of a shared value, laid flat where no axis is left to add
 Value each_pick(Elab *e, Value v); // inside `each sample`: the sample's part of a per-sample value
 // The elements at `index` along an axis of x; the axes of the index take its place.
 Value element_get(Elab *e, Val x, uint32_t axis, Val index);

@@ -281,7 +281,7 @@ static void make_greatest(Maker *k) {
     const Known *v = known_some(k, has_axes);
     if (!v)
         return;
-    Axes axes = some_axes(k, &v->type, false);
+    Axes axes = some_axes(k, &v->type, true);
     bool keep = chance(k, 60);
     if (!axes.text)
         return;
@@ -294,7 +294,7 @@ static void make_greatest(Maker *k) {
 
 static void make_softmax(Maker *k) {
     const Known *v = known_some(k, has_axes);
-    Axes axes = v ? some_axes(k, &v->type, false) : (Axes){0};
+    Axes axes = v ? some_axes(k, &v->type, true) : (Axes){0};
     if (axes.text)
         bind_value(k, v->type, chance(k, 70) ? "softmax(%s, %s)" : "standard(%s, %s, 0.01)",
                    v->name, axes.text);
