@@ -58,6 +58,7 @@ static void hints_name_only_what_exists(void **state) {
 #define HABIT(words, help) {words, help},
 #define METHOD HABIT
 #define CALLED HABIT
+#define GIVES HABIT
 #include "habits.def"
     };
     uint32_t names = 0;

@@ -185,7 +185,7 @@ bool is_expression(const Ast *a);
 bool is_condition(const Ast *a); // require, warn_unless: a statement done when it holds
 void eval_statement(Elab *e, Env *env, const Ast *a); // its value is dropped
 void bind_name(Elab *e, Env *env, Str name, Value v); // pinned when a grad names it
-void bind_names(Elab *e, Env *env, uint32_t n, Ast *const *target, Value v);
+void bind_names(Elab *e, Env *env, const Ast *from, uint32_t n, Ast *const *target, Value v);
 void bind_lost(Elab *e, Env *env, const Ast *a); // what it would have bound is poison from here on
 void note_worth(Elab *e, Span at, Value v);      // records a value for an editor (facts.c)
 bool elab_alive(Elab *e);                        // false past a limit, after one diagnostic

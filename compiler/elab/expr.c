@@ -337,7 +337,7 @@ static bool comprehend(Elab *e, Env *env, const Ast *a, Values *out) {
         return false;
     bool fine = want_sequence(e, env, a->b, &seq);
     for (uint32_t i = 0; fine && i < seq.n && elab_alive(e); i++) {
-        bind_names(e, env, a->list.n, a->list.at, seq.at[i]);
+        bind_names(e, env, NULL, a->list.n, a->list.at, seq.at[i]);
         if (a->c)
             fine = comprehend(e, env, a->c, out);
         else

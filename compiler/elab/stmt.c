@@ -89,7 +89,27 @@ void bind_lost(Elab *e, Env *env, const Ast *a) {
         bind_lost(e, env, a->c);
 }
 
-void bind_names(Elab *e, Env *env, uint32_t n, Ast *const *target, Value v) {
+// The name of the function that a text calls last, or empty.
+static Str called_last(const Ast *a) {
+    while (a && a->kind == AstPipe)
+        a = a->b;
+    bool named = a && a->kind == AstCall && a->a->kind == AstName;
+    return named ? a->a->text : (Str){0};
+}
+
+// Of what is no list several names were bound, in the text `from`, or where that is NULL by a loop.
+static void refuse_parts(Elab *e, const Ast *from, Value v) {
+    Str gives = gives_habit(called_last(from));
+    diag(e->f, DiagE0305, here(e), "a binding of several names", value_what(v));
+    if (!value_is_tensor(v))
+        diag_help(e->f, "give a list of as many: a, b = [1, 2], for c, k in [[64, 3], [128, 5]]");
+    else if (gives.len)
+        diag_help(e->f, "%.*s", SARG(gives));
+    else
+        diag_help(e->f, "equal parts of a tensor are a, b = chunk(x, 2), its rows [x[0], x[1]]");
+}
+
+void bind_names(Elab *e, Env *env, const Ast *from, uint32_t n, Ast *const *target, Value v) {
     if (n == 1) {
         bind_name(e, env, target[0]->text, v);
         note_worth(e, target[0]->span, v);
@@ -99,14 +119,8 @@ void bind_names(Elab *e, Env *env, uint32_t n, Ast *const *target, Value v) {
     if (v.kind != KindList || v.list.n != n) {
         if (v.kind == KindList)
             diag(e->f, DiagE0304, here(e), n - (takes_rest(n, target) < n), v.list.n);
-        else if (v.kind != KindPoison) {
-            diag(e->f, DiagE0305, here(e), "a binding of several names", value_what(v));
-            const char *help =
-                value_is_tensor(v)
-                    ? "equal parts of a tensor are a, b = chunk(x, 2), its rows [x[0], x[1]]"
-                    : "give a list of as many: a, b = [1, 2], for c, k in [[64, 3], [128, 5]]";
-            diag_help(e->f, "%s", help);
-        }
+        else if (v.kind != KindPoison)
+            refuse_parts(e, from, v);
     }
     for (uint32_t i = 0; i < n; i++) {
         Value part = v.kind == KindList && i < v.list.n ? v.list.at[i] : POISON;
@@ -152,12 +166,12 @@ static void eval_bind(Elab *e, Env *env, const Ast *a) {
         warn_hidden_setting(e, env, a->list.at[i]);
     for (uint32_t i = 0; i < a->list.n; i++)
         if (bound_for_good(e, env, a->list.at[i])) {
-            bind_names(e, env, a->list.n, a->list.at, POISON);
+            bind_names(e, env, a->c, a->list.n, a->list.at, POISON);
             return;
         }
     Value v = value_now(e, eval(e, env, a->c));
     name_objects(e, a->list.n, a->list.at, v);
-    bind_names(e, env, a->list.n, a->list.at, v);
+    bind_names(e, env, a->c, a->list.n, a->list.at, v);
 }
 
 // What could not be declared is among them, and assigned nothing.
@@ -279,7 +293,7 @@ static void eval_for(Elab *e, Env *env, const Ast *a) {
     for (uint32_t i = 0; i < seq.n && elab_alive(e); i++) {
         uint32_t errors = diag_errors(e->f);
         Spot loop = spot_enter(e, a->a);
-        bind_names(e, env, a->list.n, a->list.at, seq.at[i]);
+        bind_names(e, env, NULL, a->list.n, a->list.at, seq.at[i]);
         spot_leave(e, loop);
         eval_block(e, env, a->c, true);
         if (diag_errors(e->f) > errors)

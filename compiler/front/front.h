@@ -91,6 +91,7 @@ const DiagView *diag_list(Front *f, uint32_t *n); // those kept, in the order th
 Str word_habit(Str word);   // a word of another library or language
 Str method_habit(Str word); // ... written as a method, `x.word`
 Str call_habit(Str word);   // a function that was given other arguments than it takes
+Str gives_habit(Str word);  // a function that gives less than elsewhere
 Str asked_habit(Str word);  // a name that is an option of a run
 Str key_habit(Str word);    // a key of a YAML model: the one that is meant
 Str found_habit(Str sign);  // a sign where the parser expects another token

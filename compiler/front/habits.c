@@ -38,6 +38,14 @@ Str call_habit(Str word) {
     return help_in(rows, sizeof rows / sizeof *rows, word);
 }
 
+Str gives_habit(Str word) {
+    static const Str rows[][2] = {
+#define GIVES ROW
+#include "habits.def"
+    };
+    return help_in(rows, sizeof rows / sizeof *rows, word);
+}
+
 Str asked_habit(Str word) {
     static const Str rows[][2] = {
 #define ASKED ROW
