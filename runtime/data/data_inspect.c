@@ -243,13 +243,23 @@ static Str data_line(const Survey *s) {
     return text_str(&t);
 }
 
+// Names of files are of any bytes: one is a line, and says nothing to a terminal.
+static Str shown(Arena *a, Str name) {
+    Str copy = str_copy(a, name);
+    char *z = memcpy(arena_alloc(a, name.len + 1, 1), copy.ptr, name.len); // 0 follows
+    str_mask(z);
+    for (char *c = z; *c; c++)
+        *c = *c == '\n' ? '?' : *c;
+    return str_c(z);
+}
+
 static const char *mode_name(uint32_t channels) {
     static const char *const names[] = {"", "grey", "grey+alpha", "RGB", "RGB+alpha"};
     return names[channels];
 }
 
 // How many samples the classes have, and the first ones' names.
-static void tell_classes(const PackField *f, const uint64_t *samples, FILE *out) {
+static void tell_classes(Arena *a, const PackField *f, const uint64_t *samples, FILE *out) {
     uint64_t least = UINT64_MAX, most = 0;
     uint32_t empty = 0;
     for (uint32_t c = 0; samples && c < f->classes; c++) {
@@ -273,8 +283,8 @@ static void tell_classes(const PackField *f, const uint64_t *samples, FILE *out)
                 "           they begin with %u: `data pack --first-class %u` makes it class 0\n",
                 first, first);
     for (uint32_t c = 0; samples && f->class_name && c < f->classes && c < ClassesShown; c++)
-        fprintf(out, "           class %u: %.*s (%" PRIu64 ")\n", c, SARG(f->class_name[c]),
-                samples[c]);
+        fprintf(out, "           class %u: %.*s (%" PRIu64 ")\n", c,
+                SARG(shown(a, f->class_name[c])), samples[c]);
     if (f->class_name && f->classes > ClassesShown)
         fprintf(out, "           and %u more\n", f->classes - ClassesShown);
 }
@@ -287,7 +297,7 @@ static void tell_pack(const Survey *s, FILE *out) {
         fprintf(out, "field      %.*s: %s [%.*s]\n", SARG(f->name), pack_dtype_name(f->dtype),
                 SARG(shape));
         if (f->kind == DataLabel)
-            tell_classes(f, s->of_class[i], out);
+            tell_classes(s->arena, f, s->of_class[i], out);
     }
     fprintf(out, "made from  %.*s\n", SARG(p->source));
     if (p->fit.len)
@@ -359,13 +369,14 @@ static void tell(const Survey *s, Str path, FILE *out) {
                 "the others\n",
                 s->missing, SARG(s->fields ? s->field[0].name : STR("x")));
     for (uint32_t i = 0; i < s->first.n; i++)
-        fprintf(out, "%s %.*s\n", i ? "          " : "first     ", SARG(s->first.at[i]));
+        fprintf(out, "%s %.*s\n", i ? "          " : "first     ",
+                SARG(shown(s->arena, s->first.at[i])));
     if (s->bad) {
         fprintf(out, "bad        %" PRIu64 "%s\n", s->bad,
                 s->array ? " values are not finite" : " cannot be read:");
     }
     for (uint32_t i = 0; i < s->bad_lines.n; i++)
-        fprintf(out, "           %.*s\n", SARG(s->bad_lines.at[i]));
+        fprintf(out, "           %.*s\n", SARG(shown(s->arena, s->bad_lines.at[i])));
 }
 
 static void put_shape(JsonOut *j, uint32_t rank, const int64_t *dim) {

@@ -228,7 +228,8 @@ uint32_t array_fields(Arena *perm, Str path, SourceKind kind, const ArrayFile *f
 
 GanStatus build_array(Build *b) {
     ArrayPlan p = {0};
-    TRY(array_open(b->path, b->kind, b->o->dataset, b->o->missing, &p.file));
+    bool missing = b->o->missing || b->o->skip_bad; // of a row that is left out
+    TRY(array_open(b->path, b->kind, b->o->dataset, missing, &p.file));
     p.a = p.file.all;
     GanStatus st = plan_array(b, &p);
     if (st == GAN_OK)

@@ -216,19 +216,26 @@ static GanStatus sort_rows(LabelTable *t) {
 }
 
 static GanStatus read_rows(LabelTable *t, int64_t rows) {
-    for (bool end = false; !end;) {
+    int64_t count = 0;
+    for (bool end = false; !end; count++) {
         if (t->field.n != t->columns)
             return fail(GAN_ERR_INPUT, "%.*s: line %u has %u columns, not %u", SARG(t->path),
                         t->text.line, t->field.n, t->columns);
+        // A class that is not there is none of that name: packing the sample says so.
+        bool lacks = t->wanted.n == 1 && table_lacks(t->field.at[t->wanted.at[0]]);
         TableRow row = {member_path(t->field.at[0]), t->row.n, t->text.line, false};
-        vec_push(t->perm, &t->row, row);
-        for (uint32_t k = 0; k < t->wanted.n; k++)
+        if (!lacks)
+            vec_push(t->perm, &t->row, row);
+        for (uint32_t k = 0; !lacks && k < t->wanted.n; k++)
             TRY(take_value(t, t->wanted.at[k]));
         TRY(next_row(t, &end));
     }
-    if (rows >= 0 && rows != (int64_t)t->row.n)
-        return fail(GAN_ERR_INPUT, "%.*s: it says that it has %lld rows, and has %u", SARG(t->path),
-                    (long long)rows, t->row.n);
+    if (rows >= 0 && rows != count)
+        return fail(GAN_ERR_INPUT, "%.*s: it says that it has %lld rows, and has %lld",
+                    SARG(t->path), (long long)rows, (long long)count);
+    if (!t->row.n)
+        return fail(GAN_ERR_INPUT, "%.*s: no row has a label in column %.*s", SARG(t->path),
+                    SARG(t->name.at[t->wanted.at[0]]));
     return sort_rows(t);
 }
 

@@ -201,6 +201,7 @@ GanStatus cmd_export(Arena *perm, const Host *h, const Options *o) {
     Str path = option_text(o, OptFile, path_join(perm, o->file.at[0], STR("weights.safetensors")));
     bool onnx = str_eq(path_ext(path), STR("onnx"));
     TRY(path_writes(path, ".safetensors .onnx", false));
+    TRY(run_spares(*perm, path));
     if (onnx && net.len)
         return fail(GAN_ERR_USAGE,
                     "--net is for weights: ONNX has a `sample` of the model, --entry");

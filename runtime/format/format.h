@@ -106,6 +106,8 @@ char table_separator(Str path, Str text); // by the extension: .csv, .tsv or ano
 // GAN_ERR_INPUT with the line's number; the caller names the file.
 GanStatus table_row(Arena *perm, Table *t, StrVec *row, bool *end);
 
+// What programs write where there is no value, and no person as a word; an empty cell aside.
+bool table_lacks(Str field);
 // What to do about numbers that are missing, for messages.
 #define MISSING_KEPT                                                                               \
     "missing(0) in the model's field says what a missing value becomes, and `ganrun data pack "    \

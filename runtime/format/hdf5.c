@@ -147,18 +147,30 @@ static void list_group(Listing *l, hid_t group, const char *prefix, uint32_t dee
     }
 }
 
-// The only data set of two axes or more: in the root group, or where that has none within others,
-// those near it first (links may go round in a circle).
+// In the root group, or where that has none within others, those near it first (links may go round
+// in a circle).
+static void list_file(Listing *l) {
+    list_group(l, l->h->file, "", 0);
+    bool within = l->count == 0 && l->st == GAN_OK;
+    for (uint32_t deep = 1; within && deep <= GroupsDeep; deep++)
+        list_group(l, l->h->file, "", deep);
+}
+
+static GanStatus refuse_name(Hdf5 *h) {
+    Listing l = {.h = h};
+    list_file(&l);
+    return fail(GAN_ERR_INPUT, "%s: there is no data set %s%s%s", h->path, h->name,
+                l.count ? "; it holds " : "", l.words);
+}
+
+// The only data set of two axes or more.
 static GanStatus choose_set(Hdf5 *h, Str asked) {
     Listing l = {.h = h};
     if (asked.len) {
         snprintf(h->name, sizeof h->name, "%.*s", SARG(asked));
         return GAN_OK;
     }
-    list_group(&l, h->file, "", 0);
-    bool within = l.count == 0 && l.st == GAN_OK;
-    for (uint32_t deep = 1; within && deep <= GroupsDeep; deep++)
-        list_group(&l, h->file, "", deep);
+    list_file(&l);
     if (l.count == 0)
         return l.st != GAN_OK
                    ? l.st
@@ -320,7 +332,7 @@ static GanStatus open_set(Hdf5 *h, Str path, Str asked, Array *out) {
     TRY(choose_set(h, asked));
     TRY(open_named(h, h->name, &h->set));
     if (h->set < 0)
-        return fail(GAN_ERR_INPUT, "%s: there is no data set %s", h->path, h->name);
+        return refuse_name(h);
     TRY(read_type(h, out));
     TRY(read_shape(h, out));
     return check_storage(h, out);

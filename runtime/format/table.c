@@ -125,3 +125,12 @@ GanStatus table_row(Arena *perm, Table *t, StrVec *row, bool *end) {
     *end = row->n == 0;
     return GAN_OK;
 }
+
+bool table_lacks(Str field) {
+    static const char *const words[] = {"nan", "NaN", "NAN",  "na",   "NA",
+                                        "n/a", "N/A", "null", "NULL", "<NA>"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (str_eq(field, str_c(words[i])))
+            return true;
+    return false;
+}

@@ -35,14 +35,13 @@ static bool is_number(Str field, float *out) {
     return is;
 }
 
-// What programs write where there is no value.
+// Among numbers, no word.
 static bool says_missing(Str field) {
-    static const char *const words[] = {"",    "nan",  "NaN",  "NAN",  "na",   "NA", "n/a",
-                                        "N/A", "null", "NULL", "None", "none", "?",  "-"};
+    static const char *const words[] = {"", "None", "none", "?", "-"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (str_eq(field, str_c(words[i])))
             return true;
-    return false;
+    return table_lacks(field);
 }
 
 // What is missing is often written nan: a row of that names no columns.

@@ -51,6 +51,17 @@ GanStatus run_lock(Arena *perm, Str dir, FileLock **out) {
     return GAN_OK;
 }
 
+GanStatus run_spares(Arena scratch, Str path) {
+    Str in = path_dir(path), run = path_dir(in);
+    bool nested = str_eq(path_base(run), STR("samples")), // of one of several samples
+        kept =
+            nested || str_eq(path_base(in), STR("samples")) || str_eq(path_base(in), STR("ckpt"));
+    if (kept && file_exists(path) && run_is(scratch, nested ? path_dir(run) : run))
+        return fail(GAN_ERR_USAGE, "-o %.*s: the run wrote this file itself, and may read it again",
+                    SARG(path));
+    return GAN_OK;
+}
+
 // A folder may have other files, but none that a run writes after options.json, which is not there.
 static GanStatus none_in_the_way(Arena scratch, Str dir) {
     static const Str names[] = {{"log.jsonl", 9}, {"index.html", 10}};

@@ -147,6 +147,7 @@ GanStatus cmd_film(Arena *perm, const Host *h, const Options *o) {
     StrVec names;
     uint32_t smaller;
     TRY(path_writes(path, ".png", false));
+    TRY(run_spares(*perm, path));
     if (fps > 1000)
         return fail(GAN_ERR_USAGE, "--fps is at most 1000");
     if (!file_is_dir(samples))

@@ -175,6 +175,7 @@ static GanStatus run_interp(Interp *p) {
     const Options *o = p->options;
     p->path = option_text(o, OptFile, path_join(p->perm, o->file.at[0], STR("interp.png")));
     TRY(path_writes(p->path, ".png .npy", false));
+    TRY(run_spares(*p->perm, p->path));
     TRY(trained_open(p->perm, p->host, o,
                      &(TrainedOptions){.fed = true, .check = check_asked, .user = p}, &p->run));
     p->seed = (uint64_t)option_number(o, OptSeed, (int64_t)p->run.job.seed);

@@ -108,6 +108,7 @@ static GanStatus open_sampling(Sampling *s) {
     const Options *o = s->options;
     s->to = option_text(o, OptFile, path_join(s->perm, o->file.at[0], STR("sample.png")));
     TRY(path_writes(s->to, ".png .npy .wav", true));
+    TRY(run_spares(*s->perm, s->to));
     s->form = form_of(s->to);
     TRY(trained_open(s->perm, s->host, o, &(TrainedOptions){.check = check_asked, .user = s},
                      &s->run));

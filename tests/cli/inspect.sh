@@ -261,3 +261,19 @@ says 'hollow is not the folder of a run: it has no options.json'
 rm one/ckpt/00000006.safetensors one/ckpt/00000006.json
 expect 0 report one two                                      # the best of the existing checkpoints
 prints '^one .* at [24] '
+
+# Names of files may be of any bytes; a line stays a line.
+mkdir odd
+cp one/samples/00000000.png "$(printf 'odd/two\nlines\033.png')"
+expect 0 data inspect odd
+prints '^first      two?lines?.png$'
+expect 0 data pack odd -o odd.pack --size 8
+expect 0 data inspect odd.pack
+prints '^first      two?lines?.png$'
+# What a run keeps is not written over.
+cp -r one own
+kept=$(ls own/ckpt/*.safetensors | tail -1)
+refused 2 'the run wrote this file itself' ganrun export own -o "$kept"
+refused 2 'the run wrote this file itself' ganrun sample own -o own/samples/00000000.png
+same "$kept" "one/ckpt/${kept##*/}"
+expect 0 export own -o own/weights.safetensors

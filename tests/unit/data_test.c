@@ -520,6 +520,20 @@ static void zip_checksums_are_checked(void **state) {
     pack_close(&pack);
 }
 
+static void rows_of_a_table_with_gaps_may_be_left_out(void **state) {
+    Fixture *p = *state;
+    BadList bad = {0};
+    PackOptions o = {.bad = note_bad, .user = &bad};
+    Pack pack = {0};
+    PackSummary sum = {0};
+    write_text(p, "gaps.csv", "a,b\n1,2\n3,\n5,6\n");
+    o.skip_bad = true;
+    assert_ok(pack_build(&p->arena, under(p, "gaps.csv"), &o, (Str){0}, &pack, &sum));
+    assert_true(sum.good == 2 && sum.bad == 1 && pack.field[0].missing == 0);
+    assert_string_equal(bad.reason[0], "NaN at element 1");
+    pack_close(&pack);
+}
+
 // As appending to a zip or tar leaves them: which one is meant, the archive does not say.
 static void a_member_of_a_name_that_is_taken_is_refused(void **state) {
     Fixture *p = *state;
@@ -673,6 +687,7 @@ int main(int argc, char **argv) {
         T(a_zip_with_a_bad_member_names_it),
         T(a_link_in_an_archive_is_no_sample_that_is_passed_over),
         T(zip_checksums_are_checked),
+        T(rows_of_a_table_with_gaps_may_be_left_out),
         T(a_member_of_a_name_that_is_taken_is_refused),
         T(arrays_pack_with_labels_and_refuse_nan),
         T(channels_last_is_transposed),

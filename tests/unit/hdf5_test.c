@@ -52,7 +52,7 @@ static void one_of_several_datasets_is_selected_by_name(void **state) {
     Pack k = {0};
     assert_refused(pack(p, "bytes.h5", (PackOptions){0}, &k), "it holds test, train");
     assert_refused(pack(p, "bytes.h5", (PackOptions){.dataset = STR("tran")}, &k),
-                   "no data set tran");
+                   "no data set tran; it holds test, train");
     assert_ok(pack(p, "bytes.h5", (PackOptions){.dataset = STR("train")}, &k));
     assert_true(k.count == 4 && k.field[0].kind == DataImage && k.field[0].dtype == PackU8);
     assert_int_equal(pack_record(&k, 1)[2], (int)value(192 + 2));
@@ -71,6 +71,8 @@ static void datasets_within_groups_are_found(void **state) {
     assert_ok(pack(p, "groups.h5", (PackOptions){.dataset = STR("fields/flow/u")}, &k));
     assert_true(k.count == 2 && k.field[0].dim[0] == 3);
     pack_close(&k);
+    assert_refused(pack(p, "groups.h5", (PackOptions){.dataset = STR("fields")}, &k),
+                   "there is no data set fields; it holds fields/v, ");
     assert_ok(pack(p, "group.h5", (PackOptions){0}, &k)); // the only one
     assert_true(k.count == 2 && k.field[0].dim[0] == 5);
     pack_close(&k);
