@@ -235,6 +235,10 @@ static GanStatus host_open(Arena *perm, const Options *o, Screen *screen, Host *
         .self = program_path(perm),
     };
     out->device.user = &out->console;
+    bool compiles = ganrun_args.option[OptCache].commands >> o->command & 1;
+    if (compiles && !out->device.cache_dir.len)
+        say(&out->console, "compiled kernels are not kept: neither XDG_CACHE_HOME nor HOME is set; "
+                           "--cache DIR names a folder");
     return cache_limit(variable("GAN_CACHE_LIMIT"), &out->device.cache_limit);
 }
 

@@ -20,11 +20,24 @@ Str onnx_input_name(const Module *m, uint32_t slot) {
     return s->kind == SlotFed ? input_name(m, slot) : s->name;
 }
 
-static const Xform *scaling(const Field *f) {
+static const Xform *last_of(const Field *f, XformKind kind) {
     const Xform *x = NULL;
     for (uint32_t i = 0; i < f->xform.n; i++)
-        x = f->xform.at[i].kind == XformScale ? &f->xform.at[i] : x;
+        x = f->xform.at[i].kind == kind ? &f->xform.at[i] : x;
     return x;
+}
+
+static Str data_doc(Arena *a, const Stream *s, const Field *f) {
+    const Xform *scale = last_of(f, XformScale), *gap = last_of(f, XformMissing),
+                *mask = last_of(f, XformKnown);
+    if (mask)
+        return str_format(a, "1 where %.*s is known, 0 where it is missing",
+                          SARG(s->field.at[(uint32_t)mask->a].name));
+    Str doc = scale ? str_format(a, "data, from %g to %g", scale->a, scale->b) : STR("data");
+    bool after = gap && scale && gap < scale; // then it is scaled as others are
+    return gap ? str_format(a, "%.*s, %g where %s", SARG(doc), gap->a,
+                            after ? "missing, before it is scaled" : "missing")
+               : doc;
 }
 
 Str onnx_input_doc(Arena *a, const Module *m, uint32_t slot) {
@@ -37,11 +50,9 @@ Str onnx_input_doc(Arena *a, const Module *m, uint32_t slot) {
                                           : STR("uniform draws from 0 to 1");
     }
     const Field *f = &m->stream.at[s->stream].field.at[s->site];
-    const Xform *scale = scaling(f);
     return f->kind == FieldLabel
                ? str_format(a, "a class from 0 to %lld", (long long)f->classes - 1)
-           : scale ? str_format(a, "data, from %g to %g", scale->a, scale->b)
-                   : STR("data");
+               : data_doc(a, &m->stream.at[s->stream], f);
 }
 
 static void put_outputs(Onnx *o, Text *out) {

@@ -111,8 +111,15 @@ static void blank_row(Arena *perm, Table *t, StrVec *row) {
     }
 }
 
+// As Excel saves `Unicode text`.
+static bool is_utf16(Str text) {
+    return str_starts(text, STR("\xff\xfe")) || str_starts(text, STR("\xfe\xff"));
+}
+
 GanStatus table_row(Arena *perm, Table *t, StrVec *row, bool *end) {
     row->n = 0;
+    if (is_utf16(t->text))
+        return fail(GAN_ERR_INPUT, "a table in UTF-16: save it as UTF-8");
     while (row->n == 0 && t->at < t->text.len) {
         t->line = t->next;
         if (t->separator == ' ')

@@ -86,16 +86,29 @@ static GanStatus check_head(Numbers *x, const StrVec *row) {
     }
     return fail(GAN_ERR_INPUT, "line %u: %u values, and the first line names %u column%s%s",
                 x->text.line, row->n, x->name.n, x->name.n == 1 ? "" : "s",
-                row->n == 2 * x->name.n ? ": decimals have a point, not a comma"
+                !row->at[row->n - 1].len  ? ": a separator ends the line"
+                : row->n == 2 * x->name.n ? ": decimals have a point, not a comma"
                 : row->n == x->name.n + 1
                     ? ": R's write.table puts a number in front of each row, unless row.names=FALSE"
                     : "");
 }
 
+static bool is_decimal_comma(Str field) {
+    char z[40] = "";
+    double v;
+    size_t at = str_find(field, ',');
+    if (at == field.len || field.len >= sizeof z)
+        return false;
+    memcpy(z, field.ptr, field.len);
+    z[at] = '.';
+    return str_to_double(str_c(z), &v);
+}
+
 static GanStatus refuse_field(const Numbers *x, uint32_t column, Str field) {
     enum { Shown = 60 }; // bytes: what is called .csv need not be text
     Str name = column < x->name.n ? x->name.at[column] : str_format(x->perm, "%u", column + 1);
-    const char *tail = says_missing(field)
+    const char *tail = is_decimal_comma(field) ? "decimals have a point, not a comma"
+                       : says_missing(field)
                            ? MISSING_KEPT
                            : "words are encoded as numbers before training, usually one-hot "
                              "(pandas.get_dummies)";

@@ -139,5 +139,9 @@ for data in gaps.csv gaps.pack; do
   expect 0 sample gaps --entry mask --all -o s.npy --threads 1
   [ "$(numbers)" = ' 1 0 0 1 1 1 ' ] || fail "their mask: $(numbers)"
 done
+expect 0 export gaps --entry row -o row.onnx
+grep -aq 'data, from 0 to 1, -1 where missing' row.onnx || fail 'row.onnx does not say what its input is'
+expect 0 export gaps --entry mask -o mask.onnx
+grep -aq '1 where t is known, 0 where it is missing' mask.onnx || fail 'mask.onnx does not say what its input is'
 expect 2 train gaps.gan --data t=gaps.csv --data there=gaps.csv --batch 2 --steps 2 --out other --threads 1
 says 'there: it is the mask of t'

@@ -175,6 +175,13 @@ static void rows_of_a_table_are_samples(void **state) {
         {"named.csv", ",0,1\n0,1.5,2\n1,2.5,3\n", 0, 0, 0, "no name and numbers the rows"},
         {"pandas.csv", "0,1\n0.25,1.5\n2.0,0.1\n", 0, 0, 0, "the first line is 0, 1, 2, ..."},
         {"digits.csv", "0,1\n0.1234567890123456,1.5\n", 0, 0, 0, "the first line is 0, 1, 2, ..."},
+        {"utf16.csv",
+         "\xff\xfe"
+         "1,2\n",
+         0, 0, 0, "a table in UTF-16: save it as UTF-8"},
+        {"de.csv", "a;b\n1,5;2\n", 0, 0, 0,
+         "`1,5` in column a is not a number: decimals have a point"},
+        {"ends.csv", "a,b\n1,2,\n", 0, 0, 0, "names 2 columns: a separator ends the line"},
         {"bits.csv", "0,1\n1,0\n", 2, 2, 0, NULL},
         {"start.csv", "0,1\n0.1,0.995\n0.2,0.98\n", 3, 2, 0.98f, NULL},
         {"mixed.csv", "0,1,2\n1.5,2,3\n1,2,3.25\n", 3, 3, 3.25f, NULL},
