@@ -209,8 +209,9 @@ Str file_resolved(Arena *a, Str path); // from the root, without links; empty: i
 
 // --- file_out.c: writing -------------------------------------------------------------------------
 
-// Writes path + ".tmp-gan-N", syncs file and folder, renames. Nothing is left on failure, after a
-// kill until the next such write. Links are followed; a device or pipe is written to as it is.
+// Writes path + ".tmp-gan-N", with the rights of what it replaces, syncs file and folder, renames.
+// Nothing is left on failure, after a kill until the next such write. Links are followed; a device
+// or pipe is written to as it is.
 GanStatus file_write_atomic(Str path, const void *data, size_t n);
 typedef struct FileOut FileOut; // the same, in pieces; buffered
 GanStatus file_out_open(Str path, FileOut **out);

@@ -1,7 +1,7 @@
 // file_out.c - writing files. A file is replaced whole or not at all: the new content is written to
-// a temporary file in the same folder, synced, and renamed. Every failure removes the temporary and
-// reports the path and the system's reason; that of a process that was killed goes when another
-// writes the same file.
+// a temporary file in the same folder, synced, and renamed; who may read and write it stays. Every
+// failure removes the temporary and reports the path and the system's reason; that of a process
+// that was killed goes when another writes the same file.
 #define _GNU_SOURCE
 #include "io.h"
 #include "temporary.h"
@@ -26,6 +26,7 @@ struct FileOut {
     IoPath path, temporary; // the file's; where it is written first, empty: in its place
     IoPath old;             // what was in its place, until others are in theirs; empty: nothing
     int at;                 // its place in `listed`, or -1
+    mode_t mode;            // of what it replaces; 0: that of a new file
     size_t n;               // bytes waiting in `buffer`
     char buffer[OutBuffer];
 };
@@ -189,15 +190,28 @@ static bool follow_links(IoPath *path) {
     return false;
 }
 
+// Before anything is written; that of its owner to write stays until all is. Who may not give a
+// file to the old one's group gives that group nothing.
+static void take_rights(FileOut *f, int fd, const struct stat *of) {
+    bool given = fchown(fd, of->st_uid, of->st_gid) == 0 || fchown(fd, (uid_t)-1, of->st_gid) == 0;
+    f->mode = of->st_mode & (given ? 0777 : 0707);
+    if (fchmod(fd, f->mode | S_IWUSR) != 0)
+        f->mode = 0;
+}
+
 // A link stays: its target is what is replaced. A device or a pipe is written to, because a rename
 // would take its place (as root, that of /dev/null). A folder is refused before what is to be
 // written is made.
 static int open_out(FileOut *f) {
     struct stat s;
     f->temporary.z[0] = f->old.z[0] = 0;
-    if (stat(f->path.z, &s) == 0 && !S_ISREG(s.st_mode))
+    bool there = stat(f->path.z, &s) == 0;
+    if (there && !S_ISREG(s.st_mode))
         return open(f->path.z, O_WRONLY | O_CLOEXEC);
-    return follow_links(&f->path) ? open_temporary(f) : -1;
+    int fd = follow_links(&f->path) ? open_temporary(f) : -1;
+    if (fd >= 0 && there)
+        take_rights(f, fd, &s);
+    return fd;
 }
 
 GanStatus file_out_open(Str path, FileOut **out) {
@@ -251,6 +265,8 @@ static const char *finish(FileOut *f) {
     const char *failed = NULL;
     if (!io_write(f->fd, f->buffer, f->n))
         failed = "write";
+    else if (f->mode && fchmod(f->fd, f->mode) != 0)
+        failed = "set the rights of";
     else if (f->temporary.z[0] && !sync_all(f->fd))
         failed = "sync";
     int error = errno;

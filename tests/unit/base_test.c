@@ -522,6 +522,20 @@ static void two_writers_of_one_file_both_succeed(void **state) {
     assert_int_equal(names.n, 1);
 }
 
+static void a_file_that_is_replaced_keeps_its_rights(void **state) {
+    Fixture *p = *state;
+    static const mode_t modes[] = {0600, 0664, 0444, 0755};
+    Str path = under(p, "f");
+    struct stat s;
+    assert_ok(file_write_atomic(path, "old", 3));
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        assert_int_equal(chmod(path.ptr, modes[i]), 0);
+        assert_ok(file_write_atomic(path, "new", 3));
+        assert_int_equal(stat(path.ptr, &s), 0);
+        assert_int_equal(s.st_mode & 07777, modes[i]);
+    }
+}
+
 static void age(const char *path) {
     const struct timespec then = {time(NULL) - 3600, 0}, both[2] = {then, then};
     assert_int_equal(utimensat(AT_FDCWD, path, both, AT_SYMLINK_NOFOLLOW), 0);
@@ -962,6 +976,7 @@ int main(int argc, char **argv) {
         CASE(a_file_may_have_the_longest_name),
         CASE(a_file_written_in_pieces_appears_whole_or_not_at_all),
         CASE(two_writers_of_one_file_both_succeed),
+        CASE(a_file_that_is_replaced_keeps_its_rights),
         CASE(a_killed_writer_is_cleaned_up_after),
         CASE(writers_whose_clock_is_ahead_all_succeed),
         CASE(a_failing_disk_leaves_the_old_file_or_the_new),
