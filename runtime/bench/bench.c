@@ -260,15 +260,17 @@ static GanStatus outside_each(Bench *b, uint32_t first, uint32_t steps, Outside 
 }
 
 // Of a card, which works behind the host's back: what it idles when steps follow each other as in
-// training; at most, for what times its kernels slows them down.
+// training; at most, for what times its kernels slows them down: most where the host waits within a
+// step, for its own part of that is not hidden then. Graphs are made again for the counting, those
+// of a branch when it is taken, so as many steps go before.
 static GanStatus outside_whole(Bench *b, uint32_t first, uint32_t steps, Outside *out) {
-    TRY(outside_of(b, first, 1, out)); // makes again what is made for the counting
-    TRY(outside_of(b, first + 1, steps, out));
+    TRY(outside_of(b, first, steps, out));
+    TRY(outside_of(b, first + steps, steps, out));
     *out = (Outside){out->all / steps, out->outside / steps};
     return GAN_OK;
 }
 
-static GanStatus time_outside(Bench *b) {
+GanStatus bench_outside(Bench *b) {
     uint32_t first = (uint32_t)(b->warmup + b->steps), steps = (uint32_t)b->steps;
     if (!b->api->inside || isnan(b->api->inside(b->session.device, true)))
         return GAN_OK;
@@ -440,13 +442,13 @@ static GanStatus bench_model(Bench *b) {
     }
     b->outside = (Outside){NAN, NAN};
     if (alone)
-        TRY(time_outside(b));
+        TRY(bench_outside(b));
     if (!alone)
         b->peak_bytes = NAN; // the measurement of the roof is in it
     if (first)
         TRY(measure_roof(b, &b->roof));
     answer(b, &m);
-    return b->o->at[OptTimeline].given ? bench_timeline(b, (uint32_t)(b->warmup + 2 * b->steps + 1))
+    return b->o->at[OptTimeline].given ? bench_timeline(b, (uint32_t)(b->warmup + 3 * b->steps))
                                        : GAN_OK;
 }
 

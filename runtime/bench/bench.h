@@ -37,6 +37,7 @@ GanStatus bench_open(Bench *b); // the session, its data made here
 GanStatus bench_fill(Bench *b); // data slots
 GanStatus bench_step(Bench *b, uint32_t step, const ExecHooks *hooks); // one step, waited for
 GanStatus bench_roofline(Bench *b);                                    // --roofline
+GanStatus bench_outside(Bench *b); // Bench.outside, where the device can tell
 
 // --- bench_card.c --------------------------------------------------------------------------------
 

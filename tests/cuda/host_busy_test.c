@@ -133,6 +133,47 @@ static void a_timeline_has_every_kernel_of_its_steps(void **state) {
     free_run(run);
 }
 
+static const char now_and_then[] =
+    "model now_and_then\n"
+    "data x : image(1, 8, 8) scale(-1, 1)\n"
+    "net D(x: [1, 8, 8]) -> [] { x |> conv(4, k=3, pad=1) |> flatten |> dense(1) |> squeeze }\n"
+    "opt = adam(lr=1e-3)\n"
+    "step { every 4 { update D minimize mean(D(x)^2) using opt }\n"
+    "  update D minimize bce(D(x), 1) using opt }\n";
+
+// Of graphs, whenever it is asked for the time inside kernels.
+static uint64_t made[8];
+static uint32_t asked;
+
+static double told_inside(Device *d, bool count) {
+    assert_true(asked < sizeof made / sizeof *made);
+    made[asked++] = recorder_made_graphs(recording);
+    return device_cuda.inside(d, count);
+}
+
+// A graph of each side of a branch, and none while the steps are measured.
+static void graphs_of_every_branch_are_made_before_the_card_s_idle_time_is_measured(void **state) {
+    (void)state;
+    Run *run = new_bare();
+    compile_model(run, "now_and_then.gan", STR(now_and_then), DtF32, NULL);
+    assert_fine(open_run(run, &one));
+    assert_fine(exec_init(run->exec, 7));
+    assert_fine(do_steps(run, 0, 3 + 8));
+    run->api.inside = told_inside;
+    Bench b = {.perm = &run->arena, .api = &run->api, .warmup = 3, .steps = 8};
+    b.session.exec = run->exec;
+    b.session.device = run->device;
+    b.session.compiled = run->compiled;
+    assert_fine(bench_outside(&b));
+    assert_true(b.outside.all > b.outside.outside);
+    assert_int_equal(asked, 6); // to begin, around what goes before, around what counts, to end
+    assert_true(made[2] > made[1]);
+    assert_int_equal(made[4], made[3]);
+    close_run(run);
+    assert_clean(run->r, "idle time");
+    free_run(run);
+}
+
 // --- what goes wrong -----------------------------------------------------------------------------
 
 static void a_device_may_be_closed_while_profiling(void **state) {
@@ -208,6 +249,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_a_card_ran_is_told),
         cmocka_unit_test(a_launch_takes_as_long_as_what_it_ran),
         cmocka_unit_test(a_timeline_has_every_kernel_of_its_steps),
+        cmocka_unit_test(graphs_of_every_branch_are_made_before_the_card_s_idle_time_is_measured),
         cmocka_unit_test(a_device_may_be_closed_while_profiling),
         cmocka_unit_test(without_cupti_utilization_is_unknown),
         cmocka_unit_test(without_memory_utilization_is_unknown),
