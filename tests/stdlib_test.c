@@ -181,6 +181,9 @@ static const Row layers[] = {
     {"gru(2, k=3)(x, x^2)", -0.7937679548563807}, // of positions: a convolution
     {"lstm(1, k=[3, 1])(x[:1], x)", 0.09412105224126922},
     {"lstm(2)(reshape(x, 4, 8)[:2], reshape(x, 4, 8))", -0.7865051984809833},
+    {"unfold(x, 2)", -0.768069558255544},
+    {"unfold(x, 3, stride=2, pad=1)", -0.658858801905238},
+    {"unfold(x, [3, 1], stride=[1, 3], pad=[[1, 1], 0], dilation=[2, 1])", -0.862313536484879},
     {"upsample(x, 2)", 0.15097231323482152},
     {"upsample_linear(x)", 0.79000495816130323},
     {"resize_linear(x, [2*e for e in shape(x, space)])", 0.79000495816130323}, // the same
