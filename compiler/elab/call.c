@@ -426,7 +426,7 @@ void note_origin(Elab *e, Val v) {
     const Node *n = graph_node(v.b->g, v.id);
     Type t = val_type(v);
     Str type = type_text(e->perm, &t);
-    if (!n->span)
+    if (!n->span || n->op == OpConst) // a number is one node, wherever it stands
         return;
     Span span = v.b->g->span.at[n->span].span;
     if (n->op != OpRead) {
