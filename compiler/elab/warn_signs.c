@@ -369,6 +369,39 @@ static void compare(Sides *s, uint32_t c, uint32_t m, uint32_t net) {
     }
 }
 
+// Whether a gradient of the score is kept from what other nets made, or turned around on its way
+// (x + stop(f(x) - x)).
+static bool is_stopped(const Sides *s, uint32_t score) {
+    Arena a;
+    arena_need(&a);
+    const uint8_t *from = value_origins(s->g, &a, score);
+    bool stopped = false;
+    for (uint32_t id = 1; id <= score; id++)
+        stopped |= from[id] && graph_node(s->g, id)->op == OpStop;
+    arena_release(&a);
+    return stopped;
+}
+
+// One loss of a critic and of what it judges: where the critic would have the scores of samples,
+// and not those of data, is where their maker puts them.
+static void compare_within(Sides *s, uint32_t c, uint32_t net) {
+    const Update *u = &s->e->m->step.update.at[c];
+    Side data = side_of(s, c, net, NULL), fake = anywhere;
+    uint32_t maker = NONE;
+    for (uint32_t i = 0; i < s->e->score.n && data.any && data.known; i++)
+        for (uint32_t k = 0; s->e->scorer.at[i] == net && k < u->net.n; k++) {
+            bool made = u->net.at[k] != net && s->from[i * (s->nets + 1) + u->net.at[k]];
+            if (!made || is_stopped(s, s->e->score.at[i]))
+                continue;
+            fake = side_of_score(s, c, s->e->score.at[i]);
+            if (fake.any && fake.known && !meet(data, fake))
+                maker = u->net.at[k];
+        }
+    if (maker != NONE)
+        diag(s->e->f, DiagW0927, u->span, SARG(s->e->m->net.at[maker].name),
+             SARG(s->e->m->net.at[net].name));
+}
+
 // --- penalties -----------------------------------------------------------------------------------
 
 // A net that this update trains, whose score is differentiated by what is no weight; or NONE.
@@ -429,7 +462,7 @@ void warn_signs(Elab *e) {
                .nets = nets};
     for (uint32_t i = 0; i < e->score.n; i++)
         s.is_score[e->score.at[i]] = 1;
-    for (uint32_t i = 0; i < e->score.n && f->update.n > 1; i++)
+    for (uint32_t i = 0; i < e->score.n; i++)
         find_origins(&s, i, &s.from[i * (nets + 1)]);
     for (uint32_t u = 0; u < f->update.n; u++)
         find_terms(&s, &a, f->update.at[u].loss, &s.terms[u]);
@@ -437,6 +470,9 @@ void warn_signs(Elab *e) {
         for (uint32_t m = 0; m < f->update.n && f->update.at[c].net.n == 1; m++)
             if (!trains(&f->update.at[m], f->update.at[c].net.at[0]))
                 compare(&s, c, m, f->update.at[c].net.at[0]);
+    for (uint32_t c = 0; c < f->update.n; c++)
+        for (uint32_t i = 0; i < f->update.at[c].net.n && f->update.at[c].net.n > 1; i++)
+            compare_within(&s, c, f->update.at[c].net.at[i]);
     for (uint32_t u = 0; u < f->update.n; u++)
         warn_penalty(&s, u);
     arena_release(&a);
