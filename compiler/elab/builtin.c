@@ -8,13 +8,15 @@
 enum { MAX_PARAMS = 8 };
 
 static const Builtin table[] = {
-#define BUILTIN(name, params, doc) {{#name, sizeof #name - 1}, params, builtin_##name, OpNone},
+#define BUILTIN(name, params, doc)                                                                 \
+    {STR_INIT(#name), STR_INIT(params), STR_INIT(doc), builtin_##name, OpNone},
 #include "builtins.def"
 #undef BUILTIN
-#define EW_PARAMS_1 "a"
-#define EW_PARAMS_2 "a b"
-#define EW_PARAMS_3 "a b c"
-#define EW(Name, text, n, ...) {{#text, sizeof #text - 1}, EW_PARAMS_##n, NULL, Op##Name},
+#define EW_PARAMS_1 STR_INIT("a")
+#define EW_PARAMS_2 STR_INIT("a b")
+#define EW_PARAMS_3 STR_INIT("a b c")
+#define EW(Name, text, n, traits, value, ...)                                                      \
+    {STR_INIT(#text), EW_PARAMS_##n, STR_INIT(#value), NULL, Op##Name},
 #include "ops.def"
 };
 
@@ -72,9 +74,9 @@ typedef struct BuiltinParam {
     bool optional, rest;
 } BuiltinParam;
 
-static uint32_t split_params(const char *text, BuiltinParam *out) {
+static uint32_t split_params(Str s, BuiltinParam *out) {
     uint32_t n = 0;
-    for (Str s = str_c(text); s.len; n++) {
+    for (; s.len; n++) {
         size_t end = str_find(s, ' ');
         Str word = str_sub(s, 0, end);
         out[n] = (BuiltinParam){.rest = str_starts(word, STR("...")),
@@ -103,7 +105,8 @@ static uint32_t param_of(Elab *e, const Builtin *b, const BuiltinParam *p, uint3
     }
     Str near = str_nearest(a->name, known, n);
     diag(e->f, DiagE0312, a->span, SARG(b->name), SARG(a->name));
-    diag_help(e->f, "its parameters are: %s", b->params); // it has no text a note could show
+    diag_help(e->f, "its parameters are: %.*s",
+              SARG(b->params)); // it has no text a note could show
     help_called(e, b->name);
     help_name(e, a->name, near);
     return NONE;

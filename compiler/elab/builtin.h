@@ -7,9 +7,8 @@
 
 typedef Value (*BuiltinFn)(Elab *e, const Value *in, uint32_t n);
 typedef struct Builtin {
-    Str name;
-    const char *params;
-    BuiltinFn fn;
+    Str name, params, doc; // "mean", "x axes?", what it is: lang/builtins.def, lang/ops.def
+    BuiltinFn fn;          // NULL: elementwise, `op`
     Op op;
 } Builtin;
 uint32_t builtin_count(void);

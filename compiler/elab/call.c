@@ -650,7 +650,7 @@ Value eval_call(Elab *e, Env *env, const Ast *a) {
 
 // A tensor into what takes a layer or a net first (named, eval, with_params): into what that gives.
 static bool goes_behind(Value x, Value f) {
-    Str params = f.kind == KindBuiltin ? str_c(builtin_get(f.id)->params) : (Str){0};
+    Str params = f.kind == KindBuiltin ? builtin_get(f.id)->params : (Str){0};
     return x.kind == KindTensor &&
            (str_starts(params, STR("layer")) || str_starts(params, STR("net")));
 }

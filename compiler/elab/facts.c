@@ -81,23 +81,9 @@ void note_worth(Elab *e, Span at, Value v) {
 // --- words ---------------------------------------------------------------------------------------
 
 static const WordInfo words[] = {
-#define WORD(Kind, text, breaks) {{text, sizeof(text) - 1}, WordReserved, {0}, {0}},
-#define ITEM(Kind, text) {{text, sizeof(text) - 1}, WordItem, {0}, {0}},
+#define WORD(Kind, text, breaks) {.name = STR_INIT(text), .kind = WordReserved},
+#define ITEM(Kind, text) {.name = STR_INIT(text), .kind = WordItem},
 #include "tokens.def"
-
-#define BUILTIN(name, params, doc)                                                                 \
-    {{#name, sizeof #name - 1}, WordFunction, {params, sizeof(params) - 1}, {doc, sizeof(doc) - 1}},
-#include "builtins.def"
-#undef BUILTIN
-#define PARAMS_1                                                                                   \
-    { "a", 1 }
-#define PARAMS_2                                                                                   \
-    { "a b", 3 }
-#define PARAMS_3                                                                                   \
-    { "a b c", 5 }
-#define EW(Name, text, n, flags, value, ...)                                                       \
-    {{#text, sizeof #text - 1}, WordFunction, PARAMS_##n, {#value, sizeof #value - 1}},
-#include "ops.def"
 };
 enum { WORDS = sizeof words / sizeof *words };
 
@@ -107,10 +93,16 @@ bool word_info(uint32_t i, WordInfo *out) {
         *out = words[i];
         return true;
     }
+    i -= WORDS;
+    if (i < builtin_count()) {
+        const Builtin *b = builtin_get(i);
+        *out = (WordInfo){b->name, WordFunction, b->params, b->doc};
+        return true;
+    }
+    i -= builtin_count();
     while (predefined_word(values))
         values++;
-    i -= WORDS;
     const char *word = i < values ? predefined_word(i) : data_word(i - values);
-    *out = (WordInfo){str_c(word ? word : ""), i < values ? WordValue : WordData, {0}, {0}};
+    *out = (WordInfo){.name = str_c(word), .kind = i < values ? WordValue : WordData};
     return word != NULL;
 }

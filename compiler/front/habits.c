@@ -13,7 +13,7 @@ static Str help_in(const Str (*rows)[2], size_t n, Str word) {
     return (Str){0};
 }
 
-#define ROW(words, help) {{words, sizeof(words) - 1}, {help, sizeof(help) - 1}},
+#define ROW(words, help) {STR_INIT(words), STR_INIT(help)},
 Str word_habit(Str word) {
     static const Str rows[][2] = {
 #define HABIT ROW
@@ -74,7 +74,7 @@ Str method_habit(Str word) {
 
 Str found_habit(Str sign) {
     static const Str rows[][2] = {
-#define FOUND(sign, help) {{sign, sizeof(sign) - 1}, {help, sizeof(help) - 1}},
+#define FOUND(sign, help) {STR_INIT(sign), STR_INIT(help)},
 #include "tokens.def"
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

@@ -17,7 +17,7 @@ typedef enum Item {
 
 static const Str item_text[] = {
     {0},
-#define ITEM(Kind, text) {text, sizeof(text) - 1},
+#define ITEM(Kind, text) STR_INIT(text),
 #include "tokens.def"
 };
 

@@ -220,8 +220,8 @@ static void diag_not_ended(Parser *p, Span where) {
 // The word of the language that a name is nearly; empty: of none, or it is one.
 static Str word_near(Str name) {
     static const Str words[] = {
-#define WORD(Kind, text, breaks) {text, sizeof(text) - 1},
-#define ITEM(Kind, text) {text, sizeof(text) - 1},
+#define WORD(Kind, text, breaks) STR_INIT(text),
+#define ITEM(Kind, text) STR_INIT(text),
 #include "tokens.def"
     };
     Str near = str_nearest(name, words, sizeof words / sizeof *words);

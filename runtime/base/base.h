@@ -115,7 +115,9 @@ typedef struct Str {
     const char *ptr;
     size_t len;
 } Str; // not terminated; immutable; {0} is the empty text
-#define STR(literal) ((Str){(literal), sizeof(literal) - 1})
+#define STR_INIT(literal)                                                                          \
+    { (literal), sizeof(literal) - 1 } // of a static one
+#define STR(literal) ((Str)STR_INIT(literal))
 #define SARG(s) (int)(s).len, (s).ptr // for "%.*s"
 
 Str str_c(const char *zero_terminated); // borrowed
