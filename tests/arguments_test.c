@@ -1,8 +1,7 @@
 // arguments_test.c - every function of the core and of the library, called with arguments that make
 // no sense: each has a defined meaning, or is one error at the user's own line. A row is a call
 // that is fine, with all its parameters. Each argument in turn is replaced by each of `absurd`.
-// tests/golden/arguments.txt holds the outcomes, a diagnostic's code or `ok`; with BLESS=1 in the
-// environment it is rewritten: review that diff as code.
+// tests/golden/arguments.txt holds the outcomes, a diagnostic's code or `ok` (golden.h).
 #include "elaborate.h"
 
 #include <setjmp.h>
@@ -11,6 +10,7 @@
 
 #include <cmocka.h>
 #include "arena_cases.h"
+#include "golden.h"
 
 static Front library; // a compilation that has read the library and nothing else
 
@@ -128,20 +128,13 @@ static void absurd_arguments_are_one_error(void **state) {
     front_init(&library, &a);
     assert_true(front_load_library(&library));
     Text out = {.arena = &a};
-    Str path = STR(TEST_DIR "/golden/arguments.txt"), want;
+    Str path = STR(TEST_DIR "/golden/arguments.txt");
     assert_int_equal(arena_init(&b, 0), GAN_OK);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!getenv("ONLY") || !strcmp(getenv("ONLY"), rows[i].fn))
             try_row(&out, &rows[i], b);
     arena_release(&b);
-    if (getenv("BLESS")) {
-        assert_int_equal(file_write_atomic(path, text_str(&out).ptr, text_str(&out).len), GAN_OK);
-        return;
-    }
-    if (file_read(&a, path, &want) != GAN_OK)
-        fail_msg("%s", gan_error());
-    if (!str_eq(text_str(&out), want))
-        fail_msg("other outcomes:\n%s", str_z(&a, text_str(&out)));
+    golden_compare(&a, path, text_str(&out));
 }
 
 static bool has_row(Str name) {

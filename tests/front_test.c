@@ -1,7 +1,6 @@
 // front_test.c - sources, diagnostics, both parsers, the formatter and conversion back to text.
 // Golden cases: tests/golden/syntax/NAME.gan or NAME.yaml beside NAME.ast .err .fmt .asgan
-// .asyaml; those that exist are compared. With BLESS=1 in the environment they are rewritten:
-// review that diff as code.
+// .asyaml; those that exist are compared (golden.h).
 #include "front.h"
 
 #include <setjmp.h>
@@ -11,6 +10,7 @@
 
 #include <cmocka.h>
 #include "arena_cases.h"
+#include "golden.h"
 
 static const char *show(Str s) {
     return str_z(&arena, s);
@@ -101,44 +101,23 @@ static const struct {
     {"asyaml", yaml_of},
 };
 
-static void compare(const char *path, Str got) {
-    if (!file_exists(str_c(path)))
-        return;
-    if (getenv("BLESS"))
-        assert_int_equal(file_write_atomic(str_c(path), got.ptr, got.len), GAN_OK);
-    else
-        expect_same(path, got, read_text(path));
-}
-
-static void golden(const char *folder, Str name) {
-    const char *path = show(path_join(&arena, str_c(folder), name));
-    Str stem = str_sub(str_c(path), 0, strlen(path) - path_ext(name).len);
-    Case c = read_case(show(name), read_text(path));
-    const char *ast = show(str_format(&arena, "%.*sast", SARG(stem)));
-    if (file_exists(str_c(ast)))
-        compare(ast, tree_of(&c));
+static void golden(Str path) {
+    Case c = read_case(show(path_base(path)), read_text(show(path)));
+    Str ast = golden_beside(&arena, path, "ast");
+    if (file_exists(ast))
+        golden_compare(&arena, ast, tree_of(&c));
     for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
-        const char *product = show(str_format(&arena, "%.*s%s", SARG(stem), products[i].ext));
-        if (file_exists(str_c(product)))
-            compare(product, products[i].make(&c));
+        Str product = golden_beside(&arena, path, products[i].ext);
+        if (file_exists(product))
+            golden_compare(&arena, product, products[i].make(&c));
     }
-    if (!file_exists(str_format(&arena, "%.*serr", SARG(stem))))
-        expect_same(path, errors_of(&c), (Str){0});
+    if (!file_exists(golden_beside(&arena, path, "err")))
+        expect_same(show(path), errors_of(&c), (Str){0});
 }
 
 static void golden_cases(void **state) {
     (void)state;
-    StrVec names = {0};
-    uint32_t n = 0;
-    assert_int_equal(dir_list(&arena, STR(TEST_DIR "/golden/syntax"), &names), GAN_OK);
-    for (uint32_t i = 0; i < names.n; i++) {
-        Str ext = path_ext(names.at[i]);
-        if (!str_eq(ext, STR("gan")) && !str_eq(ext, STR("yaml")))
-            continue;
-        golden(TEST_DIR "/golden/syntax", names.at[i]);
-        n++;
-    }
-    assert_true(n > 0);
+    assert_true(golden_each(&arena, "syntax", golden) > 0);
 }
 
 // --- every model and library file ----------------------------------------------------------------

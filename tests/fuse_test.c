@@ -2,8 +2,8 @@
 //
 // Small graphs with the answer beside them; invariants of regions on random programs; and golden
 // cases: tests/golden/fuse/NAME.graph, a module's text, beside NAME.fused, the explanation of its
-// step, and NAME.c and NAME.cu, its kernels in each dialect. Those that exist are compared; with
-// BLESS set they are rewritten.
+// step, and NAME.c and NAME.cu, its kernels in each dialect. Those that exist are compared
+// (golden.h).
 #include "clusters.h"
 #include "gen.h"
 #include "matrices.h"
@@ -12,6 +12,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 #include "cases.h"
+#include "golden.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -878,16 +879,8 @@ static void what_follows_a_convolution_is_an_epilogue_or_not(void **state) {
 // --- golden cases --------------------------------------------------------------------------------
 
 static void compare(Str path, Str got) {
-    Str want;
-    if (!file_exists(path))
-        return;
-    if (getenv("BLESS")) {
-        assert_int_equal(file_write_atomic(path, got.ptr, got.len), GAN_OK);
-        return;
-    }
-    assert_int_equal(file_read(&arena, path, &want), GAN_OK);
-    if (!str_eq(got, want))
-        fail_msg("%.*s differs; got:\n%.*s", SARG(path), SARG(got));
+    if (file_exists(path))
+        golden_compare(&arena, path, got);
 }
 
 static Plan golden_plan(Str path, Module *m, const Dialect *d) {
@@ -909,32 +902,21 @@ static void golden(Str path) {
         const char *extension;
         const Dialect *dialect;
     } kernels[] = {{"c", &dialect_c}, {"cu", &dialect_cuda}};
-    Str stem = str_sub(path, 0, path.len - strlen("graph"));
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
         Module m = {0};
         Plan p = golden_plan(path, &m, kernels[i].dialect);
         Text fused = {.arena = &arena}, text = {.arena = &arena};
         explain_fusion(&fused, &p);
         gen_print(&text, &p, kernels[i].dialect);
-        compare(str_format(&arena, "%.*s%s", SARG(stem), kernels[i].extension), text_str(&text));
+        compare(golden_beside(&arena, path, kernels[i].extension), text_str(&text));
         if (i == 0)
-            compare(str_format(&arena, "%.*sfused", SARG(stem)), text_str(&fused));
+            compare(golden_beside(&arena, path, "fused"), text_str(&fused));
     }
 }
 
 static void golden_cases(void **state) {
     (void)state;
-    StrVec names = {0};
-    Str folder = STR(TEST_DIR "/golden/fuse");
-    uint32_t n = 0;
-    assert_int_equal(dir_list(&arena, folder, &names), GAN_OK);
-    for (uint32_t i = 0; i < names.n; i++) {
-        if (str_eq(path_ext(names.at[i]), STR("graph"))) {
-            golden(path_join(&arena, folder, names.at[i]));
-            n++;
-        }
-    }
-    assert_true(n > 0);
+    assert_true(golden_each(&arena, "fuse", golden) > 0);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

@@ -2,9 +2,9 @@
 // what follows from one not at all; what is meant gets no warning; settings are checked. Golden
 // cases: tests/golden/err/NAME.gan or .yaml beside NAME.err: one common error, and the one
 // diagnostic of elaborating it at batch 4, with a help line. Lines of the library have a star for
-// their number, so that an edit of stdlib/ changes only the cases that quote it. With BLESS=1 in
-// the environment the latter are rewritten: review that diff as code.
+// their number, so that an edit of stdlib/ changes only the cases that quote it.
 #include "elab_cases.h"
+#include "golden.h"
 
 #include <stdlib.h>
 
@@ -99,38 +99,21 @@ static Str without_library_lines(Str said) {
     return text_str(&t);
 }
 
-static void golden(Str name) {
-    Str path = path_join(&arena, STR(TEST_DIR "/golden/err"), name), text, want;
-    size_t stem = path.len - path_ext(path).len;
-    Str sibling = str_format(&arena, "%.*serr", SARG(str_sub(path, 0, stem)));
+static void golden(Str path) {
+    Str text, said;
+    const char *name = show(path_base(path));
     if (file_read(&arena, path, &text) != GAN_OK)
         fail_msg("%s", gan_error());
-    Case *c = elaborate_text(show(name), text, 4, NULL, false);
-    Str said = without_library_lines(messages(c));
+    Case *c = elaborate_text(name, text, 4, NULL, false);
+    said = without_library_lines(messages(c));
     if (diag_total(&c->f) != 1 || !strstr(show(said), "help: "))
-        fail_msg("not one mistake with a way to mend it: %s gives\n%s", show(name), show(said));
-    if (getenv("BLESS")) {
-        assert_int_equal(file_write_atomic(sibling, said.ptr, said.len), GAN_OK);
-        return;
-    }
-    if (file_read(&arena, sibling, &want) != GAN_OK)
-        fail_msg("%s", gan_error());
-    if (!str_eq(said, want))
-        fail_msg("%s gives\n%s\nexpected\n%s", show(name), show(said), show(want));
+        fail_msg("not one mistake with a way to mend it: %s gives\n%s", name, show(said));
+    golden_compare(&arena, golden_beside(&arena, path, "err"), said);
 }
 
 static void golden_cases(void **state) {
     (void)state;
-    StrVec names = {0};
-    uint32_t n = 0;
-    assert_int_equal(dir_list(&arena, STR(TEST_DIR "/golden/err"), &names), GAN_OK);
-    for (uint32_t i = 0; i < names.n; i++) {
-        if (str_ends(names.at[i], STR(".err")))
-            continue;
-        golden(names.at[i]);
-        n++;
-    }
-    assert_true(n >= 60);
+    assert_true(golden_each(&arena, "err", golden) >= 60);
 }
 
 // --- no mistakes ---------------------------------------------------------------------------------
