@@ -103,8 +103,8 @@ static void put_config(JsonOut *j, Arena *perm, Str model, const Ast *file) {
         if (item->kind != AstConfig || !item->list.n)
             continue;
         const Ast *value = item->list.at[0];
-        json_name(j, str_z(perm, item->text));
-        json_put_str(j, value->kind == AstStr ? value->text
+        json_member_str(j, str_z(perm, item->text),
+                        value->kind == AstStr ? value->text
                                               : str_sub(model, value->span.lo, value->span.hi));
     }
     json_close(j, '}');
@@ -114,22 +114,22 @@ static Str manifest(Arena *perm, const Ganx *g, const Ast *file, const MemberVec
     Text t = {.arena = perm};
     JsonOut j = {.text = &t};
     json_open(&j, '{');
-    json_name(&j, "format"), json_put_str(&j, STR("gan-compiled-1"));
-    json_name(&j, "made_by"), json_put_str(&j, STR("ganc " GAN_VERSION));
-    json_name(&j, "model"), json_put_str(&j, g->name);
-    json_name(&j, "hash"), json_put_str(&j, g->hash);
-    json_name(&j, "batch"), json_put_int(&j, g->batch);
-    json_name(&j, "precision"), json_put_str(&j, str_c(dtype_name[g->real]));
-    json_name(&j, "target"), json_put_str(&j, g->target);
+    json_member_str(&j, "format", STR("gan-compiled-1"));
+    json_member_str(&j, "made_by", STR("ganc " GAN_VERSION));
+    json_member_str(&j, "model", g->name);
+    json_member_str(&j, "hash", g->hash);
+    json_member_int(&j, "batch", g->batch);
+    json_member_str(&j, "precision", str_c(dtype_name[g->real]));
+    json_member_str(&j, "target", g->target);
     if (g->ranks > 1)
-        json_name(&j, "ranks"), json_put_int(&j, g->ranks);
+        json_member_int(&j, "ranks", g->ranks);
     if (g->memory)
-        json_name(&j, "memory_bytes"), json_put_int(&j, (int64_t)g->memory);
+        json_member_int(&j, "memory_bytes", (int64_t)g->memory);
     json_name(&j, "config"), put_config(&j, perm, g->model, file);
-    json_name(&j, "members"), json_open(&j, '{');
+    json_member_open(&j, "members", '{');
     for (uint32_t i = 0; i < m->n; i++) {
         Str hex = hash_hex(perm, hash128(m->at[i].bytes.ptr, m->at[i].bytes.len));
-        json_name(&j, str_z(perm, m->at[i].name)), json_put_str(&j, hex);
+        json_member_str(&j, str_z(perm, m->at[i].name), hex);
     }
     json_close(&j, '}');
     json_close(&j, '}');

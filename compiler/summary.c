@@ -113,22 +113,22 @@ static void layer_rows(Text *t, const Module *m) {
 
 static void layers_json(JsonOut *j, const Module *m) {
     LayerVec rows = all_rows(j->text->arena, m);
-    json_name(j, "layers"), json_open(j, '[');
+    json_member_open(j, "layers", '[');
     for (uint32_t i = 0; i < rows.n; i++) {
         const Layer *l = &rows.at[i];
         SourceLine at = {0};
         (void)model_line(m, l->span, &at);
         json_open(j, '{');
-        json_name(j, "name"), json_put_str(j, l->name);
-        json_name(j, "net"), json_put_str(j, m->net.at[l->net].name);
+        json_member_str(j, "name", l->name);
+        json_member_str(j, "net", m->net.at[l->net].name);
         line_json(j, "at", true, at);
-        json_name(j, "output"), json_open(j, '[');
+        json_member_open(j, "output", '[');
         for (uint32_t d = 0; d < l->out.rank; d++)
             json_put_int(j, l->out.dim[d]);
         json_close(j, ']');
-        json_name(j, "trainable"), json_put_int(j, l->trainable);
-        json_name(j, "not_trainable"), json_put_int(j, l->other);
-        json_name(j, "gflop"), json_put_double(j, l->gflop);
+        json_member_int(j, "trainable", l->trainable);
+        json_member_int(j, "not_trainable", l->other);
+        json_member_double(j, "gflop", l->gflop);
         json_close(j, '}');
     }
     json_close(j, ']');
@@ -179,15 +179,15 @@ static void collective_json(JsonOut *j, const Plan *p, uint32_t call) {
     SourceLine line = {0};
     collective_name(&name, p, call);
     json_open(j, '{');
-    json_name(j, "function"), json_put_str(j, p->func->name);
-    json_name(j, "call"), json_put_int(j, call);
-    json_name(j, "what"), json_put_str(j, text_str(&name));
-    json_name(j, "block"), json_put_int(j, p->region.at[c->start].block);
-    json_name(j, "precision"), json_put_str(j, str_c(dtype_name[c->dtype]));
-    json_name(j, "bytes"), json_put_int(j, (int64_t)c->bytes);
-    json_name(j, "parts"), json_put_int(j, c->part.n);
-    json_name(j, "ready"), json_put_int(j, c->ready);
-    json_name(j, "used"), json_put_int(j, c->use == NONE ? -1 : (int64_t)c->use);
+    json_member_str(j, "function", p->func->name);
+    json_member_int(j, "call", call);
+    json_member_str(j, "what", text_str(&name));
+    json_member_int(j, "block", p->region.at[c->start].block);
+    json_member_str(j, "precision", str_c(dtype_name[c->dtype]));
+    json_member_int(j, "bytes", (int64_t)c->bytes);
+    json_member_int(j, "parts", c->part.n);
+    json_member_int(j, "ready", c->ready);
+    json_member_int(j, "used", c->use == NONE ? -1 : (int64_t)c->use);
     bool ready = collective_ready_line(p, call, &line);
     line_json(j, "ready_at", ready, line);
     bool use = collective_use_line(p, call, &line);
@@ -196,7 +196,7 @@ static void collective_json(JsonOut *j, const Plan *p, uint32_t call) {
 }
 
 static void collectives_json(JsonOut *j, const Compiled *c) {
-    json_name(j, "collectives"), json_open(j, '[');
+    json_member_open(j, "collectives", '[');
     for (uint32_t i = 0; i < c->step.collective.n; i++)
         collective_json(j, &c->step, i);
     for (uint32_t e = 0; e < c->module.entry.n; e++)
@@ -204,7 +204,7 @@ static void collectives_json(JsonOut *j, const Compiled *c) {
             collective_json(j, &c->entry[e], i);
     json_close(j, ']');
     Str hash = hash_hex(j->text->arena, compiled_collectives_hash(c, *j->text->arena));
-    json_name(j, "collectives_hash"), json_put_str(j, hash);
+    json_member_str(j, "collectives_hash", hash);
 }
 
 // --- what a limit on memory made of a function ---------------------------------------------------
@@ -221,11 +221,11 @@ static void remade_row(Text *t, const Plan *p) {
 }
 
 static void remade_json(JsonOut *j, const Remade *r) {
-    json_name(j, "again"), json_open(j, '{');
-    json_name(j, "launches"), json_put_int(j, r->launches);
-    json_name(j, "gflop"), json_put_double(j, r->gflop);
-    json_name(j, "bytes_moved"), json_put_double(j, r->bytes);
-    json_name(j, "work_bytes_held"), json_put_int(j, (int64_t)r->held);
+    json_member_open(j, "again", '{');
+    json_member_int(j, "launches", r->launches);
+    json_member_double(j, "gflop", r->gflop);
+    json_member_double(j, "bytes_moved", r->bytes);
+    json_member_int(j, "work_bytes_held", (int64_t)r->held);
     json_close(j, '}');
 }
 
@@ -244,17 +244,15 @@ static void stage_rows(Text *t, const Module *m) {
 }
 
 static void stages_json(JsonOut *j, const Module *m) {
-    json_name(j, "stages"), json_open(j, '[');
+    json_member_open(j, "stages", '[');
     for (uint32_t i = 0; i < m->stage.n; i++) {
         const Stage *s = &m->stage.at[i];
         json_open(j, '{');
-        json_name(j, "steps"), json_put_int(j, s->steps);
-        json_name(j, "batch"), json_put_int(j, s->batch);
-        json_name(j, "settings"), json_open(j, '{');
-        for (uint32_t k = 0; k < s->setting.n; k++) {
-            json_name(j, str_z(j->text->arena, s->setting.at[k].key));
-            json_put_str(j, s->setting.at[k].value);
-        }
+        json_member_int(j, "steps", s->steps);
+        json_member_int(j, "batch", s->batch);
+        json_member_open(j, "settings", '{');
+        for (uint32_t k = 0; k < s->setting.n; k++)
+            json_member_str(j, str_z(j->text->arena, s->setting.at[k].key), s->setting.at[k].value);
         json_close(j, '}');
         json_close(j, '}');
     }
@@ -300,14 +298,14 @@ void model_summary(Text *t, const Compiled *c) {
 
 static void function_json(JsonOut *j, const Compiled *c, const Plan *p) {
     json_open(j, '{');
-    json_name(j, "name"), json_put_str(j, p->func->name);
-    json_name(j, "kind"), json_put_str(j, str_c(func_kind(c, p)));
-    json_name(j, "launches"), json_put_int(j, p->launch.n);
-    json_name(j, "blocks"), json_put_int(j, p->func->blocks);
-    json_name(j, "gflop"), json_put_double(j, p->gflop);
-    json_name(j, "bytes_moved"), json_put_double(j, p->bytes_moved);
-    json_name(j, "work_bytes"), json_put_int(j, (int64_t)p->work_bytes);
-    json_name(j, "work_bound"), json_put_int(j, (int64_t)p->work_bound);
+    json_member_str(j, "name", p->func->name);
+    json_member_str(j, "kind", str_c(func_kind(c, p)));
+    json_member_int(j, "launches", p->launch.n);
+    json_member_int(j, "blocks", p->func->blocks);
+    json_member_double(j, "gflop", p->gflop);
+    json_member_double(j, "bytes_moved", p->bytes_moved);
+    json_member_int(j, "work_bytes", (int64_t)p->work_bytes);
+    json_member_int(j, "work_bound", (int64_t)p->work_bound);
     if (p->remade)
         remade_json(j, p->remade);
     json_close(j, '}');
@@ -317,31 +315,31 @@ void model_summary_json(Text *t, const Compiled *c) {
     const Module *m = &c->module;
     JsonOut j = {.text = t};
     json_open(&j, '{');
-    json_name(&j, "model"), json_put_str(&j, m->name);
-    json_name(&j, "batch"), json_put_int(&j, m->share.total);
-    json_name(&j, "ranks"), json_put_int(&j, m->share.ranks);
-    json_name(&j, "precision"), json_put_str(&j, str_c(dtype_name[c->step.real]));
-    json_name(&j, "nets"), json_open(&j, '[');
+    json_member_str(&j, "model", m->name);
+    json_member_int(&j, "batch", m->share.total);
+    json_member_int(&j, "ranks", m->share.ranks);
+    json_member_str(&j, "precision", str_c(dtype_name[c->step.real]));
+    json_member_open(&j, "nets", '[');
     for (uint32_t i = 0; i < m->net.n; i++) {
         NetSize s = net_size(m, i);
         json_open(&j, '{');
-        json_name(&j, "name"), json_put_str(&j, m->net.at[i].name);
-        json_name(&j, "trainable"), json_put_int(&j, s.trainable);
-        json_name(&j, "not_trainable"), json_put_int(&j, s.other);
+        json_member_str(&j, "name", m->net.at[i].name);
+        json_member_int(&j, "trainable", s.trainable);
+        json_member_int(&j, "not_trainable", s.other);
         if (net_pretrained(m, i))
-            json_name(&j, "pretrained"), json_put_str(&j, m->net.at[i].file);
+            json_member_str(&j, "pretrained", m->net.at[i].file);
         json_close(&j, '}');
     }
     json_close(&j, ']');
     layers_json(&j, m);
     if (m->stage.n)
         stages_json(&j, m);
-    json_name(&j, "gflop_model"), json_put_double(&j, c->step.gflop_model);
-    json_name(&j, "gflop_per_step"), json_put_double(&j, c->step.gflop);
-    json_name(&j, "slot_bytes"), json_put_int(&j, (int64_t)c->step.slot_bytes);
-    json_name(&j, "peak_bytes"), json_put_int(&j, (int64_t)compiled_bytes(c, false));
-    json_name(&j, "card_bytes"), json_put_int(&j, (int64_t)compiled_bytes(c, true));
-    json_name(&j, "functions"), json_open(&j, '[');
+    json_member_double(&j, "gflop_model", c->step.gflop_model);
+    json_member_double(&j, "gflop_per_step", c->step.gflop);
+    json_member_int(&j, "slot_bytes", (int64_t)c->step.slot_bytes);
+    json_member_int(&j, "peak_bytes", (int64_t)compiled_bytes(c, false));
+    json_member_int(&j, "card_bytes", (int64_t)compiled_bytes(c, true));
+    json_member_open(&j, "functions", '[');
     function_json(&j, c, &c->init);
     function_json(&j, c, &c->step);
     for (uint32_t i = 0; i < m->entry.n; i++)

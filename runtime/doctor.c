@@ -140,23 +140,23 @@ static Str as_json(Arena *a, const Findings *f, int threads, const DeviceOptions
     Text t = {.arena = a};
     JsonOut j = {.text = &t};
     json_open(&j, '{');
-    json_name(&j, "version"), json_put_str(&j, STR(GAN_VERSION));
-    json_name(&j, "threads"), json_put_int(&j, threads);
+    json_member_str(&j, "version", STR(GAN_VERSION));
+    json_member_int(&j, "threads", threads);
     if (o->cache_dir.len) {
-        json_name(&j, "cache"), json_put_str(&j, o->cache_dir);
-        json_name(&j, "cache_bytes"), json_put_int(&j, (int64_t)cache_bytes(o->cache_dir));
-        json_name(&j, "cache_limit"), json_put_int(&j, (int64_t)o->cache_limit);
+        json_member_str(&j, "cache", o->cache_dir);
+        json_member_int(&j, "cache_bytes", (int64_t)cache_bytes(o->cache_dir));
+        json_member_int(&j, "cache_limit", (int64_t)o->cache_limit);
     }
-    json_name(&j, "libraries"), json_open(&j, '[');
+    json_member_open(&j, "libraries", '[');
     for (uint32_t i = 0; i < f->n; i++) {
         const LibraryInfo *x = &f->at[i];
         json_open(&j, '{');
-        json_name(&j, "name"), json_put_str(&j, str_c(x->name));
-        json_name(&j, "found"), json_put_bool(&j, x->found);
-        json_name(&j, "version"), json_put_str(&j, str_c(x->version));
-        json_name(&j, "cost"), json_put_str(&j, str_c(x->cost));
-        json_name(&j, "why"), json_put_str(&j, str_c(x->why && !x->found ? x->why : ""));
-        json_name(&j, "fix"), json_put_str(&j, str_c(x->fix ? x->fix : ""));
+        json_member_str(&j, "name", str_c(x->name));
+        json_member_bool(&j, "found", x->found);
+        json_member_str(&j, "version", str_c(x->version));
+        json_member_str(&j, "cost", str_c(x->cost));
+        json_member_str(&j, "why", str_c(x->why && !x->found ? x->why : ""));
+        json_member_str(&j, "fix", str_c(x->fix ? x->fix : ""));
         json_close(&j, '}');
     }
     json_close(&j, ']');

@@ -282,39 +282,26 @@ static void json_span(JsonOut *j, const Front *f, Span span) {
     Str line = source_line(s, lo.line);
     uint32_t last = hi.line == lo.line ? hi.col : str_code_points(line) + 1;
     json_open(j, '{');
-    json_name(j, "file_name");
-    json_put_str(j, s->name);
-    json_name(j, "byte_start");
-    json_put_int(j, span.lo);
-    json_name(j, "byte_end");
-    json_put_int(j, span.hi);
-    json_name(j, "line_start");
-    json_put_int(j, lo.line);
-    json_name(j, "line_end");
-    json_put_int(j, hi.line);
-    json_name(j, "column_start");
-    json_put_int(j, lo.col);
-    json_name(j, "column_end");
-    json_put_int(j, hi.col);
-    json_name(j, "is_primary");
-    json_put_bool(j, true);
-    json_name(j, "text");
-    json_open(j, '[');
+    json_member_str(j, "file_name", s->name);
+    json_member_int(j, "byte_start", span.lo);
+    json_member_int(j, "byte_end", span.hi);
+    json_member_int(j, "line_start", lo.line);
+    json_member_int(j, "line_end", hi.line);
+    json_member_int(j, "column_start", lo.col);
+    json_member_int(j, "column_end", hi.col);
+    json_member_bool(j, "is_primary", true);
+    json_member_open(j, "text", '[');
     json_open(j, '{');
-    json_name(j, "text");
-    json_put_str(j, line);
-    json_name(j, "highlight_start");
-    json_put_int(j, lo.col);
-    json_name(j, "highlight_end");
-    json_put_int(j, last);
+    json_member_str(j, "text", line);
+    json_member_int(j, "highlight_start", lo.col);
+    json_member_int(j, "highlight_end", last);
     json_close(j, '}');
     json_close(j, ']');
     json_close(j, '}');
 }
 
 static void json_spans(JsonOut *j, const Front *f, Span span) {
-    json_name(j, "spans");
-    json_open(j, '[');
+    json_member_open(j, "spans", '[');
     if (span.file)
         json_span(j, f, span);
     json_close(j, ']');
@@ -322,13 +309,10 @@ static void json_spans(JsonOut *j, const Front *f, Span span) {
 
 static void json_child(JsonOut *j, const Front *f, const char *level, Str message, Span span) {
     json_open(j, '{');
-    json_name(j, "message");
-    json_put_str(j, message);
-    json_name(j, "level");
-    json_put_str(j, str_c(level));
+    json_member_str(j, "message", message);
+    json_member_str(j, "level", str_c(level));
     json_spans(j, f, span);
-    json_name(j, "children");
-    json_open(j, '[');
+    json_member_open(j, "children", '[');
     json_close(j, ']');
     json_close(j, '}');
 }
@@ -340,10 +324,8 @@ static void json_code(JsonOut *j, const Row *row) {
         return;
     }
     json_open(j, '{');
-    json_name(j, "code");
-    json_put_str(j, str_c(row->code));
-    json_name(j, "explanation");
-    json_put_str(j, str_c(row->explain));
+    json_member_str(j, "code", str_c(row->code));
+    json_member_str(j, "explanation", str_c(row->explain));
     json_close(j, '}');
 }
 
@@ -351,23 +333,19 @@ static void json_code(JsonOut *j, const Row *row) {
 static void json_diag(Text *t, const Front *f, const Diag *d, const Row *row, Str rendered) {
     JsonOut j = {.text = t};
     json_open(&j, '{');
-    json_name(&j, "$message_type");
-    json_put_str(&j, STR("diagnostic"));
-    json_name(&j, "message");
-    json_put_str(&j, d->message);
+    json_member_str(&j, "$message_type", STR("diagnostic"));
+    json_member_str(&j, "message", d->message);
     json_code(&j, row);
-    json_name(&j, "level");
-    json_put_str(&j, row && row->severity == severity_warning ? STR("warning") : STR("error"));
+    json_member_str(&j, "level",
+                    row && row->severity == severity_warning ? STR("warning") : STR("error"));
     json_spans(&j, f, d->span);
-    json_name(&j, "children");
-    json_open(&j, '[');
+    json_member_open(&j, "children", '[');
     for (uint32_t i = 0; i < d->note.n; i++)
         json_child(&j, f, "note", d->note.at[i].text, d->note.at[i].span);
     if (d->help.len)
         json_child(&j, f, "help", d->help, (Span){0});
     json_close(&j, ']');
-    json_name(&j, "rendered");
-    json_put_str(&j, rendered);
+    json_member_str(&j, "rendered", rendered);
     json_close(&j, '}');
     text_char(t, '\n');
 }

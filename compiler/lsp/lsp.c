@@ -109,8 +109,7 @@ JsonOut *message_begin(Answer *a, Arena *perm) {
     *a = (Answer){.text = {.arena = perm}};
     a->json = (JsonOut){.text = &a->text};
     json_open(&a->json, '{');
-    json_name(&a->json, "jsonrpc");
-    json_put_str(&a->json, STR("2.0"));
+    json_member_str(&a->json, "jsonrpc", STR("2.0"));
     return &a->json;
 }
 
@@ -152,12 +151,9 @@ void answer_error(const Request *r, int code, const char *message) {
     Answer a;
     JsonOut *j = message_begin(&a, r->perm);
     put_id(j, r->id);
-    json_name(j, "error");
-    json_open(j, '{');
-    json_name(j, "code");
-    json_put_int(j, code);
-    json_name(j, "message");
-    json_put_str(j, str_c(message));
+    json_member_open(j, "error", '{');
+    json_member_int(j, "code", code);
+    json_member_str(j, "message", str_c(message));
     json_close(j, '}');
     message_end(&a, r->out);
 }

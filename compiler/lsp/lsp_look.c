@@ -40,12 +40,9 @@ static void put_position(const Look *k, JsonOut *j, const char *name, uint32_t a
     uint32_t line = source_line_col(s, at).line - 1, units = 0;
     for (uint32_t i = s->line.at[line]; i < at; i++)
         units += units_of((unsigned char)s->text.ptr[i]);
-    json_name(j, name);
-    json_open(j, '{');
-    json_name(j, "line");
-    json_put_int(j, line);
-    json_name(j, "character");
-    json_put_int(j, units);
+    json_member_open(j, name, '{');
+    json_member_int(j, "line", line);
+    json_member_int(j, "character", units);
     json_close(j, '}');
 }
 
@@ -435,14 +432,10 @@ enum { ItemFunction = 3, ItemProperty = 10, ItemKeyword = 14 };
 
 static void put_item(JsonOut *j, Str name, int kind, Str detail) {
     json_open(j, '{');
-    json_name(j, "label");
-    json_put_str(j, name);
-    json_name(j, "kind");
-    json_put_int(j, kind);
-    if (detail.len) {
-        json_name(j, "detail");
-        json_put_str(j, detail);
-    }
+    json_member_str(j, "label", name);
+    json_member_int(j, "kind", kind);
+    if (detail.len)
+        json_member_str(j, "detail", detail);
     json_close(j, '}');
 }
 
@@ -502,10 +495,8 @@ static void put_symbol(Look *k, JsonOut *j, Str name, int kind, Span whole, Span
     if (word.file != k->source || word.lo < whole.lo || word.hi > whole.hi)
         word = whole; // the protocol wants the one inside the other
     json_open(j, '{');
-    json_name(j, "name");
-    json_put_str(j, name);
-    json_name(j, "kind");
-    json_put_int(j, kind);
+    json_member_str(j, "name", name);
+    json_member_int(j, "kind", kind);
     json_name(j, "range");
     look_range(k, j, whole);
     json_name(j, "selectionRange");

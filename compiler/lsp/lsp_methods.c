@@ -57,21 +57,17 @@ static void look_at(const Request *r, const Document *d, Look *out) {
 // --- what is published ---------------------------------------------------------------------------
 
 static void put_notes(JsonOut *j, const Look *k, Str uri, const DiagView *d) {
-    json_name(j, "relatedInformation");
-    json_open(j, '[');
+    json_member_open(j, "relatedInformation", '[');
     for (uint32_t i = 0; i < d->notes; i++) {
         if (d->note[i].span.file != k->source)
             continue; // the library is in no file of the editor's
         json_open(j, '{');
-        json_name(j, "location");
-        json_open(j, '{');
-        json_name(j, "uri");
-        json_put_str(j, uri);
+        json_member_open(j, "location", '{');
+        json_member_str(j, "uri", uri);
         json_name(j, "range");
         look_range(k, j, d->note[i].span);
         json_close(j, '}');
-        json_name(j, "message");
-        json_put_str(j, d->note[i].text);
+        json_member_str(j, "message", d->note[i].text);
         json_close(j, '}');
     }
     json_close(j, ']');
@@ -82,14 +78,11 @@ static void put_diagnostic(JsonOut *j, Arena *perm, const Look *k, Str uri, cons
     json_open(j, '{');
     json_name(j, "range");
     look_range(k, j, at);
-    json_name(j, "severity");
-    json_put_int(j, d->error ? 1 : 2);
-    json_name(j, "code");
-    json_put_str(j, str_c(d->code));
-    json_name(j, "source");
-    json_put_str(j, STR("ganc"));
-    json_name(j, "message");
-    json_put_str(j, str_format(perm, "%.*s%s%.*s", SARG(d->message), d->help.len ? "\nhelp: " : "",
+    json_member_int(j, "severity", d->error ? 1 : 2);
+    json_member_str(j, "code", str_c(d->code));
+    json_member_str(j, "source", STR("ganc"));
+    json_member_str(j, "message",
+                    str_format(perm, "%.*s%s%.*s", SARG(d->message), d->help.len ? "\nhelp: " : "",
                                SARG(d->help)));
     put_notes(j, k, uri, d);
     json_close(j, '}');
@@ -100,14 +93,10 @@ static void publish(const Request *r, Str uri, Document *d) {
     Answer a;
     Look k;
     JsonOut *j = message_begin(&a, r->perm);
-    json_name(j, "method");
-    json_put_str(j, STR("textDocument/publishDiagnostics"));
-    json_name(j, "params");
-    json_open(j, '{');
-    json_name(j, "uri");
-    json_put_str(j, uri);
-    json_name(j, "diagnostics");
-    json_open(j, '[');
+    json_member_str(j, "method", STR("textDocument/publishDiagnostics"));
+    json_member_open(j, "params", '{');
+    json_member_str(j, "uri", uri);
+    json_member_open(j, "diagnostics", '[');
     if (d) {
         uint32_t n;
         look_text(r, path_of(r->perm, uri), (Str){d->text, d->text_len}, &k);
@@ -131,26 +120,18 @@ static void initialize(const Request *r) {
     Answer a;
     JsonOut *j = result_begin(r, &a);
     json_open(j, '{');
-    json_name(j, "capabilities");
-    json_open(j, '{');
-    json_name(j, "textDocumentSync");
-    json_put_int(j, 1); // whole texts
+    json_member_open(j, "capabilities", '{');
+    json_member_int(j, "textDocumentSync", 1); // whole texts
     static const char *const can[] = {"hoverProvider", "definitionProvider",
                                       "documentFormattingProvider", "documentSymbolProvider"};
-    for (uint32_t i = 0; i < sizeof can / sizeof *can; i++) {
-        json_name(j, can[i]);
-        json_put_bool(j, true);
-    }
-    json_name(j, "completionProvider");
-    json_open(j, '{');
+    for (uint32_t i = 0; i < sizeof can / sizeof *can; i++)
+        json_member_bool(j, can[i], true);
+    json_member_open(j, "completionProvider", '{');
     json_close(j, '}');
     json_close(j, '}');
-    json_name(j, "serverInfo");
-    json_open(j, '{');
-    json_name(j, "name");
-    json_put_str(j, STR("ganc"));
-    json_name(j, "version");
-    json_put_str(j, STR(GAN_VERSION));
+    json_member_open(j, "serverInfo", '{');
+    json_member_str(j, "name", STR("ganc"));
+    json_member_str(j, "version", STR(GAN_VERSION));
     json_close(j, '}');
     json_close(j, '}');
     message_end(&a, r->out);
@@ -217,12 +198,9 @@ static void hover(const Request *r) {
     }
     JsonOut *j = result_begin(r, &a);
     json_open(j, '{');
-    json_name(j, "contents");
-    json_open(j, '{');
-    json_name(j, "kind");
-    json_put_str(j, STR("markdown"));
-    json_name(j, "value");
-    json_put_str(j, what);
+    json_member_open(j, "contents", '{');
+    json_member_str(j, "kind", STR("markdown"));
+    json_member_str(j, "value", what);
     json_close(j, '}');
     json_name(j, "range");
     look_range(&k, j, word);
@@ -243,8 +221,7 @@ static void definition(const Request *r) {
     }
     JsonOut *j = result_begin(r, &a);
     json_open(j, '{');
-    json_name(j, "uri");
-    json_put_str(j, uri_of(r));
+    json_member_str(j, "uri", uri_of(r));
     json_name(j, "range");
     look_range(&k, j, at);
     json_close(j, '}');
@@ -290,8 +267,7 @@ static void formatting(const Request *r) {
         json_open(j, '{');
         json_name(j, "range");
         look_range(&k, j, (Span){k.source, 0, (uint32_t)text.len});
-        json_name(j, "newText");
-        json_put_str(j, text_str(&done));
+        json_member_str(j, "newText", text_str(&done));
         json_close(j, '}');
     }
     json_close(j, ']');

@@ -291,7 +291,7 @@ double json_number(const Json *v, double otherwise); // accepts NULL
 bool json_whole(const Json *v, uint64_t most, uint64_t *out);
 Str json_string(const Json *v, Str otherwise); // accepts NULL
 bool json_bool(const Json *v, bool otherwise);
-// Writer: json_open(j, '{'), json_name(j, "k"), json_put_double(j, x), ...; it places the commas.
+// Writer: json_open(j, '{'), json_member_double(j, "k", x), ...; it places the commas.
 typedef struct JsonOut {
     Text *text;
     uint32_t depth;
@@ -305,5 +305,11 @@ void json_put_double(JsonOut *j, double x); // NaN and infinities as null
 void json_put_int(JsonOut *j, int64_t x);
 void json_put_bool(JsonOut *j, bool x);
 void json_put_null(JsonOut *j);
+// A member of an object: its name, and its value or the bracket that begins it.
+void json_member_str(JsonOut *j, const char *name, Str s);
+void json_member_double(JsonOut *j, const char *name, double x);
+void json_member_int(JsonOut *j, const char *name, int64_t x);
+void json_member_bool(JsonOut *j, const char *name, bool x);
+void json_member_open(JsonOut *j, const char *name, char bracket);
 
 #endif

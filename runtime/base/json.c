@@ -368,3 +368,28 @@ void json_put_null(JsonOut *j) {
     before_value(j);
     text_put(j->text, STR("null"));
 }
+
+void json_member_str(JsonOut *j, const char *name, Str s) {
+    json_name(j, name);
+    json_put_str(j, s);
+}
+
+void json_member_double(JsonOut *j, const char *name, double x) {
+    json_name(j, name);
+    json_put_double(j, x);
+}
+
+void json_member_int(JsonOut *j, const char *name, int64_t x) {
+    json_name(j, name);
+    json_put_int(j, x);
+}
+
+void json_member_bool(JsonOut *j, const char *name, bool x) {
+    json_name(j, name);
+    json_put_bool(j, x);
+}
+
+void json_member_open(JsonOut *j, const char *name, char bracket) {
+    json_name(j, name);
+    json_open(j, bracket);
+}

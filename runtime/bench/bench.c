@@ -102,15 +102,15 @@ static GanStatus measure_roof(const Bench *b, Roofline *best) {
 static void put_roof_json(Text *t, const Roofline *r, const char *device, Str card, int threads) {
     JsonOut j = {.text = t};
     json_open(&j, '{');
-    json_name(&j, "device"), json_put_str(&j, str_c(device));
+    json_member_str(&j, "device", str_c(device));
     if (card.len)
-        json_name(&j, "card"), json_put_str(&j, card);
+        json_member_str(&j, "card", card);
     else
-        json_name(&j, "threads"), json_put_int(&j, threads);
-    json_name(&j, "gflops_f32"), json_put_double(&j, r->gflops_f32);
-    json_name(&j, "gflops_bf16"), json_put_double(&j, r->gflops_bf16);
-    json_name(&j, "gflops_f16"), json_put_double(&j, r->gflops_f16);
-    json_name(&j, "gbs"), json_put_double(&j, r->gbs);
+        json_member_int(&j, "threads", threads);
+    json_member_double(&j, "gflops_f32", r->gflops_f32);
+    json_member_double(&j, "gflops_bf16", r->gflops_bf16);
+    json_member_double(&j, "gflops_f16", r->gflops_f16);
+    json_member_double(&j, "gbs", r->gbs);
     json_close(&j, '}');
     text_char(t, '\n');
 }
@@ -373,15 +373,15 @@ static void answer_json(Bench *b, const Timeline *m, Text *t) {
     uint32_t rows = rows_of(b, row), top = (uint32_t)option_number(b->o, OptTop, 0);
     JsonOut j = {.text = t};
     json_open(&j, '{');
-    json_name(&j, "model"), json_put_str(&j, b->session.compiled.module.name);
-    json_name(&j, "batch"), json_put_int(&j, b->batch);
-    json_name(&j, "device"), json_put_str(&j, str_c(b->api->name));
-    json_name(&j, "precision"), json_put_str(&j, str_c(dtype_name[b->real]));
-    json_name(&j, "ranks"), json_put_int(&j, comm_size(b->comm));
-    json_name(&j, "threads"), json_put_int(&j, device_threads(b->session.device));
-    json_name(&j, "steps"), json_put_int(&j, b->steps);
+    json_member_str(&j, "model", b->session.compiled.module.name);
+    json_member_int(&j, "batch", b->batch);
+    json_member_str(&j, "device", str_c(b->api->name));
+    json_member_str(&j, "precision", str_c(dtype_name[b->real]));
+    json_member_int(&j, "ranks", comm_size(b->comm));
+    json_member_int(&j, "threads", device_threads(b->session.device));
+    json_member_int(&j, "steps", b->steps);
     for (uint32_t i = 0; i < rows; i++)
-        json_name(&j, row[i].name), json_put_double(&j, row[i].value);
+        json_member_double(&j, row[i].name, row[i].value);
     if (top)
         costs_json(&j, &b->session.compiled.step, m, b->clock, top);
     json_close(&j, '}');

@@ -45,11 +45,11 @@ static GanStatus run_steps(Bench *b, uint32_t first, uint32_t n, DeviceWorkVec *
 
 static void put_work(JsonOut *j, const DeviceWork *w) {
     trace_put_slice(j, 0, (int)w->stream, str_c(w->name), w->began, w->ended);
-    json_name(j, "args"), json_open(j, '{');
-    json_name(j, "blocks"), json_put_int(j, (int64_t)w->grid[0] * w->grid[1] * w->grid[2]);
-    json_name(j, "threads"), json_put_int(j, (int64_t)w->block[0] * w->block[1] * w->block[2]);
-    json_name(j, "registers"), json_put_int(j, w->registers);
-    json_name(j, "shared"), json_put_int(j, w->shared);
+    json_member_open(j, "args", '{');
+    json_member_int(j, "blocks", (int64_t)w->grid[0] * w->grid[1] * w->grid[2]);
+    json_member_int(j, "threads", (int64_t)w->block[0] * w->block[1] * w->block[2]);
+    json_member_int(j, "registers", w->registers);
+    json_member_int(j, "shared", w->shared);
     json_close(j, '}');
     json_close(j, '}');
 }
@@ -58,7 +58,7 @@ static GanStatus write_work(Bench *b, const DeviceWorkVec *work) {
     Text text = {.arena = b->perm};
     JsonOut j = {.text = &text};
     json_open(&j, '{');
-    json_name(&j, "traceEvents"), json_open(&j, '[');
+    json_member_open(&j, "traceEvents", '[');
     trace_put_name(&j, 0, 0, "process_name", b->session.compiled.module.name);
     for (uint32_t i = 0; i < work->n; i++) {
         uint32_t k = 0;

@@ -119,16 +119,16 @@ void costs_put(Text *t, const Plan *p, const Timeline *m, const LaunchClock *clo
 }
 
 static void ran_json(JsonOut *j, const Cost *c) {
-    json_name(j, "kernels"), json_open(j, '[');
+    json_member_open(j, "kernels", '[');
     for (uint32_t i = 0; i < c->ran->n; i++) {
         const DeviceWork *w = &c->ran->at[i];
         json_open(j, '{');
-        json_name(j, "name"), json_put_str(j, str_c(w->name));
-        json_name(j, "us"), json_put_double(j, us_of(w));
-        json_name(j, "blocks"), json_put_int(j, volume(w->grid));
-        json_name(j, "threads"), json_put_int(j, volume(w->block));
-        json_name(j, "registers"), json_put_int(j, w->registers);
-        json_name(j, "shared"), json_put_int(j, w->shared);
+        json_member_str(j, "name", str_c(w->name));
+        json_member_double(j, "us", us_of(w));
+        json_member_int(j, "blocks", volume(w->grid));
+        json_member_int(j, "threads", volume(w->block));
+        json_member_int(j, "registers", w->registers);
+        json_member_int(j, "shared", w->shared);
         json_close(j, '}');
     }
     json_close(j, ']');
@@ -139,14 +139,14 @@ void costs_json(JsonOut *j, const Plan *p, const Timeline *m, const LaunchClock 
     double all = 0;
     uint32_t n;
     Cost *c = costs_of(j->text->arena, p, m, clock, &n, &all);
-    json_name(j, "launches"), json_open(j, '[');
+    json_member_open(j, "launches", '[');
     for (uint32_t i = 0; i < n && i < most; i++) {
         json_open(j, '{');
-        json_name(j, "ms"), json_put_double(j, c[i].seconds * 1000);
-        json_name(j, "gflop"), json_put_double(j, c[i].gflop);
-        json_name(j, "bytes"), json_put_double(j, c[i].bytes);
-        json_name(j, "at"), json_put_str(j, place(j->text->arena, &c[i]));
-        json_name(j, "what"), json_put_str(j, what(j->text->arena, &c[i]));
+        json_member_double(j, "ms", c[i].seconds * 1000);
+        json_member_double(j, "gflop", c[i].gflop);
+        json_member_double(j, "bytes", c[i].bytes);
+        json_member_str(j, "at", place(j->text->arena, &c[i]));
+        json_member_str(j, "what", what(j->text->arena, &c[i]));
         if (c[i].ran)
             ran_json(j, &c[i]);
         json_close(j, '}');

@@ -380,36 +380,30 @@ static void tell(const Survey *s, Str path, FILE *out) {
 }
 
 static void put_shape(JsonOut *j, uint32_t rank, const int64_t *dim) {
-    json_name(j, "shape");
-    json_open(j, '[');
+    json_member_open(j, "shape", '[');
     for (uint32_t i = 0; i < rank; i++)
         json_put_int(j, dim[i]);
     json_close(j, ']');
 }
 
 static void put_list(JsonOut *j, const char *name, const StrVec *list) {
-    json_name(j, name);
-    json_open(j, '[');
+    json_member_open(j, name, '[');
     for (uint32_t i = 0; i < list->n; i++)
         json_put_str(j, list->at[i]);
     json_close(j, ']');
 }
 
 static void put_pack(const Survey *s, JsonOut *j) {
-    json_name(j, "fields");
-    json_open(j, '[');
+    json_member_open(j, "fields", '[');
     for (uint32_t i = 0; i < s->pack->fields; i++) {
         const PackField *f = &s->pack->field[i];
         json_open(j, '{');
-        json_name(j, "name");
-        json_put_str(j, f->name);
-        json_name(j, "dtype");
-        json_put_str(j, str_c(pack_dtype_name(f->dtype)));
+        json_member_str(j, "name", f->name);
+        json_member_str(j, "dtype", str_c(pack_dtype_name(f->dtype)));
         put_shape(j, f->rank, f->dim);
         if (f->kind == DataLabel) {
-            json_name(j, "classes");
-            json_put_int(j, f->classes);
-            json_name(j, "samples"), json_open(j, '[');
+            json_member_int(j, "classes", f->classes);
+            json_member_open(j, "samples", '[');
             for (uint32_t c = 0; s->of_class[i] && c < f->classes; c++)
                 json_put_int(j, (int64_t)s->of_class[i][c]);
             json_close(j, ']');
@@ -417,38 +411,35 @@ static void put_pack(const Survey *s, JsonOut *j) {
         json_close(j, '}');
     }
     json_close(j, ']');
-    json_name(j, "source");
-    json_put_str(j, s->pack->source);
-    json_name(j, "fit");
-    json_put_str(j, s->pack->fit);
-    json_name(j, "content");
-    json_put_str(j, s->pack->content);
+    json_member_str(j, "source", s->pack->source);
+    json_member_str(j, "fit", s->pack->fit);
+    json_member_str(j, "content", s->pack->content);
 }
 
 static void put_image_size(JsonOut *j, const SizeCount *z) {
-    json_name(j, "width"), json_put_int(j, z->w);
-    json_name(j, "height"), json_put_int(j, z->h);
-    json_name(j, "mode"), json_put_str(j, str_c(mode_name(z->channels)));
-    json_name(j, "bits"), json_put_int(j, z->bits);
+    json_member_int(j, "width", z->w);
+    json_member_int(j, "height", z->h);
+    json_member_str(j, "mode", str_c(mode_name(z->channels)));
+    json_member_int(j, "bits", z->bits);
 }
 
 static void put_sound_size(JsonOut *j, const SizeCount *z) {
-    json_name(j, "rate"), json_put_int(j, z->rate);
-    json_name(j, "channels"), json_put_int(j, z->channels);
-    json_name(j, "shortest"), json_put_int(j, (int64_t)z->shortest);
-    json_name(j, "longest"), json_put_int(j, (int64_t)z->longest);
+    json_member_int(j, "rate", z->rate);
+    json_member_int(j, "channels", z->channels);
+    json_member_int(j, "shortest", (int64_t)z->shortest);
+    json_member_int(j, "longest", (int64_t)z->longest);
 }
 
 static void put_sizes(const Survey *s, JsonOut *j) {
     int64_t others = 0; // samples of sizes that are not listed
     for (int sounds = 0; sounds < 2; sounds++) {
-        json_name(j, sounds ? "sounds" : "images"), json_open(j, '[');
+        json_member_open(j, sounds ? "sounds" : "images", '[');
         for (uint32_t i = 0; i < s->size.n && i < SizesInJson; i++) {
             const SizeCount *z = &s->size.at[i];
             if ((z->rate > 0) != sounds)
                 continue;
             json_open(j, '{');
-            json_name(j, "count"), json_put_int(j, (int64_t)z->n);
+            json_member_int(j, "count", (int64_t)z->n);
             (sounds ? put_sound_size : put_image_size)(j, z);
             json_close(j, '}');
         }
@@ -456,19 +447,16 @@ static void put_sizes(const Survey *s, JsonOut *j) {
     }
     for (uint32_t i = SizesInJson; i < s->size.n; i++)
         others += (int64_t)s->size.at[i].n;
-    json_name(j, "other_sizes"), json_put_int(j, others);
+    json_member_int(j, "other_sizes", others);
 }
 
 static void tell_json(const Survey *s, Str path, FILE *out) {
     Text text = {.arena = s->arena};
     JsonOut j = {.text = &text};
     json_open(&j, '{');
-    json_name(&j, "path");
-    json_put_str(&j, path);
-    json_name(&j, "kind");
-    json_put_str(&j, str_c(source_kind_name(s->kind)));
-    json_name(&j, "count");
-    json_put_int(&j, (int64_t)s->count);
+    json_member_str(&j, "path", path);
+    json_member_str(&j, "kind", str_c(source_kind_name(s->kind)));
+    json_member_int(&j, "count", (int64_t)s->count);
     if (s->pack)
         put_pack(s, &j);
     if (s->array)
@@ -476,19 +464,17 @@ static void tell_json(const Survey *s, Str path, FILE *out) {
     if (s->size.n)
         put_sizes(s, &j);
     if (s->fields)
-        json_name(&j, "model"), json_put_str(&j, data_line(s));
+        json_member_str(&j, "model", data_line(s));
     if (s->lo <= s->hi) {
-        json_name(&j, "range");
-        json_open(&j, '[');
+        json_member_open(&j, "range", '[');
         json_put_double(&j, s->lo);
         json_put_double(&j, s->hi);
         json_close(&j, ']');
     }
     if (s->missing)
-        json_name(&j, "missing"), json_put_int(&j, (int64_t)s->missing);
+        json_member_int(&j, "missing", (int64_t)s->missing);
     put_list(&j, "first", &s->first);
-    json_name(&j, "bad");
-    json_put_int(&j, (int64_t)s->bad);
+    json_member_int(&j, "bad", (int64_t)s->bad);
     put_list(&j, "bad_files", &s->bad_lines);
     json_close(&j, '}');
     Str all = text_str(&text);

@@ -120,44 +120,32 @@ void pack_writer_missing(PackWriter *w, uint32_t field, uint64_t n) {
 static void put_field(JsonOut *j, const PackField *f) {
     static const char *const kinds[] = {"image", "float", "label"};
     json_open(j, '{');
-    json_name(j, "name");
-    json_put_str(j, f->name);
-    json_name(j, "kind");
-    json_put_str(j, str_c(kinds[f->kind]));
-    json_name(j, "dtype");
-    json_put_str(j, str_c(pack_dtype_name(f->dtype)));
-    json_name(j, "shape");
-    json_open(j, '[');
+    json_member_str(j, "name", f->name);
+    json_member_str(j, "kind", str_c(kinds[f->kind]));
+    json_member_str(j, "dtype", str_c(pack_dtype_name(f->dtype)));
+    json_member_open(j, "shape", '[');
     for (uint32_t i = 0; i < f->rank; i++)
         json_put_int(j, f->dim[i]);
     json_close(j, ']');
-    json_name(j, "offset");
-    json_put_int(j, (int64_t)f->offset);
+    json_member_int(j, "offset", (int64_t)f->offset);
     if (f->kind == DataLabel) {
-        json_name(j, "classes");
-        json_put_int(j, f->classes);
+        json_member_int(j, "classes", f->classes);
         if (f->class_name) {
-            json_name(j, "class_names");
-            json_open(j, '[');
+            json_member_open(j, "class_names", '[');
             for (uint32_t i = 0; i < f->classes; i++)
                 json_put_str(j, f->class_name[i]);
             json_close(j, ']');
         }
     } else {
-        json_name(j, "range");
-        json_open(j, '[');
+        json_member_open(j, "range", '[');
         json_put_double(j, f->lo);
         json_put_double(j, f->hi);
         json_close(j, ']');
     }
-    if (f->rate) {
-        json_name(j, "rate");
-        json_put_int(j, f->rate);
-    }
-    if (f->missing) {
-        json_name(j, "missing");
-        json_put_int(j, (int64_t)f->missing);
-    }
+    if (f->rate)
+        json_member_int(j, "rate", f->rate);
+    if (f->missing)
+        json_member_int(j, "missing", (int64_t)f->missing);
     json_close(j, '}');
 }
 
@@ -165,25 +153,17 @@ static Str make_header(const PackWriter *w, Arena *a, Str source, Str fit) {
     Text text = {.arena = a};
     JsonOut j = {.text = &text};
     json_open(&j, '{');
-    json_name(&j, "format");
-    json_put_str(&j, STR("gan-pack-1"));
-    json_name(&j, "count");
-    json_put_int(&j, (int64_t)w->count);
-    json_name(&j, "stride");
-    json_put_int(&j, (int64_t)w->stride);
-    json_name(&j, "block");
-    json_put_int(&j, (int64_t)w->per_block);
-    json_name(&j, "fields");
-    json_open(&j, '[');
+    json_member_str(&j, "format", STR("gan-pack-1"));
+    json_member_int(&j, "count", (int64_t)w->count);
+    json_member_int(&j, "stride", (int64_t)w->stride);
+    json_member_int(&j, "block", (int64_t)w->per_block);
+    json_member_open(&j, "fields", '[');
     for (uint32_t i = 0; i < w->fields; i++)
         put_field(&j, &w->field[i]);
     json_close(&j, ']');
-    json_name(&j, "source");
-    json_put_str(&j, source);
-    json_name(&j, "fit");
-    json_put_str(&j, fit);
-    json_name(&j, "content");
-    json_put_str(&j, hash_hex(a, hash128(w->hashes.at, w->hashes.n)));
+    json_member_str(&j, "source", source);
+    json_member_str(&j, "fit", fit);
+    json_member_str(&j, "content", hash_hex(a, hash128(w->hashes.at, w->hashes.n)));
     json_close(&j, '}');
     return text_str(&text);
 }

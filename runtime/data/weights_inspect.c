@@ -32,16 +32,16 @@ static void tell_json(Arena *a, const SafeFile *f, Str path, FILE *out) {
     Text text = {.arena = a};
     JsonOut j = {.text = &text};
     json_open(&j, '{');
-    json_name(&j, "path"), json_put_str(&j, path);
-    json_name(&j, "kind"), json_put_str(&j, STR("weights"));
-    json_name(&j, "count"), json_put_int(&j, f->tensor.n);
-    json_name(&j, "tensors"), json_open(&j, '[');
+    json_member_str(&j, "path", path);
+    json_member_str(&j, "kind", STR("weights"));
+    json_member_int(&j, "count", f->tensor.n);
+    json_member_open(&j, "tensors", '[');
     for (uint32_t i = 0; i < f->tensor.n; i++) {
         const SafeTensor *t = &f->tensor.at[i];
         json_open(&j, '{');
-        json_name(&j, "name"), json_put_str(&j, t->name);
-        json_name(&j, "dtype"), json_put_str(&j, dtype_of(t));
-        json_name(&j, "shape"), json_open(&j, '[');
+        json_member_str(&j, "name", t->name);
+        json_member_str(&j, "dtype", dtype_of(t));
+        json_member_open(&j, "shape", '[');
         for (uint32_t k = 0; k < t->rank; k++)
             json_put_int(&j, t->dim[k]);
         json_close(&j, ']');

@@ -360,7 +360,7 @@ GanStatus cmd_distance(Arena *perm, const Host *h, const Options *o) {
         json_open(&j, '{');
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)
         if (json)
-            json_name(&j, row[i].name), json_put_double(&j, row[i].value);
+            json_member_double(&j, row[i].name, row[i].value);
         else
             text_fmt(&t, "%-14s %.6g\n", row[i].name, row[i].value);
     if (json)

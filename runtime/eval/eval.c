@@ -38,12 +38,12 @@ static const Module *module_of(const Eval *v) {
 
 static void put_json(JsonOut *j, const Sets *s, const char *name, double generated, double real) {
     json_open(j, '{');
-    json_name(j, "sample"), json_put_str(j, s->name);
-    json_name(j, "against"), json_put_str(j, s->against);
-    json_name(j, "samples"), json_put_int(j, (int64_t)s->n);
-    json_name(j, "metric"), json_put_str(j, str_c(name));
-    json_name(j, "generated"), json_put_double(j, generated);
-    json_name(j, "data"), json_put_double(j, real);
+    json_member_str(j, "sample", s->name);
+    json_member_str(j, "against", s->against);
+    json_member_int(j, "samples", (int64_t)s->n);
+    json_member_str(j, "metric", str_c(name));
+    json_member_double(j, "generated", generated);
+    json_member_double(j, "data", real);
     json_close(j, '}');
 }
 
@@ -74,15 +74,15 @@ static void keep_score(Eval *v, const Sets *s, const char *metric, size_t n, dou
                  SARG(path_base(o->at[OptPaths].pair.at[i].value)));
     JsonOut j = {.text = &v->scores};
     json_open(&j, '{');
-    json_name(&j, "step"), json_put_int(&j, v->run.step);
-    json_name(&j, "seed"), json_put_int(&j, (int64_t)v->from.seed);
-    json_name(&j, "name"), json_put_str(&j, text_str(&name));
+    json_member_int(&j, "step", v->run.step);
+    json_member_int(&j, "seed", (int64_t)v->from.seed);
+    json_member_str(&j, "name", text_str(&name));
     if (o->at[OptPaths].pair.n) { // which file of that name it was
         Str of = feed_identity(v->run.feed, a);
-        json_name(&j, "content"), json_put_str(&j, hash_hex(a, hash128(of.ptr, of.len)));
+        json_member_str(&j, "content", hash_hex(a, hash128(of.ptr, of.len)));
     }
-    json_name(&j, "generated"), json_put_double(&j, generated);
-    json_name(&j, "data"), json_put_double(&j, real);
+    json_member_double(&j, "generated", generated);
+    json_member_double(&j, "data", real);
     json_close(&j, '}');
     text_char(&v->scores, '\n');
 }
@@ -194,9 +194,9 @@ static void begin(Eval *v) {
     JsonOut *j = &v->json;
     if (v->options->at[OptJson].given) {
         json_open(j, '{');
-        json_name(j, "model"), json_put_str(j, m->name);
-        json_name(j, "step"), json_put_int(j, v->run.step);
-        json_name(j, "rows"), json_open(j, '[');
+        json_member_str(j, "model", m->name);
+        json_member_int(j, "step", v->run.step);
+        json_member_open(j, "rows", '[');
         return;
     }
     text_fmt(&v->text, "%.*s after %u steps, %s\n", SARG(m->name), v->run.step,

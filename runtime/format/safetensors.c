@@ -247,17 +247,13 @@ struct SafeOut {
 };
 
 static void put_tensor(JsonOut *j, Arena scratch, const SafeTensor *t, uint64_t from) {
-    json_name(j, str_z(&scratch, t->name));
-    json_open(j, '{');
-    json_name(j, "dtype");
-    json_put_str(j, safe_dtype_name(t->dtype));
-    json_name(j, "shape");
-    json_open(j, '[');
+    json_member_open(j, str_z(&scratch, t->name), '{');
+    json_member_str(j, "dtype", safe_dtype_name(t->dtype));
+    json_member_open(j, "shape", '[');
     for (uint32_t i = 0; i < t->rank; i++)
         json_put_int(j, t->dim[i]);
     json_close(j, ']');
-    json_name(j, "data_offsets");
-    json_open(j, '[');
+    json_member_open(j, "data_offsets", '[');
     json_put_int(j, (int64_t)from);
     json_put_int(j, (int64_t)(from + t->bytes));
     json_close(j, ']');
@@ -282,12 +278,10 @@ static GanStatus write_header(void *user) {
     JsonOut j = {.text = &text};
     json_open(&j, '{');
     if (h->metas) {
-        json_name(&j, "__metadata__");
-        json_open(&j, '{');
+        json_member_open(&j, "__metadata__", '{');
         for (size_t i = 0; i < h->metas; i++) {
             Arena scratch = h->names;
-            json_name(&j, str_z(&scratch, h->meta[i].key));
-            json_put_str(&j, h->meta[i].value);
+            json_member_str(&j, str_z(&scratch, h->meta[i].key), h->meta[i].value);
         }
         json_close(&j, '}');
     }

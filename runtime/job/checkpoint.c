@@ -164,18 +164,18 @@ static GanStatus save_json(Arena *a, Str dir, const Checkpoint *c, Str hash) {
     Text t = {.arena = a};
     JsonOut j = {.text = &t};
     json_open(&j, '{');
-    json_name(&j, "format"), json_put_str(&j, STR(FORMAT));
-    json_name(&j, "step"), json_put_int(&j, c->step);
-    json_name(&j, "seed"), json_put_int(&j, (int64_t)c->seed);
-    json_name(&j, "model"), json_put_str(&j, c->model);
-    json_name(&j, "precision"), json_put_str(&j, str_c(dtype_name[c->real]));
-    json_name(&j, "batches"), json_open(&j, '[');
+    json_member_str(&j, "format", STR(FORMAT));
+    json_member_int(&j, "step", c->step);
+    json_member_int(&j, "seed", (int64_t)c->seed);
+    json_member_str(&j, "model", c->model);
+    json_member_str(&j, "precision", str_c(dtype_name[c->real]));
+    json_member_open(&j, "batches", '[');
     for (uint32_t i = 0; i < c->streams; i++)
         json_put_int(&j, (int64_t)c->position[i]);
     json_close(&j, ']');
-    json_name(&j, "epoch"), json_put_int(&j, (int64_t)c->epoch);
-    json_name(&j, "data"), json_put_str(&j, c->data);
-    json_name(&j, "content"), json_put_str(&j, hash);
+    json_member_int(&j, "epoch", (int64_t)c->epoch);
+    json_member_str(&j, "data", c->data);
+    json_member_str(&j, "content", hash);
     json_close(&j, '}');
     text_char(&t, '\n');
     return file_write_atomic(run_file(a, dir, STR("ckpt"), c->step, "json"), t.at, t.n);

@@ -10,7 +10,7 @@
 // --- writing -------------------------------------------------------------------------------------
 
 static void put_pairs(JsonOut *j, const char *name, const Settings *list) {
-    json_name(j, name), json_open(j, '[');
+    json_member_open(j, name, '[');
     for (uint32_t i = 0; i < list->n; i++) {
         json_open(j, '[');
         json_put_str(j, list->at[i].key), json_put_str(j, list->at[i].value);
@@ -20,25 +20,25 @@ static void put_pairs(JsonOut *j, const char *name, const Settings *list) {
 }
 
 static void put_facts(JsonOut *j, const FieldFacts *f) {
-    json_name(j, str_z(j->text->arena, f->field)), json_open(j, '{');
+    json_member_open(j, str_z(j->text->arena, f->field), '{');
     if (f->name.n) {
-        json_name(j, "classes"), json_open(j, '[');
+        json_member_open(j, "classes", '[');
         for (uint32_t k = 0; k < f->name.n; k++)
             json_put_str(j, f->name.at[k]);
         json_close(j, ']');
     }
     if (f->ranged) {
-        json_name(j, "range"), json_open(j, '[');
+        json_member_open(j, "range", '[');
         json_put_double(j, f->lo), json_put_double(j, f->hi);
         json_close(j, ']');
     }
     if (f->rate)
-        json_name(j, "rate"), json_put_int(j, f->rate);
+        json_member_int(j, "rate", f->rate);
     json_close(j, '}');
 }
 
 static void put_weights(JsonOut *j, const JobWeightsVec *list) {
-    json_name(j, "weights"), json_open(j, '[');
+    json_member_open(j, "weights", '[');
     for (uint32_t i = 0; i < list->n; i++) {
         const JobWeights *w = &list->at[i];
         json_open(j, '[');
@@ -49,51 +49,51 @@ static void put_weights(JsonOut *j, const JobWeightsVec *list) {
 }
 
 static void put_monitor(JsonOut *j, const MonitorOptions *m) {
-    json_name(j, "monitor"), json_open(j, '{');
-    json_name(j, "metric"), json_put_str(j, m->metric);
-    json_name(j, "features"), json_put_str(j, m->features.path);
+    json_member_open(j, "monitor", '{');
+    json_member_str(j, "metric", m->metric);
+    json_member_str(j, "features", m->features.path);
     if (m->features.setting.n)
         put_pairs(j, "settings", &m->features.setting);
     if (m->features.weights.n)
         put_weights(j, &m->features.weights);
-    json_name(j, "entry"), json_put_str(j, m->entry);
-    json_name(j, "count"), json_put_int(j, m->count);
-    json_name(j, "every"), json_put_int(j, m->every);
+    json_member_str(j, "entry", m->entry);
+    json_member_int(j, "count", m->count);
+    json_member_int(j, "every", m->every);
     if (m->patience)
-        json_name(j, "patience"), json_put_int(j, m->patience);
+        json_member_int(j, "patience", m->patience);
     json_close(j, '}');
 }
 
 void job_write(Text *t, const Job *job) {
     JsonOut j = {.text = t};
     json_open(&j, '{');
-    json_name(&j, "format"), json_put_str(&j, STR(FORMAT));
-    json_name(&j, "model"), json_put_str(&j, job->origin);
+    json_member_str(&j, "format", STR(FORMAT));
+    json_member_str(&j, "model", job->origin);
     if (job->from.len)
-        json_name(&j, "from"), json_put_str(&j, job->from);
+        json_member_str(&j, "from", job->from);
     if (job->from_optimizer)
-        json_name(&j, "from_optimizer"), json_put_bool(&j, true);
-    json_name(&j, "hash"), json_put_str(&j, job->hash);
-    json_name(&j, "batch"), json_put_int(&j, job->batch);
-    json_name(&j, "steps"), json_put_int(&j, job->steps);
-    json_name(&j, "save_every"), json_put_int(&j, job->save_every);
-    json_name(&j, "keep"), json_put_int(&j, job->keep);
-    json_name(&j, "seed"), json_put_int(&j, (int64_t)job->seed);
-    json_name(&j, "precision"), json_put_str(&j, str_c(dtype_name[job->real]));
-    json_name(&j, "device"), json_put_str(&j, job->device);
-    json_name(&j, "tf32"), json_put_bool(&j, job->tf32);
-    json_name(&j, "threads"), json_put_int(&j, job->threads);
+        json_member_bool(&j, "from_optimizer", true);
+    json_member_str(&j, "hash", job->hash);
+    json_member_int(&j, "batch", job->batch);
+    json_member_int(&j, "steps", job->steps);
+    json_member_int(&j, "save_every", job->save_every);
+    json_member_int(&j, "keep", job->keep);
+    json_member_int(&j, "seed", (int64_t)job->seed);
+    json_member_str(&j, "precision", str_c(dtype_name[job->real]));
+    json_member_str(&j, "device", job->device);
+    json_member_bool(&j, "tf32", job->tf32);
+    json_member_int(&j, "threads", job->threads);
     if (job->memory)
-        json_name(&j, "memory_bytes"), json_put_int(&j, (int64_t)job->memory);
-    json_name(&j, "deterministic"), json_put_int(&j, job->split.chunks);
-    json_name(&j, "micro"), json_put_int(&j, job->split.micro);
-    json_name(&j, "compress"), json_put_bool(&j, job->compress);
-    json_name(&j, "bucket_bytes"), json_put_int(&j, job->split.bucket);
-    json_name(&j, "skip_bad"), json_put_bool(&j, job->skip_bad);
+        json_member_int(&j, "memory_bytes", (int64_t)job->memory);
+    json_member_int(&j, "deterministic", job->split.chunks);
+    json_member_int(&j, "micro", job->split.micro);
+    json_member_bool(&j, "compress", job->compress);
+    json_member_int(&j, "bucket_bytes", job->split.bucket);
+    json_member_bool(&j, "skip_bad", job->skip_bad);
     if (job->rate)
-        json_name(&j, "rate"), json_put_int(&j, job->rate);
+        json_member_int(&j, "rate", job->rate);
     if (job->fact.n) {
-        json_name(&j, "fields"), json_open(&j, '{');
+        json_member_open(&j, "fields", '{');
         for (uint32_t i = 0; i < job->fact.n; i++)
             put_facts(&j, &job->fact.at[i]);
         json_close(&j, '}');

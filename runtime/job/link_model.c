@@ -108,8 +108,8 @@ GanStatus link_keep(Arena scratch, Str dir, LinkModel m) {
     Text t = {.arena = &scratch};
     JsonOut j = {.text = &t};
     json_open(&j, '{');
-    json_name(&j, "latency_s"), json_put_double(&j, m.latency);
-    json_name(&j, "bytes_per_s"), json_put_double(&j, m.bandwidth);
+    json_member_double(&j, "latency_s", m.latency);
+    json_member_double(&j, "bytes_per_s", m.bandwidth);
     json_close(&j, '}');
     text_char(&t, '\n');
     return file_write_atomic(path_join(&scratch, dir, STR("link.json")), t.at, t.n);

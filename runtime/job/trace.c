@@ -128,22 +128,22 @@ GanStatus trace_late(Arena scratch, Comm *c, double *seconds) {
 
 void trace_put_slice(JsonOut *j, int rank, int line, Str name, double began, double ended) {
     json_open(j, '{');
-    json_name(j, "name"), json_put_str(j, name);
-    json_name(j, "ph"), json_put_str(j, STR("X"));
-    json_name(j, "pid"), json_put_int(j, rank);
-    json_name(j, "tid"), json_put_int(j, line);
-    json_name(j, "ts"), json_put_double(j, began * 1e6);
-    json_name(j, "dur"), json_put_double(j, (ended - began) * 1e6);
+    json_member_str(j, "name", name);
+    json_member_str(j, "ph", STR("X"));
+    json_member_int(j, "pid", rank);
+    json_member_int(j, "tid", line);
+    json_member_double(j, "ts", began * 1e6);
+    json_member_double(j, "dur", (ended - began) * 1e6);
 }
 
 void trace_put_name(JsonOut *j, int rank, int line, const char *what, Str name) {
     json_open(j, '{');
-    json_name(j, "name"), json_put_str(j, str_c(what));
-    json_name(j, "ph"), json_put_str(j, STR("M"));
-    json_name(j, "pid"), json_put_int(j, rank);
-    json_name(j, "tid"), json_put_int(j, line);
-    json_name(j, "args"), json_open(j, '{');
-    json_name(j, "name"), json_put_str(j, name);
+    json_member_str(j, "name", str_c(what));
+    json_member_str(j, "ph", STR("M"));
+    json_member_int(j, "pid", rank);
+    json_member_int(j, "tid", line);
+    json_member_open(j, "args", '{');
+    json_member_str(j, "name", name);
     json_close(j, '}');
     json_close(j, '}');
 }
@@ -151,12 +151,12 @@ void trace_put_name(JsonOut *j, int rank, int line, const char *what, Str name) 
 static void put_event(JsonOut *j, int rank, const CommEvent *e, double zero) {
     trace_put_slice(j, rank, e->bytes <= COMM_SMALL ? 2 : 1, str_c(e->what), e->start - zero,
                     e->end - zero);
-    json_name(j, "args"), json_open(j, '{');
-    json_name(j, "step"), json_put_int(j, e->step);
-    json_name(j, "bytes"), json_put_int(j, (int64_t)e->bytes);
-    json_name(j, "ready_us"), json_put_double(j, (e->ready - zero) * 1e6);
-    json_name(j, "met_us"), json_put_double(j, (e->met - zero) * 1e6);
-    json_name(j, "exposed_us"), json_put_double(j, (e->go - e->wait) * 1e6);
+    json_member_open(j, "args", '{');
+    json_member_int(j, "step", e->step);
+    json_member_int(j, "bytes", (int64_t)e->bytes);
+    json_member_double(j, "ready_us", (e->ready - zero) * 1e6);
+    json_member_double(j, "met_us", (e->met - zero) * 1e6);
+    json_member_double(j, "exposed_us", (e->go - e->wait) * 1e6);
     json_close(j, '}');
     json_close(j, '}');
     if (e->go - e->wait > 1e-6) {

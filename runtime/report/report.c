@@ -64,15 +64,15 @@ static void report_text(Text *t, Arena scratch, const Past *p) {
 }
 
 static void put_scores(JsonOut *j, const Past *p) {
-    json_name(j, "scores"), json_open(j, '[');
+    json_member_open(j, "scores", '[');
     for (uint32_t i = 0; i < p->score.n; i++) {
         const Score *s = &p->score.at[i];
         json_open(j, '{');
-        json_name(j, "name"), json_put_str(j, s->name);
-        json_name(j, "step"), json_put_int(j, s->step);
-        json_name(j, "seed"), json_put_int(j, (int64_t)s->seed);
-        json_name(j, "generated"), json_put_double(j, s->generated);
-        json_name(j, "data"), json_put_double(j, s->real);
+        json_member_str(j, "name", s->name);
+        json_member_int(j, "step", s->step);
+        json_member_int(j, "seed", (int64_t)s->seed);
+        json_member_double(j, "generated", s->generated);
+        json_member_double(j, "data", s->real);
         json_close(j, '}');
     }
     json_close(j, ']');
@@ -80,53 +80,49 @@ static void put_scores(JsonOut *j, const Past *p) {
 
 static void put_words(JsonOut *j, Arena scratch, const Past *p) {
     Words w = past_words(&scratch, &p->job);
-    json_name(j, "options"), json_open(j, '{');
-    for (uint32_t i = 0; i < w.n; i++) {
-        json_name(j, str_z(&scratch, w.at[i].key));
-        json_put_str(j, w.at[i].value);
-    }
+    json_member_open(j, "options", '{');
+    for (uint32_t i = 0; i < w.n; i++)
+        json_member_str(j, str_z(&scratch, w.at[i].key), w.at[i].value);
     json_close(j, '}');
 }
 
 static void report_json(JsonOut *j, Arena scratch, const Past *p) {
     const PastSave *best = past_best(p);
     json_open(j, '{');
-    json_name(j, "run"), json_put_str(j, p->dir);
-    json_name(j, "model"), json_put_str(j, p->job.origin);
-    json_name(j, "hash"), json_put_str(j, p->job.hash);
-    json_name(j, "steps"), json_put_int(j, p->steps);
-    json_name(j, "steps_asked"), json_put_int(j, p->job.steps);
-    json_name(j, "saved"), json_put_int(j, p->saved.n ? p->saved.at[p->saved.n - 1] : 0);
-    json_name(j, "step_ms"), json_put_double(j, past_median(scratch, p->ms, p->steps));
-    json_name(j, "swd_first"), json_put_double(j, p->swd_first);
-    json_name(j, "swd_last"), json_put_double(j, p->swd_last);
-    json_name(j, "health"), json_put_str(j, p->health);
-    json_name(j, "shares"), json_open(j, '{');
-    for (uint32_t i = 0; i < p->part.n; i++) {
-        json_name(j, str_z(&scratch, p->part.at[i].name));
-        json_put_double(j, p->part.at[i].fraction);
-    }
+    json_member_str(j, "run", p->dir);
+    json_member_str(j, "model", p->job.origin);
+    json_member_str(j, "hash", p->job.hash);
+    json_member_int(j, "steps", p->steps);
+    json_member_int(j, "steps_asked", p->job.steps);
+    json_member_int(j, "saved", p->saved.n ? p->saved.at[p->saved.n - 1] : 0);
+    json_member_double(j, "step_ms", past_median(scratch, p->ms, p->steps));
+    json_member_double(j, "swd_first", p->swd_first);
+    json_member_double(j, "swd_last", p->swd_last);
+    json_member_str(j, "health", p->health);
+    json_member_open(j, "shares", '{');
+    for (uint32_t i = 0; i < p->part.n; i++)
+        json_member_double(j, str_z(&scratch, p->part.at[i].name), p->part.at[i].fraction);
     json_close(j, '}');
     for (int report = 0; report < 2; report++) {
-        json_name(j, report ? "reports" : "losses"), json_open(j, '{');
+        json_member_open(j, report ? "reports" : "losses", '{');
         for (uint32_t i = 0; i < p->trail.n; i++) {
             const Trail *x = &p->trail.at[i];
             if (x->report != (bool)report)
                 continue;
-            json_name(j, str_z(&scratch, x->name)), json_open(j, '{');
-            json_name(j, "last"), json_put_double(j, past_last(x->value, p->steps));
-            json_name(j, "late_mean"), json_put_double(j, past_late(x->value, p->steps));
+            json_member_open(j, str_z(&scratch, x->name), '{');
+            json_member_double(j, "last", past_last(x->value, p->steps));
+            json_member_double(j, "late_mean", past_late(x->value, p->steps));
             json_close(j, '}');
         }
         json_close(j, '}');
     }
-    json_name(j, "best_step"), json_put_int(j, best ? best->step : 0);
-    json_name(j, "best_swd"), json_put_double(j, best ? best->swd : NAN);
+    json_member_int(j, "best_step", best ? best->step : 0);
+    json_member_double(j, "best_swd", best ? best->swd : NAN);
     if (p->best) {
-        json_name(j, "best_score"), json_open(j, '{');
-        json_name(j, "name"), json_put_str(j, p->best_of);
-        json_name(j, "step"), json_put_int(j, p->best);
-        json_name(j, "generated"), json_put_double(j, p->best_value);
+        json_member_open(j, "best_score", '{');
+        json_member_str(j, "name", p->best_of);
+        json_member_int(j, "step", p->best);
+        json_member_double(j, "generated", p->best_value);
         json_close(j, '}');
     }
     put_words(j, scratch, p);
@@ -137,7 +133,7 @@ static void report_json(JsonOut *j, Arena scratch, const Past *p) {
 static void reports_json(Text *t, Arena scratch, const Pasts *runs) {
     JsonOut j = {.text = t};
     if (runs->n > 1)
-        json_open(&j, '{'), json_name(&j, "runs"), json_open(&j, '[');
+        json_open(&j, '{'), json_member_open(&j, "runs", '[');
     for (uint32_t i = 0; i < runs->n; i++)
         report_json(&j, scratch, &runs->at[i]);
     if (runs->n > 1)

@@ -162,20 +162,17 @@ static void put_series(JsonOut *j, Arena *a, const Meter *m, bool reports) {
     for (uint32_t i = 0; i < m->series.n; i++) {
         const Series *s = &m->series.at[i];
         for (uint32_t r = 0; s->report == reports && r < s->rounds; r++)
-            if (s->seen[r]) {
-                json_name(j, str_z(a, meter_key(a, s, r)));
-                json_put_double(j, s->value[r]);
-            }
+            if (s->seen[r])
+                json_member_double(j, str_z(a, meter_key(a, s, r)), s->value[r]);
     }
     json_close(j, '}');
 }
 
 static void put_parts(JsonOut *j, Arena *a, const Parts *p) {
-    json_name(j, "shares"), json_open(j, '{');
-    for (uint32_t i = 0; i < p->part.n; i++) {
-        json_name(j, str_z(a, p->part.at[i].name));
-        json_put_double(j, round(p->part.at[i].fraction * 1e4) / 1e4);
-    }
+    json_member_open(j, "shares", '{');
+    for (uint32_t i = 0; i < p->part.n; i++)
+        json_member_double(j, str_z(a, p->part.at[i].name),
+                           round(p->part.at[i].fraction * 1e4) / 1e4);
     json_close(j, '}');
 }
 
@@ -189,12 +186,12 @@ GanStatus runlog_step(RunLog *l, Arena scratch, const StepLine *line) {
     Text t = {.arena = &scratch};
     JsonOut j = {.text = &t};
     json_open(&j, '{');
-    json_name(&j, "step"), json_put_int(&j, line->step);
-    json_name(&j, "images"), json_put_int(&j, line->images);
+    json_member_int(&j, "step", line->step);
+    json_member_int(&j, "images", line->images);
     json_name(&j, "losses"), put_series(&j, &scratch, l->meter, false);
     json_name(&j, "reports"), put_series(&j, &scratch, l->meter, true);
-    json_name(&j, "step_ms"), json_put_double(&j, round(line->step_ms * 1000) / 1000);
-    json_name(&j, "data_ms"), json_put_double(&j, round(line->data_ms * 1000) / 1000);
+    json_member_double(&j, "step_ms", round(line->step_ms * 1000) / 1000);
+    json_member_double(&j, "data_ms", round(line->data_ms * 1000) / 1000);
     if (line->parts)
         put_parts(&j, &scratch, line->parts);
     json_close(&j, '}');
@@ -212,16 +209,16 @@ GanStatus runlog_save(RunLog *l, Arena scratch, uint32_t step, Distance d) {
     Text t = {.arena = &scratch};
     JsonOut j = {.text = &t};
     json_open(&j, '{');
-    json_name(&j, "step"), json_put_int(&j, step);
-    json_name(&j, "saved"), json_put_bool(&j, true);
+    json_member_int(&j, "step", step);
+    json_member_bool(&j, "saved", true);
     if (!isnan(d.images))
-        json_name(&j, "swd"), json_put_double(&j, d.images);
+        json_member_double(&j, "swd", d.images);
     if (!isnan(d.patches))
-        json_name(&j, "swd_patches"), json_put_double(&j, d.patches);
+        json_member_double(&j, "swd_patches", d.patches);
     if (!isnan(d.spread))
-        json_name(&j, "spread"), json_put_double(&j, d.spread);
+        json_member_double(&j, "spread", d.spread);
     health_spread(&l->health, d.spread);
-    json_name(&j, "health"), json_put_str(&j, runlog_health(l, &scratch));
+    json_member_str(&j, "health", runlog_health(l, &scratch));
     json_close(&j, '}');
     TRY(file_append_line(l->path, text_str(&t)));
     return file_sync(l->path);
@@ -238,15 +235,15 @@ GanStatus runlog_score(RunLog *l, Arena scratch, uint32_t step, const MetricValu
     JsonOut j = {.text = &t};
     add_score(l, step, r->value[0]);
     json_open(&j, '{');
-    json_name(&j, "step"), json_put_int(&j, step);
-    json_name(&j, "score"), json_put_str(&j, l->monitor->name);
-    json_name(&j, "values"), json_open(&j, '{');
+    json_member_int(&j, "step", step);
+    json_member_str(&j, "score", l->monitor->name);
+    json_member_open(&j, "values", '{');
     for (uint32_t i = 0; i < r->n; i++)
-        json_name(&j, r->name[i]), json_put_double(&j, r->value[i]);
+        json_member_double(&j, r->name[i], r->value[i]);
     json_close(&j, '}');
     if (l->best)
-        json_name(&j, "best"), json_put_int(&j, l->best);
-    json_name(&j, "eval_ms"), json_put_double(&j, round(seconds * 1e6) / 1000);
+        json_member_int(&j, "best", l->best);
+    json_member_double(&j, "eval_ms", round(seconds * 1e6) / 1000);
     json_close(&j, '}');
     return file_append_line(l->path, text_str(&t));
 }

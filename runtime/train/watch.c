@@ -487,28 +487,27 @@ void watch_tell(const Watch *w, const Front *f, Text *out) {
 static void put_node(JsonOut *j, const Watch *w, uint32_t node) {
     const Graph *g = &exec_step_plan(w->exec)->func->g;
     Op op = (Op)graph_node(g, node)->op;
-    json_name(j, "operation"), json_put_str(j, str_c(op_info[op].text));
+    json_member_str(j, "operation", str_c(op_info[op].text));
     Str name = slot_behind(w, node), gradient = gradient_of(w, node);
     if (name.len)
-        json_name(j, "of"), json_put_str(j, name);
+        json_member_str(j, "of", name);
     if (gradient.len)
-        json_name(j, "gradient_of"), json_put_str(j, gradient);
+        json_member_str(j, "gradient_of", gradient);
     Str shape = type_text(j->text->arena, node_type(g, node));
-    json_name(j, "shape"), json_put_str(j, shape);
+    json_member_str(j, "shape", shape);
 }
 
 static void put_samples(JsonOut *j, const Watch *w, const Feed *feed) {
     const Module *m = exec_module(w->exec);
-    json_name(j, "samples"), json_open(j, '[');
+    json_member_open(j, "samples", '[');
     for (uint32_t i = 0; i < w->at.samples; i++) {
         json_open(j, '{');
-        json_name(j, "in_batch"), json_put_int(j, w->at.sample[i]);
+        json_member_int(j, "in_batch", w->at.sample[i]);
         for (uint32_t s = 0; s < m->stream.n; s++) {
             Str name = feed_sample_name(feed, s, w->at.sample[i]);
             if (!name.len)
                 continue;
-            json_name(j, str_z(j->text->arena, m->stream.at[s].field.at[0].name));
-            json_put_str(j, name);
+            json_member_str(j, str_z(j->text->arena, m->stream.at[s].field.at[0].name), name);
         }
         json_close(j, '}');
     }
@@ -518,14 +517,14 @@ static void put_samples(JsonOut *j, const Watch *w, const Feed *feed) {
 static void put_finding(JsonOut *j, const Watch *w, const Front *front, const Feed *feed) {
     const Graph *g = &exec_step_plan(w->exec)->func->g;
     const Finding *f = &w->at;
-    json_name(j, "first"), json_open(j, '{');
-    json_name(j, "step"), json_put_int(j, f->step);
+    json_member_open(j, "first", '{');
+    json_member_int(j, "step", f->step);
     put_node(j, w, f->node);
-    json_name(j, "gave"), json_put_str(j, str_c(kind_of(f)));
-    json_name(j, "numbers"), json_put_int(j, f->of);
-    json_name(j, "not_finite"), json_put_int(j, f->broken);
-    json_name(j, "repeated_on_the_host"), json_put_bool(j, f->repeated);
-    json_name(j, "places"), json_open(j, '[');
+    json_member_str(j, "gave", str_c(kind_of(f)));
+    json_member_int(j, "numbers", f->of);
+    json_member_int(j, "not_finite", f->broken);
+    json_member_bool(j, "repeated_on_the_host", f->repeated);
+    json_member_open(j, "places", '[');
     for (uint32_t at = graph_node(g, f->node)->span; at; at = g->span.at[at].next) {
         Span s = g->span.at[at].span;
         if (s.file == 0 || s.file > front->source.n)
@@ -536,13 +535,13 @@ static void put_finding(JsonOut *j, const Watch *w, const Front *front, const Fe
                      str_format(j->text->arena, "%.*s:%u:%u", SARG(source->name), lc.line, lc.col));
     }
     json_close(j, ']');
-    json_name(j, "given"), json_open(j, '[');
+    json_member_open(j, "given", '[');
     for (uint32_t i = 0; i < f->operands; i++) {
         json_open(j, '{');
         put_node(j, w, f->operand[i].node);
-        json_name(j, "least"), json_put_double(j, f->operand[i].least);
-        json_name(j, "most"), json_put_double(j, f->operand[i].most);
-        json_name(j, "not_finite"), json_put_int(j, f->operand[i].broken);
+        json_member_double(j, "least", f->operand[i].least);
+        json_member_double(j, "most", f->operand[i].most);
+        json_member_int(j, "not_finite", f->operand[i].broken);
         json_close(j, '}');
     }
     json_close(j, ']');
@@ -555,9 +554,9 @@ GanStatus watch_keep(const Watch *w, Arena scratch, const Front *front, const Fe
     Text t = {.arena = &scratch};
     JsonOut j = {.text = &t};
     json_open(&j, '{');
-    json_name(&j, "format"), json_put_str(&j, STR("gan-nonfinite-1"));
-    json_name(&j, "stopped"), json_put_str(&j, why);
-    json_name(&j, "repeated_from"), json_put_int(&j, from);
+    json_member_str(&j, "format", STR("gan-nonfinite-1"));
+    json_member_str(&j, "stopped", why);
+    json_member_int(&j, "repeated_from", from);
     if (w->found)
         put_finding(&j, w, front, feed);
     json_close(&j, '}');
