@@ -120,14 +120,19 @@ typedef struct Run {
     const ExecHooks *hooks; // may be NULL
 } Run;
 
+// `step`, `epoch` or `kimg`.
+static double scalar_of(const Counters *c, const Slot *s) {
+    return str_eq(s->name, STR("step"))    ? c->step
+           : str_eq(s->name, STR("epoch")) ? c->epoch
+                                           : c->kimg;
+}
+
 static GanStatus put_scalars(Exec *e, const Counters *c) {
     for (uint32_t i = 0; i < e->module->slot.n; i++) {
         const Slot *s = &e->module->slot.at[i];
         if (s->kind != SlotScalar)
             continue;
-        double x = str_eq(s->name, STR("step"))    ? c->step
-                   : str_eq(s->name, STR("epoch")) ? c->epoch
-                                                   : c->kimg;
+        double x = scalar_of(c, s);
         TRY(exec_slot_put(e, i, &x, 1));
     }
     return GAN_OK;
@@ -345,6 +350,10 @@ GanStatus exec_launch(Exec *e, uint32_t launch, const Counters *c) {
 
 void exec_set_progress(Exec *e, const Counters *c) {
     e->trained = *c;
+}
+
+double exec_progress(const Exec *e, uint32_t slot) {
+    return scalar_of(&e->trained, &e->module->slot.at[slot]);
 }
 
 GanStatus exec_entry(Exec *e, uint32_t entry, const Counters *c, const ExecHooks *hooks) {

@@ -50,6 +50,7 @@ GanStatus exec_launch(Exec *e, uint32_t launch, const Counters *c);
 // How far the weights are trained: what entry points read as step, epoch and kimg, 0 until told.
 // Their draws follow from the counters they are run with, so that these may stay as weights change.
 void exec_set_progress(Exec *e, const Counters *c);
+double exec_progress(const Exec *e, uint32_t slot); // of one of these numbers
 // Runs Module.entry[entry] and waits for it.
 GanStatus exec_entry(Exec *e, uint32_t entry, const Counters *c, const ExecHooks *hooks);
 // Slots are Module.slot[], nodes those of a plan's function. Values cross as f64 or f32 in logical

@@ -2,7 +2,8 @@
 //
 // In: a trained run. Out: the graph of the entry's values, in f32; inputs with a description of
 // their distribution or scale; weights under PyTorch's names. Random numbers become inputs, so the
-// caller supplies the noise. onnx.proto3, of which these fields:
+// caller supplies the noise; step, epoch and kimg are those the run has come to. onnx.proto3, of
+// which these fields:
 //
 //   ModelProto  1 ir_version, 2 producer_name, 3 producer_version, 6 doc_string, 7 graph,
 //               8 opset_import: 2 version, 14 metadata_props: 1 key, 2 value
@@ -170,7 +171,7 @@ static Text model_head(Onnx *o, const Trained *t) {
 GanStatus onnx_write(Arena *perm, const Trained *t, uint32_t entry, Str path) {
     Arena scratch = *perm;
     const Module *m = &t->session.compiled.module;
-    Onnx o = {.a = &scratch, .m = m, .f = &m->entry.at[entry]};
+    Onnx o = {.a = &scratch, .m = m, .exec = t->session.exec, .f = &m->entry.at[entry]};
     o.node = o.constant = o.input = (Text){.arena = &scratch};
     Text output = {.arena = &scratch}, name = {.arena = &scratch}, sizes = {.arena = &scratch};
     TRY(make_graph(&o, &output));

@@ -23,6 +23,7 @@ typedef struct OnnxWeight { // a slot among the initializers
 typedef struct Onnx {
     Arena *a;
     const Module *m;
+    const Exec *exec; // where the run has come to
     const Func *f;
     Str *value;      // [node] its name in the file; empty: not yet there
     Str *truth;      // [node] of a comparison: the same as a truth; empty: none

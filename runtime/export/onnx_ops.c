@@ -147,8 +147,8 @@ static Str put_read(Onnx *o, const char *op) {
             return o->value[i];
     if (s->kind == SlotFed || s->kind == SlotData)
         return add_input(o, onnx_input_name(o->m, slot), onnx_input_doc(o->a, o->m, slot));
-    if (s->kind != SlotParam && s->kind != SlotState)
-        return onnx_refused(o, "a number of the run's progress");
+    if (s->kind == SlotScalar)
+        return onnx_number(o, exec_progress(o->exec, slot));
     Str name = onnx_name(o, weight_name(o->a, o->m, s, false));
     vec_push(o->a, &o->weight, ((OnnxWeight){name, slot}));
     return name;

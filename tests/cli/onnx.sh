@@ -32,6 +32,9 @@ done
 expect 0 export run --entry z -o z.onnx
 grep -aq z_2 z.onnx || fail 'a result and an input have one name'
 
+# What anneals during a run stays where it is: step is a number of the file.
+expect 0 export run --entry late -o late.onnx
+
 # An operation that cannot be exported is named with its line, and no file is written.
 cat >order.gan <<'X'
 model order
