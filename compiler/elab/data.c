@@ -104,6 +104,10 @@ static bool read_map(Elab *e, Env *env, const Ast *a, Field *out, FieldInfo *inf
     return info->map.kind != KindPoison && info->inverse.kind != KindPoison;
 }
 
+static bool field_is_mask(const Field *f) {
+    return f->xform.n && f->xform.at[f->xform.n - 1].kind == XformKnown;
+}
+
 // The field of this statement that a mask is of; NULL: its word names none.
 static const Field *masked(Elab *e, Env *env, const Ast *a, uint32_t *at) {
     uint32_t stream = e->m->stream.n - 1;
@@ -113,7 +117,7 @@ static const Field *masked(Elab *e, Env *env, const Ast *a, uint32_t *at) {
         return NULL; // which has been said
     const FieldInfo *info = v && v->kind == KindField ? &e->field.at[v->id] : NULL;
     const Field *of = info && info->stream == stream ? info_field(e, info) : NULL;
-    if (args.n != 1 || !of || of->kind != FieldFloat) {
+    if (args.n != 1 || !of || of->kind != FieldFloat || field_is_mask(of)) {
         diag(e->f, DiagE0626, a->span);
         return NULL;
     }
@@ -138,10 +142,6 @@ static bool set_mask(Elab *e, Env *env, const Ast *a, Field *out) {
     }
     vec_push(e->perm, &out->xform, ((Xform){.kind = XformKnown, .a = at}));
     return true;
-}
-
-static bool field_is_mask(const Field *f) {
-    return f->xform.n && f->xform.at[f->xform.n - 1].kind == XformKnown;
 }
 
 static bool is_height(double x) { // in pixels; a fraction is left out
