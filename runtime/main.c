@@ -235,7 +235,8 @@ static GanStatus host_open(Arena *perm, const Options *o, Screen *screen, Host *
         .self = program_path(perm),
     };
     out->device.user = &out->console;
-    bool compiles = ganrun_args.option[OptCache].commands >> o->command & 1;
+    bool compiles = ganrun_args.option[OptCache].commands >> o->command & 1 &&
+                    !str_eq(option_text(o, OptDevice, (Str){0}), STR("ref"));
     if (compiles && !out->device.cache_dir.len)
         say(&out->console, "compiled kernels are not kept: neither XDG_CACHE_HOME nor HOME is set; "
                            "--cache DIR names a folder");

@@ -124,7 +124,10 @@ static bool name_temporary(const IoPath *path, unsigned nth, IoPath *out) {
 }
 
 static bool remove_left(const char *temporary) {
-    int fd = open(temporary, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    enum { How = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC };
+    int fd = open(temporary, O_WRONLY | How); // NFS locks only what may be written
+    if (fd < 0 && errno == EACCES)
+        fd = open(temporary, O_RDONLY | How); // killed when it had the rights of what it replaces
     bool removed = fd >= 0 && temporary_is_left(fd, temporary) && unlink(temporary) == 0;
     if (fd >= 0)
         close(fd);

@@ -150,8 +150,8 @@ static bool is_temporary(Str name, Str *of, bool *old) {
     Str rest = str_sub(name, at + mark.len, name.len);
     *of = str_sub(name, 0, at);
     *old = false;
-    bool new = takes(&rest, STR("gan-")), ours = at &&takes_digits(&rest);
-    if (ours && !new &&takes(&rest, STR("-"))) {
+    bool numbered = takes(&rest, STR("gan-")), ours = takes_digits(&rest) && at > 0;
+    if (ours && !numbered && takes(&rest, STR("-"))) {
         ours = takes_digits(&rest);
         *old = ours && takes(&rest, STR("-old"));
     }

@@ -51,14 +51,20 @@ GanStatus run_lock(Arena *perm, Str dir, FileLock **out) {
     return GAN_OK;
 }
 
+// Whether it is a folder of checkpoints, of samples, or of one of several samples.
+static bool is_of_run(Arena scratch, Str folder) {
+    Str in = path_dir(folder), name = path_base(folder);
+    if (str_eq(path_base(in), STR("samples")))
+        return run_is(scratch, path_dir(in));
+    return (str_eq(name, STR("samples")) || str_eq(name, STR("ckpt"))) && run_is(scratch, in);
+}
+
 GanStatus run_spares(Arena scratch, Str path) {
-    Str in = path_dir(path), run = path_dir(in);
-    bool nested = str_eq(path_base(run), STR("samples")), // of one of several samples
-        kept =
-            nested || str_eq(path_base(in), STR("samples")) || str_eq(path_base(in), STR("ckpt"));
-    if (kept && file_exists(path) && run_is(scratch, nested ? path_dir(run) : run))
-        return fail(GAN_ERR_USAGE, "-o %.*s: the run wrote this file itself, and may read it again",
-                    SARG(path));
+    Str there = file_resolved(&scratch, path);
+    bool folder = file_is_dir(there);
+    if (there.len && is_of_run(scratch, folder ? there : path_dir(there)))
+        return fail(GAN_ERR_USAGE, "-o %.*s: the run wrote %s itself, and may read it again",
+                    SARG(path), folder ? "what is in this folder" : "this file");
     return GAN_OK;
 }
 

@@ -158,7 +158,7 @@ GanStatus job_resolved(const Job *job, Arena *perm, Str *out);
 // --- folder.c: the folder of a run ---------------------------------------------------------------
 
 bool run_is(Arena scratch, Str dir);           // has options.json
-GanStatus run_spares(Arena scratch, Str path); // GAN_ERR_USAGE: a run's own checkpoint or samples
+GanStatus run_spares(Arena scratch, Str path); // GAN_ERR_USAGE: a run's own file, or their folder
 GanStatus run_want(Arena scratch, Str dir);    // GAN_ERR_INPUT: it is none, and why
 // Locks the folder for this process, and removes temporary files of a killed one.
 GanStatus run_lock(Arena *perm, Str dir, FileLock **out);

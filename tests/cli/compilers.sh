@@ -30,6 +30,8 @@ done
 # Nor a HOME: nothing is kept, which is said.
 env -i "$ganrun" train tiny.gan --data x=s.pack --batch 4 --steps 1 --out bare >out 2>err || fail 'without a HOME'
 says '^compiled kernels are not kept: neither XDG_CACHE_HOME nor HOME is set; --cache DIR'
+env -i "$ganrun" train tiny.gan --data x=s.pack --batch 4 --steps 1 --out looped --device ref >out 2>err || fail 'without a HOME'
+! grep -q 'not kept' err || fail 'of the reference, which compiles nothing'
 
 export XDG_CACHE_HOME=$work/cache
 printf '#!/bin/sh\n[ "$1" != --version ] || { cat "%s/version"; exit 0; }\nexec %s "$@"\n' "$work" "$cc" >bin/cc

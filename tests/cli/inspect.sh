@@ -275,5 +275,7 @@ cp -r one own
 kept=$(ls own/ckpt/*.safetensors | tail -1)
 refused 2 'the run wrote this file itself' ganrun export own -o "$kept"
 refused 2 'the run wrote this file itself' ganrun sample own -o own/samples/00000000.png
+refused 2 'the run wrote what is in this folder itself' ganrun sample own -o own/samples
+(cd own/samples && refused 2 'the run wrote this file itself' ganrun sample .. -o 00000000.png)
 same "$kept" "one/ckpt/${kept##*/}"
 expect 0 export own -o own/weights.safetensors

@@ -13,7 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "fixture.h"
@@ -336,12 +338,34 @@ static void temporaries_go_and_other_files_stay(void **state) {
     assert_ok(temporary_clear(&p->arena, under(p, "absent")));
 }
 
+// Killed when the temporary was read-only already, as what it replaces is. No right is refused to
+// root.
+static void a_killed_writer_of_a_read_only_file_is_cleaned_up_after(void **state) {
+    enum { Nobody = 65534 };
+    const struct timespec then = {time(NULL) - 3600, 0}, both[2] = {then, then};
+    Fixture *p = *state;
+    Str path = under(p, "f"), left = under(p, "f.tmp-gan-0"), own[] = {path, left, str_c(p->root)};
+    bool root = geteuid() == 0;
+    assert_ok(file_write_atomic(path, "old", 3));
+    assert_ok(file_append(left, STR("half")));
+    assert_int_equal(chmod(path.ptr, 0444) | chmod(left.ptr, 0444), 0);
+    assert_int_equal(utimensat(AT_FDCWD, left.ptr, both, 0), 0);
+    for (size_t i = 0; root && i < sizeof own / sizeof *own; i++)
+        assert_int_equal(chown(own[i].ptr, Nobody, (gid_t)-1), 0);
+    assert_int_equal(root ? seteuid(Nobody) : 0, 0);
+    GanStatus st = file_write_atomic(path, "new", 3);
+    assert_int_equal(root ? seteuid(0) : 0, 0);
+    assert_ok(st);
+    assert_false(file_exists(left));
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         CASE(what_ends_the_process_names_the_program),
         CASE(the_clock_runs_and_the_process_started_in_the_past),
         CASE(a_limit_on_cpu_time_is_found),
         CASE(temporaries_go_and_other_files_stay),
+        CASE(a_killed_writer_of_a_read_only_file_is_cleaned_up_after),
         CASE(a_child_process_returns_its_output_and_exit_code),
         CASE(a_terminal_may_want_no_colors),
         CASE(a_line_of_parts_arrives_as_one),
