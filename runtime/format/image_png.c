@@ -67,13 +67,6 @@ static bool make_rows(PngJob *job, const Image *m) {
     return job->row != NULL;
 }
 
-static bool is_little_endian(void) {
-    const uint16_t one = 1;
-    uint8_t first;
-    memcpy(&first, &one, 1);
-    return first == 1;
-}
-
 // --- reading -------------------------------------------------------------------------------------
 
 static void take_bytes(png_structp png, png_bytep to, size_t n) {

@@ -84,9 +84,7 @@ static GanStatus read_descr(Str descr, Array *out) {
     out->size = (uint32_t)(descr.ptr[2] - '0');
     if (out->kind == 'f' && out->size == 1)
         return fail(GAN_ERR_INPUT, "npy type 'f1' is not read; save it as float32");
-    const uint16_t one = 1;
-    bool little = *(const uint8_t *)&one == 1;
-    out->swapped = descr.ptr[0] == (little ? '>' : '<');
+    out->swapped = descr.ptr[0] == (is_little_endian() ? '>' : '<');
     return GAN_OK;
 }
 
@@ -237,8 +235,7 @@ GanStatus npy_write_f32(Str path, const float *x, uint32_t rank, const int64_t *
             return fail(GAN_ERR_INPUT, "%.*s: shape of too many digits", SARG(path));
         count *= (size_t)dim[i];
     }
-    const uint16_t one = 1;
-    char order = *(const uint8_t *)&one == 1 ? '<' : '>';
+    char order = is_little_endian() ? '<' : '>';
     if (rank > 1)
         shape[n - 1] = 0; // only (n,) ends in a comma
     memset(head, ' ', sizeof head);
