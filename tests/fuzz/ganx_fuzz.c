@@ -5,8 +5,6 @@
 #include "cuda_compile.h"
 #include "driver.h"
 
-#include <setjmp.h>
-
 static void parse(Arena *a, Str bytes) {
     Ganx g;
     GanStatus status = ganx_parse(a, bytes, STR("x.ganx"), &g);
@@ -53,16 +51,7 @@ static void take_kernels(Arena *a, Str bytes) {
 // -------------------------------------------------------------------------------------------------
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
-    static void (*const reader[])(Arena * a, Str bytes) = {parse, take_kernels};
-    for (int i = 0; i < 2; i++) {
-        Arena a;
-        if (arena_init(&a, (size_t)1 << 30) != GAN_OK)
-            bug("%s", gan_error());
-        jmp_buf full;
-        a.oom = &full;
-        if (setjmp(full) == 0)
-            reader[i](&a, (Str){(const char *)data, n});
-        arena_release(&a);
-    }
+    fuzz_within(parse, data, n);
+    fuzz_within(take_kernels, data, n);
     return 0;
 }

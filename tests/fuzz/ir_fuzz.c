@@ -4,31 +4,25 @@
 
 #include "program.h"
 
-#include <setjmp.h>
-
 static Str printed(Arena *a, const Module *m) {
     Text t = {.arena = a};
     module_print(&t, m);
     return text_str(&t);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
-    Arena a;
+static void look(Arena *a, Str bytes) {
     Module m, again;
     Str error = {0};
-    if (arena_init(&a, (size_t)1 << 30) != GAN_OK)
-        bug("%s", gan_error());
-    jmp_buf full;
-    a.oom = &full;
-    if (setjmp(full) == 0) {
-        if (module_read(&a, (Str){(const char *)data, n}, &m, &error)) {
-            Str text = printed(&a, &m);
-            if (!module_read(&a, text, &again, &error) || !str_eq(text, printed(&a, &again)))
-                bug("what was printed does not read back: %.*s", SARG(error));
-        } else if (error.len == 0) {
-            bug("refused without a word");
-        }
+    if (module_read(a, bytes, &m, &error)) {
+        Str text = printed(a, &m);
+        if (!module_read(a, text, &again, &error) || !str_eq(text, printed(a, &again)))
+            bug("what was printed does not read back: %.*s", SARG(error));
+    } else if (error.len == 0) {
+        bug("refused without a word");
     }
-    arena_release(&a);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
+    fuzz_within(look, data, n);
     return 0;
 }

@@ -4,35 +4,28 @@
 
 #include "driver.h"
 
-#include <setjmp.h>
-
 static Str printed(Arena *a, const Compiled *c) {
     Text t = {.arena = a};
     compiled_print(&t, c, PlanPlaced);
     return text_str(&t);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
-    Arena a;
+static void look(Arena *a, Str bytes) {
     Compiled c, again;
     Str error = {0};
-    if (arena_init(&a, (size_t)1 << 30) != GAN_OK)
-        bug("%s", gan_error());
-    jmp_buf full;
-    a.oom = &full;
-    if (setjmp(full) == 0) {
-        Str text = {(const char *)data, n};
-        const Dialect *d = &dialect_c;
-        if (compiled_read(&a, text, NULL, &c, &error) && c.step.unfused)
-            d = NULL; // there are no kernels of those
-        if (compiled_read(&a, text, d, &c, &error)) {
-            text = printed(&a, &c);
-            if (!compiled_read(&a, text, d, &again, &error) || !str_eq(text, printed(&a, &again)))
-                bug("what was printed does not read back: %.*s", SARG(error));
-        } else if (error.len == 0) {
-            bug("refused without a word");
-        }
+    const Dialect *d = &dialect_c;
+    if (compiled_read(a, bytes, NULL, &c, &error) && c.step.unfused)
+        d = NULL; // there are no kernels of those
+    if (compiled_read(a, bytes, d, &c, &error)) {
+        Str text = printed(a, &c);
+        if (!compiled_read(a, text, d, &again, &error) || !str_eq(text, printed(a, &again)))
+            bug("what was printed does not read back: %.*s", SARG(error));
+    } else if (error.len == 0) {
+        bug("refused without a word");
     }
-    arena_release(&a);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
+    fuzz_within(look, data, n);
     return 0;
 }
