@@ -145,6 +145,17 @@ static void hover_shows_shapes_and_values(void **state) {
     has(said, "channels fill vectors, convolved.\\n");
 }
 
+// Some are called as functions are, or as the field.
+static void words_of_data_are_no_functions(void **state) {
+    (void)state;
+    open_document("m.gan", "model m\ndata x : float(1, 4, 4) flip, known : known(x)\n");
+    has(ask("textDocument/hover", "m.gan", 1, 26), "\"result\": null");
+    has(ask("textDocument/hover", "m.gan", 1, 41), "\"result\": null");
+    has(ask("textDocument/definition", "m.gan", 1, 41), "\"result\": null");
+    has(ask("textDocument/hover", "m.gan", 1, 32), "known: [B, 1, 4, 4]");
+    has(ask("textDocument/hover", "m.gan", 1, 44), "x: [B, 1, 4, 4]");
+}
+
 static void names_have_their_definition(void **state) {
     (void)state;
     open_document("m.gan", MODEL);
@@ -433,6 +444,7 @@ int main(int argc, char **argv) {
         CASE(diagnostics_equal_those_of_check),
         CASE(yaml_documents_are_supported),
         CASE(hover_shows_shapes_and_values),
+        CASE(words_of_data_are_no_functions),
         CASE(names_have_their_definition),
         CASE(a_name_that_takes_the_rest_is_found),
         CASE(names_of_loops_and_comprehensions_are_found_within),

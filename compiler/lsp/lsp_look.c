@@ -310,9 +310,23 @@ static const Ast *find_library(const Look *k, Str name) {
     return NULL;
 }
 
+// A word of a data field, as the `known` of m : known(x), is no function of that name.
+static bool is_data_word(const Look *k, Span word) {
+    for (uint32_t i = 0; k->file && i < k->file->list.n; i++) {
+        const Ast *data = k->file->list.at[i];
+        for (uint32_t n = 0; data && data->kind == AstData && n < data->list.n; n++) {
+            const Ast *field = data->list.at[n];
+            for (uint32_t w = 0; field && w < field->list.n; w++)
+                if (field->list.at[w] && field->list.at[w]->span.lo == word.lo)
+                    return true;
+        }
+    }
+    return false;
+}
+
 bool look_definition(Look *k, Span word, Span *out) {
     Scan s = names_at(k, word.lo);
-    const Known *known = find_known(&s, text_of(k, word));
+    const Known *known = is_data_word(k, word) ? NULL : find_known(&s, text_of(k, word));
     if (known)
         *out = known->at;
     return known && known->at.file == k->source;
@@ -401,6 +415,8 @@ Str look_hover(Look *k, Span word) {
     Span before = span_before(k, word);
     Worth worth = worth_at(k, word);
     WordInfo info;
+    if (is_data_word(k, word))
+        return (Str){0};
     Scan s = names_at(k, word.lo);
     const Known *known = find_known(&s, name);
     const Ast *library = known ? NULL : find_library(k, name);
