@@ -35,9 +35,9 @@ static bool is_number(Str field, float *out) {
     return is;
 }
 
-// Among numbers, no word.
+// Among numbers, no word. C prints 0.0/0 as -nan.
 static bool says_missing(Str field) {
-    static const char *const words[] = {"", "None", "none", "?", "-"};
+    static const char *const words[] = {"", "None", "none", "?", "-", "-nan"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (str_eq(field, str_c(words[i])))
             return true;

@@ -216,7 +216,7 @@ static void cells_of_a_table_may_be_missing(void **state) {
         const char *why;
     } tables[] = {
         {"gaps.csv", "a,b\n1,\nNA,2\n", 2, 2, 6, NULL},
-        {"words.tsv", "a\tb\n?\tnull\nNaN\t-\n", 2, 2, 15, NULL},
+        {"words.tsv", "a\tb\n?\tnull\nNaN\t-\n1\t-nan\n", 3, 2, 47, NULL},
         {"first.csv", "nan,NA\n1,2\n", 2, 2, 3, NULL},      // names no columns
         {"quoted.csv", "a\n1\n\"\"\n\n2\n", 3, 1, 2, NULL}, // pandas of one column
         {"word.csv", "a,b\n1,x\n", 0, 0, 0, "`x` in column b is not a number"},
