@@ -27,11 +27,16 @@ const Builtin *builtin_get(uint32_t i) {
     return &table[i];
 }
 
-bool builtin_find(Str name, uint32_t *out) {
-    for (*out = 0; *out < builtin_count(); ++*out)
-        if (str_eq(name, table[*out].name))
-            return table[*out].op != OpCast; // precision is not the text's business
-    return false;
+static uint64_t name_hash(Str name) {
+    return hash64(name.ptr, name.len, 0);
+}
+
+bool builtin_find(Elab *e, Str name, uint32_t *out) {
+    for (uint32_t i = e->builtins.n ? 0 : builtin_count(); i-- > 0;) // of one name the first counts
+        if (table[i].op != OpCast) // precision is not the text's business
+            map_put(e->perm, &e->builtins, name_hash(table[i].name), i + 1);
+    *out = map_find(&e->builtins, name_hash(name)) - 1;
+    return *out != NONE && str_eq(name, table[*out].name);
 }
 
 // Names of values that no text binds.

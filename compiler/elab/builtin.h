@@ -13,7 +13,7 @@ typedef struct Builtin {
 } Builtin;
 uint32_t builtin_count(void);
 const Builtin *builtin_get(uint32_t i);
-bool builtin_find(Str name, uint32_t *out);
+bool builtin_find(Elab *e, Str name, uint32_t *out);
 Value builtin_call(Elab *e, uint32_t i, Args args);
 bool predefined_find(Elab *e, Str name, Value *out);
 const char *predefined_word(uint32_t i);                     // NULL past the last

@@ -617,8 +617,9 @@ Value call_bare(Elab *e, Value f, Value x) {
 // After DiagE0310: a function of the library or the core that the text has given another value.
 static void help_rebound(Elab *e, const Ast *callee, Value f) {
     uint32_t builtin;
-    bool known = (value_is_plain(f) || value_is_tensor(f)) && callee->kind == AstName &&
-                 (globals_find(&e->library, callee->text) || builtin_find(callee->text, &builtin));
+    bool known =
+        (value_is_plain(f) || value_is_tensor(f)) && callee->kind == AstName &&
+        (globals_find(&e->library, callee->text) || builtin_find(e, callee->text, &builtin));
     if (known)
         diag_help(e->f, "the text binds `%.*s`, which hides the function: choose another name",
                   SARG(callee->text));

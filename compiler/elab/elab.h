@@ -156,7 +156,7 @@ struct Elab {
     VEC(Reach) reach;         // of this step's updates
     Nodes score, scorer;      // of the step, one number for each sample or place; by which net
     VEC(SharedCount) counted; // every shared count
-    Map counts;               // declarations of optimizer state to what they are (update.c)
+    Map counts, builtins;     // optimizers' states to what they are (update.c); names to table rows
     VEC(Span) mean[2];        // over axes of samples: where there are none, and where there are
     bool split_counts;        // scalar optimizer state is kept per weight (update.c)
     bool retry;               // ... which was detected too late: elaborate again

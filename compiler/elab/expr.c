@@ -263,7 +263,7 @@ static Value eval_name(Elab *e, Env *env, const Ast *a) {
         return v;
     }
     uint32_t builtin;
-    if (builtin_find(a->text, &builtin))
+    if (builtin_find(e, a->text, &builtin))
         return (Value){.kind = KindBuiltin, .id = builtin};
     diag(e->f, DiagE0301, here(e), SARG(a->text));
     in_library(e);

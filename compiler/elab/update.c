@@ -55,7 +55,7 @@ static Value net_named(Elab *e, Env *env, const Ast *a) {
     Value v;
     uint32_t builtin;
     if (a->kind != AstName || scope_find(env, a->text, &v) || predefined_find(e, a->text, &v) ||
-        builtin_find(a->text, &builtin))
+        builtin_find(e, a->text, &builtin))
         return eval(e, env, a);
     VEC(Str) known = {0};
     for (uint32_t i = 0; i < e->m->net.n; i++)
