@@ -413,14 +413,15 @@ static void what_is_read_is_not_overwritten(void **state) {
     remove_folder(&a, folder);
 }
 
-// Neither file, or what was there before.
-static void check_before(Arena scratch, Str text, Str weights, bool there, int64_t n) {
+// Neither file, or what was there before: text and weights of an earlier import.
+static void check_before(Arena scratch, Str text, Str weights, const Str *before, int64_t n) {
+    bool there = before != NULL;
     Str got;
     for (int i = 0; i < 2; i++) {
         Str path = i ? weights : text;
         if (file_exists(path) != there)
             fail_msg("failure %lld: %.*s: %s", (long long)n, SARG(path), gan_error());
-        if (there && (file_read(&scratch, path, &got) != GAN_OK || !str_eq(got, STR("before"))))
+        if (there && (file_read(&scratch, path, &got) != GAN_OK || !str_eq(got, before[i])))
             fail_msg("failure %lld leaves another %.*s: %s", (long long)n, SARG(path), gan_error());
     }
 }
@@ -433,9 +434,13 @@ static void both_files_are_written_or_none(void **state) {
         layers = STR(TEST_DIR "/fuzz/corpus/onnx/layers.onnx"), source = folder_of(&a, "from");
     StrVec names;
     (void)state;
+    Str before[2];
     const float numbers[8] = {0};
     put_file(&a, source, "w.bin", (Str){(const char *)numbers, sizeof numbers});
     put_file(&a, source, "net.onnx", outside_bytes(&a, "w.bin", "0"));
+    assert_int_equal(import_file(a, path_join(&a, source, STR("net.onnx")), text), GAN_OK);
+    assert_int_equal(file_read(&a, text, &before[0]), GAN_OK);
+    assert_int_equal(file_read(&a, weights, &before[1]), GAN_OK);
     for (int round = 0; round < 2 * RefusedKinds; round++) {
         bool there = round & 1;
         Refused kind = (Refused)(round / 2);
@@ -446,12 +451,12 @@ static void both_files_are_written_or_none(void **state) {
             (void)file_remove(text);
             (void)file_remove(weights);
             if (there) {
-                put_file(&a, folder, "net.gan", STR("before"));
-                put_file(&a, folder, "net.safetensors", STR("before"));
+                put_file(&a, folder, "net.gan", before[0]);
+                put_file(&a, folder, "net.safetensors", before[1]);
             }
             st = import_failing(a, from, text, kind, n);
             if (st != GAN_OK)
-                check_before(a, text, weights, there, n);
+                check_before(a, text, weights, there ? before : NULL, n);
             assert_true(st == GAN_OK ||
                         st == (kind == RefusedMemory ? GAN_ERR_MEMORY : GAN_ERR_IO));
             assert_int_equal(dir_list(&a, folder, &names), GAN_OK);

@@ -315,6 +315,7 @@ static GanStatus run_synth(Arena *arena, DataArgs *a) {
         return fail(GAN_ERR_USAGE, "how many? ganrun data synth KIND --out F --count N");
     if (a->pack.w != a->pack.h)
         return fail(GAN_ERR_USAGE, "these images are square: --size N");
+    TRY(pack_spares(a->out));
     TRY(synth_write(a->path, a->out, a->count, a->pack.w, a->seed));
     fprintf(a->to, "%.*s: %" PRIu64 " samples\n", SARG(a->out), a->count);
     return GAN_OK;

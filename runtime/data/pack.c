@@ -25,6 +25,18 @@ size_t pack_dtype_size(PackDtype t) {
     return dtypes[t].size;
 }
 
+GanStatus pack_spares(Str path) {
+    FileMap map = {0};
+    if (!file_exists(path) || file_is_dir(path) || file_map(path, &map) != GAN_OK)
+        return GAN_OK; // what cannot be mapped is no file, or writing says why
+    bool other = map.n && (map.n < PackLead || memcmp(map.ptr, PACK_MAGIC, strlen(PACK_MAGIC)));
+    file_unmap(&map);
+    return other ? fail(GAN_ERR_INPUT,
+                        "%.*s is there already, and is no pack: name another file, or move it away",
+                        SARG(path))
+                 : GAN_OK;
+}
+
 // --- header --------------------------------------------------------------------------------------
 
 static bool read_word(const Json *v, const char *const *words, size_t stride, size_t n,

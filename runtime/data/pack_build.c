@@ -252,6 +252,7 @@ GanStatus pack_build(Arena *perm, Str path, const PackOptions *o, Str out_path, 
     }
     if (out_path.len && file_same(path, out_path))
         return fail(GAN_ERR_USAGE, "-o %.*s: this is what is to be packed", SARG(out_path));
+    TRY(out_path.len ? pack_spares(out_path) : GAN_OK);
     Build b = {.o = o,
                .path = path,
                .perm = perm,

@@ -156,7 +156,14 @@ static GanStatus put_stored(SafeOut *f, const Stored *s) {
     return GAN_OK;
 }
 
-static GanStatus put_weights(Import *m, Str path, FileOut **out) {
+// In the weights, the hash of the text they were written with.
+#define TEXT_HASH "gan_import_text"
+
+static Str text_hash(Arena *a, Str text) {
+    return hash_hex(a, hash128(text.ptr, text.len));
+}
+
+static GanStatus put_weights(Import *m, Str path, Str text, FileOut **out) {
     SafeTensor *t = arena_array(m->a, SafeTensor, m->stored.n + 1);
     for (uint32_t i = 0; i < m->stored.n; i++) {
         const Stored *s = &m->stored.at[i];
@@ -165,9 +172,9 @@ static GanStatus put_weights(Import *m, Str path, FileOut **out) {
             return fail(GAN_ERR_INPUT, "weight %.*s has %u axes", SARG(s->name), s->rank);
         memcpy(t[i].dim, s->dim, s->rank * sizeof *s->dim);
     }
-    const SafeMeta meta[] = {{STR("format"), STR("pt")}};
+    const SafeMeta meta[] = {{STR("format"), STR("pt")}, {STR(TEXT_HASH), text_hash(m->a, text)}};
     SafeOut *f;
-    TRY(safe_out_open(path, t, m->stored.n, meta, 1, &f));
+    TRY(safe_out_open(path, t, m->stored.n, meta, sizeof meta / sizeof *meta, &f));
     GanStatus st = GAN_OK;
     for (uint32_t i = 0; st == GAN_OK && i < m->stored.n; i++)
         st = put_stored(f, &m->stored.at[i]);
@@ -204,7 +211,7 @@ static GanStatus checked_text(const ImportJob *j, Str text, Str *out) {
 
 static GanStatus write_both(Import *m, const ImportJob *j, Str text) {
     FileOut *file[2] = {NULL, NULL};
-    GanStatus st = put_weights(m, j->weights, &file[0]);
+    GanStatus st = put_weights(m, j->weights, text, &file[0]);
     if (st == GAN_OK)
         st = file_out_open(j->text, &file[1]);
     if (st == GAN_OK)
@@ -235,8 +242,29 @@ static GanStatus convert(const ImportJob *j) {
     return GAN_OK;
 }
 
+// Both results are there: as an earlier import left them?
+static GanStatus check_left(const ImportJob *j) {
+    SafeFile f;
+    Str text, hash = {0};
+    TRY(file_read(j->a, j->text, &text));
+    GanStatus st = safe_open(j->a, j->weights, &f);
+    if (st != GAN_OK && st != GAN_ERR_INPUT)
+        return st;
+    for (uint32_t i = 0; st == GAN_OK && i < f.meta.n; i++)
+        if (str_eq(f.meta.at[i].key, STR(TEXT_HASH)))
+            hash = str_copy(j->a, f.meta.at[i].value);
+    if (st == GAN_OK)
+        safe_close(&f);
+    if (str_eq(hash, text_hash(j->a, text)))
+        return GAN_OK;
+    return fail(GAN_ERR_INPUT,
+                "%.*s is there already, and no import left it so: it was edited, or is another "
+                "model's; name another result with -o, or move it away",
+                SARG(j->text));
+}
+
 // Neither result takes the place of a file that it is made from, nor of one that no earlier import
-// made, which leaves both.
+// made, which leaves both, or that was edited since.
 static GanStatus spare_others(const ImportJob *j) {
     const Str out[] = {j->text, j->weights};
     const StrVec *outside = &j->file.outside;
@@ -254,7 +282,7 @@ static GanStatus spare_others(const ImportJob *j) {
                     "%.*s is there already, without %.*s, which an import leaves beside it: name "
                     "another result with -o, or move it away",
                     SARG(out[!text]), SARG(out[text]));
-    return GAN_OK;
+    return text ? check_left(j) : GAN_OK;
 }
 
 static GanStatus run(void *user) {

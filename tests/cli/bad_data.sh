@@ -274,3 +274,13 @@ expect 0 data pack clear.npy --size 6 --labels y.npy --first-class 1 -o clear.pa
 expect 0 data inspect clear.pack
 prints '3 classes of 1 to 2 samples$'
 refused 2 "'8,8' is not a size: N or WxH" ganrun data pack few --size 8,8 -o out.pack
+
+# A pack may be replaced, nothing else.
+printf '1,2\n3,4\n' >plain.csv
+cp "$(dirname -- "$0")/tiny.gan" mine.gan
+refused 1 'mine.gan is there already, and is no pack' ganrun data pack plain.csv -o mine.gan
+refused 1 'mine.gan is there already, and is no pack' ganrun data synth shapes --count 4 --size 8 -o mine.gan
+same mine.gan "$(dirname -- "$0")/tiny.gan"
+: >fresh.pack
+expect 0 data pack plain.csv -o fresh.pack
+expect 0 data pack plain.csv -o fresh.pack

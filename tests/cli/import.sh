@@ -94,6 +94,17 @@ expect 0 import layers.onnx -o "some where.gan"
 exists "some where.gan" "some where.safetensors"
 grep -q '"some where.safetensors"' "some where.gan" || fail 'the text names another file'
 
+# Again over what an import left, but not over what was edited since, or is another model's.
+expect 0 import layers.onnx -o "some where.gan"
+echo '# mine' >>"some where.gan"
+refused 1 'some where.gan is there already, and no import left it so: it was edited' ganrun import layers.onnx -o "some where.gan"
+grep -q '^# mine' "some where.gan" || fail 'an edited text was written over'
+cp "some where.gan" other.gan
+expect 0 export run -o other.safetensors
+cp other.safetensors kept.safetensors
+refused 1 'other.gan is there already' ganrun import layers.onnx -o other.gan
+same other.safetensors kept.safetensors
+
 # One error names the node and why; neither file is written.
 none() { absent bad.gan bad.safetensors; }
 sed 's/Gemm/Gemx/' layers.onnx >bad.onnx
