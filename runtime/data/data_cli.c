@@ -189,10 +189,12 @@ static GanStatus run_pack(Arena *arena, DataArgs *a) {
     if (sum.rounded)
         fprintf(a->err, "numbers rounded to 32 bits: in %" PRIu64 " of %" PRIu64 "\n", sum.rounded,
                 sum.good);
-    if (pack.field[0].missing)
-        fprintf(a->err, "missing: %" PRIu64 " numbers; a model's field reads them by missing(0)\n",
-                pack.field[0].missing);
     for (uint32_t i = 0; i < pack.fields; i++) {
+        if (pack.field[i].missing)
+            fprintf(a->err,
+                    "missing: %" PRIu64
+                    " numbers of %.*s; a model's field reads them by missing(0)\n",
+                    pack.field[i].missing, SARG(pack.field[i].name));
         uint32_t least = pack_least_class(&pack, &pack.field[i]);
         if (least)
             fprintf(a->err, "no sample has a class below %u: --first-class %u makes it class 0\n",
@@ -315,7 +317,6 @@ static GanStatus run_synth(Arena *arena, DataArgs *a) {
         return fail(GAN_ERR_USAGE, "how many? ganrun data synth KIND --out F --count N");
     if (a->pack.w != a->pack.h)
         return fail(GAN_ERR_USAGE, "these images are square: --size N");
-    TRY(pack_spares(a->out));
     TRY(synth_write(a->path, a->out, a->count, a->pack.w, a->seed));
     fprintf(a->to, "%.*s: %" PRIu64 " samples\n", SARG(a->out), a->count);
     return GAN_OK;

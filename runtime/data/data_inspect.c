@@ -185,7 +185,8 @@ static void look_at_pack(Survey *s, const Pack *p) {
     for (uint64_t i = 0; i < p->count && i < FirstNames; i++)
         vec_push(s->arena, &s->first, pack_name(p, i));
     const PackField *f = &p->field[0];
-    s->missing = f->missing;
+    for (uint32_t i = 0; i < p->fields; i++)
+        s->missing += p->field[i].missing;
     size_t n = f->bytes / pack_dtype_size(f->dtype);
     for (uint64_t i = 0; i < p->count; i++) {
         const uint8_t *at = pack_record(p, i) + f->offset;
@@ -343,6 +344,14 @@ static void tell_other_sizes(const Survey *s, FILE *out) {
     fputc('\n', out);
 }
 
+// The first field that lacks some.
+static Str name_missing(const Survey *s) {
+    for (uint32_t i = 0; i < s->fields; i++)
+        if (s->field[i].missing)
+            return s->field[i].name;
+    return STR("x");
+}
+
 static void tell(const Survey *s, Str path, FILE *out) {
     fprintf(out, "%.*s: %s, %" PRIu64 " samples\n", SARG(path), source_kind_name(s->kind),
             s->count);
@@ -367,7 +376,7 @@ static void tell(const Survey *s, Str path, FILE *out) {
         fprintf(out,
                 "missing    %" PRIu64 " numbers, which are 0 by missing(0); known(%.*s) is 1 for "
                 "the others\n",
-                s->missing, SARG(s->fields ? s->field[0].name : STR("x")));
+                s->missing, SARG(name_missing(s)));
     for (uint32_t i = 0; i < s->first.n; i++)
         fprintf(out, "%s %.*s\n", i ? "          " : "first     ",
                 SARG(shown(s->arena, s->first.at[i])));

@@ -134,9 +134,8 @@ static GanStatus fit_sample(Build *b, const ArrayPlan *p, const Array *row, uint
     return st;
 }
 
-typedef struct Copied { // of all samples; of one, as far as it is copied
+typedef struct Copied { // of all samples
     double lo, hi;
-    uint64_t missing;
     bool rounded; // the last sample
 } Copied;
 
@@ -144,7 +143,6 @@ typedef struct Copied { // of all samples; of one, as far as it is copied
 static size_t copy_sample(const ArrayPlan *p, PackDtype t, bool missing, const Array *row,
                           uint8_t *record, Copied *all) {
     double from = INFINITY, to = -INFINITY;
-    uint64_t absent = 0;
     all->rounded = false;
     for (size_t k = 0; k < p->each; k++) {
         double v = element(p, row, k);
@@ -161,12 +159,10 @@ static size_t copy_sample(const ArrayPlan *p, PackDtype t, bool missing, const A
             memcpy(record + 4 * k, &f, 4);
         from = v < from ? v : from;
         to = v > to ? v : to;
-        absent += isnan(v) != 0;
         all->rounded = all->rounded || (t == PackF32 && !isnan(v) && (double)f != v);
     }
     all->lo = from < all->lo ? from : all->lo;
     all->hi = to > all->hi ? to : all->hi;
-    all->missing += absent;
     return p->each;
 }
 
@@ -207,7 +203,6 @@ static GanStatus add_samples(Build *b, ArrayPlan *p) {
     mem_free(record);
     if (b->field[0].dtype == PackF32 && all.lo <= all.hi)
         pack_writer_range(b->writer, 0, (float)all.lo, (float)all.hi);
-    pack_writer_missing(b->writer, 0, all.missing);
     return st;
 }
 
@@ -241,6 +236,8 @@ GanStatus build_array(Build *b) {
         build_label_field(b);
         st = pack_writer_open(b->out_path, b->field, b->fields, &b->writer);
     }
+    if (st == GAN_OK && b->o->missing)
+        pack_writer_count_missing(b->writer);
     if (st == GAN_OK)
         st = add_samples(b, &p);
     array_close(&p.file);

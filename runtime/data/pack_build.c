@@ -151,6 +151,8 @@ GanStatus build_members(Build *b, ItemWork *work, ItemDone *done, size_t beside)
         source_close(s);
         return st;
     }
+    if (b->o->missing)
+        pack_writer_count_missing(b->writer);
     ItemJob job = {.source = s,
                    .limit = b->o->limit,
                    .threads = b->o->threads,

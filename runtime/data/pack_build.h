@@ -29,7 +29,8 @@ typedef struct Labels {
     uint32_t classes;      // 0: vectors
     uint32_t first;        // of `array`: what becomes class 0
     const Str *class_name; // [classes], sorted: of folders and words; NULL: numbers
-    double lo, hi;         // of vectors
+    double lo, hi;         // of vectors; lo > hi: no number is there
+    bool missing;          // what is missing of a vector is NaN, and no error
     // Of members of a folder or archive:
     LabelKey key;
     KeyLabelVec of;  // sorted by key

@@ -45,7 +45,7 @@ static void widen(Labels *l, float v) {
 
 GanStatus labels_add_vector(Arena *perm, Labels *l, Str key, const float *v, size_t n) {
     if (!l->of.n)
-        l->width = (uint32_t)n, l->lo = l->hi = v[0];
+        l->width = (uint32_t)n, l->lo = INFINITY, l->hi = -INFINITY;
     if (n != l->width)
         return fail(GAN_ERR_INPUT, "the label of %.*s has %zu numbers, not %u", SARG(key), n,
                     l->width);
@@ -352,13 +352,14 @@ static GanStatus check_vectors(Labels *l, Str path) {
         return fail(GAN_ERR_INPUT, "%.*s: labels of %lld numbers; 1 to %d are possible", SARG(path),
                     (long long)l->array.dim[1], LabelWidthMost);
     l->width = (uint32_t)l->array.dim[1];
+    l->lo = INFINITY, l->hi = -INFINITY;
     for (size_t i = 0; i < l->array.count; i++) {
         float v = (float)array_at(&l->array, i);
-        if (!isfinite(v))
-            return fail(GAN_ERR_INPUT, "%.*s: label %zu holds a number that f32 does not",
-                        SARG(path), i / l->width);
-        if (i == 0)
-            l->lo = l->hi = v;
+        if (!isfinite(v) && !(l->missing && isnan(v)))
+            return fail(GAN_ERR_INPUT, "%.*s: label %zu holds a number that f32 does not%s",
+                        SARG(path), i / l->width,
+                        isnan(v) ? ": NaN, which may mean a value that is missing: " MISSING_KEPT
+                                 : "");
         widen(l, v);
     }
     return GAN_OK;
@@ -422,6 +423,7 @@ static GanStatus set_first(Build *b) {
 static GanStatus find_labels(Build *b, size_t samples) {
     Str asked = b->o->labels;
     b->labels.on = asked.len > 0;
+    b->labels.missing = b->o->missing;
     if (b->o->label_columns.len && !labels_are_table(asked))
         return fail(GAN_ERR_USAGE, "--label-columns is for labels of a table: --labels FILE.csv, "
                                    ".tsv or .txt");
@@ -452,8 +454,8 @@ static PackField label_field(const Labels *l) {
                            .dtype = PackF32,
                            .rank = 1,
                            .dim = {l->width},
-                           .lo = l->lo,
-                           .hi = l->hi};
+                           .lo = l->lo <= l->hi ? l->lo : 0,
+                           .hi = l->lo <= l->hi ? l->hi : 0};
     return (PackField){.name = STR("y"),
                        .kind = DataLabel,
                        .dtype = PackU32,

@@ -34,7 +34,9 @@ typedef struct LabelTable {
     VEC(TableRow) row;    // in the order of the file, then sorted by key
     TableStem *stem;      // [rows] sorted by name
     StrVec word;          // [rows] of one column
-    FloatVec number;      // [rows][wanted]; of one column NAN where the word is no number
+    FloatVec number;      // [rows][wanted]; of one column NAN where the word is no number, of
+                          // several where it is missing
+    bool missing;         // which is no error
 } LabelTable;
 
 // --- samples and rows ----------------------------------------------------------------------------
@@ -187,13 +189,18 @@ static GanStatus want_columns(LabelTable *t, Str columns) {
 static GanStatus take_value(LabelTable *t, uint32_t column) {
     Str text = t->field.at[column];
     double v = NAN;
-    if (!text.len)
+    bool lacks = t->wanted.n > 1 && (!text.len || table_lacks(text));
+    if (lacks && !t->missing)
+        return fail(GAN_ERR_INPUT, "%.*s: line %u: %.*s in column %.*s: " MISSING_KEPT,
+                    SARG(t->path), t->text.line, SARG(text.len ? text : STR("nothing")),
+                    SARG(t->name.at[column]));
+    if (!lacks && !text.len)
         return fail(GAN_ERR_INPUT, "%.*s: line %u: nothing in column %.*s", SARG(t->path),
                     t->text.line, SARG(t->name.at[column]));
     bool number = str_to_double(text, &v) && isfinite((float)v);
     if (t->wanted.n == 1)
         vec_push(t->perm, &t->word, text);
-    else if (!number)
+    else if (!number && !lacks)
         return fail(GAN_ERR_INPUT,
                     "%.*s: line %u: %.*s in column %.*s is not a number; words are classes, of one "
                     "column alone",
@@ -245,7 +252,7 @@ static GanStatus read_rows(LabelTable *t, int64_t rows) {
 static void make_binary(FloatVec *number) {
     bool signs = true;
     for (uint32_t i = 0; signs && i < number->n; i++)
-        signs = number->at[i] == -1 || number->at[i] == 1;
+        signs = number->at[i] == -1 || number->at[i] == 1 || isnan(number->at[i]);
     for (uint32_t i = 0; signs && i < number->n; i++)
         number->at[i] = (number->at[i] + 1) / 2;
 }
@@ -311,13 +318,14 @@ GanStatus labels_of_table(Arena *perm, Str text, Str path, const StrVec *members
     LabelTable t = {.perm = perm,
                     .path = path,
                     .member = members,
-                    .text = table_of(text, table_separator(path, text))};
+                    .text = table_of(text, table_separator(path, text)),
+                    .missing = l->missing};
     int64_t rows;
     bool end;
     TRY(read_head(&t, &rows, &end));
     TRY(want_columns(&t, columns));
     TRY(read_rows(&t, rows));
-    if (!are_numbers(&t.number)) { // of one column; several were refused
+    if (t.wanted.n == 1 && !are_numbers(&t.number)) { // of several columns they are missing
         TRY(number_words(&t, l));
     } else {
         make_binary(&t.number);

@@ -7,6 +7,7 @@
 #include "pack_format.h"
 #include "sources.h"
 
+#include <math.h>
 #include <string.h>
 
 static GanStatus put(Bytes *to, const void *data, size_t n) {
@@ -23,6 +24,7 @@ struct PackWriter {
     PackField field[PACK_MAX_FIELDS];
     uint32_t fields;
     size_t stride;
+    bool missing; // NaN is counted
     uint64_t count, per_block;
     uint64_t size; // bytes written
 };
@@ -97,7 +99,17 @@ static GanStatus end_block(PackWriter *w) {
     return GAN_OK;
 }
 
+static void count_missing(PackField *f, const uint8_t *record) {
+    float v;
+    for (size_t i = 0; f->dtype == PackF32 && i < f->bytes; i += sizeof v) {
+        memcpy(&v, record + f->offset + i, sizeof v);
+        f->missing += isnan(v) != 0;
+    }
+}
+
 GanStatus pack_writer_add(PackWriter *w, const void *record, Str name) {
+    for (uint32_t i = 0; w->missing && i < w->fields; i++)
+        count_missing(&w->field[i], record);
     TRY(put(&w->block, record, w->stride));
     TRY(put(&w->names, name.ptr, name.len));
     uint64_t end = w->names.n;
@@ -106,13 +118,13 @@ GanStatus pack_writer_add(PackWriter *w, const void *record, Str name) {
     return w->count % w->per_block == 0 ? end_block(w) : GAN_OK;
 }
 
+void pack_writer_count_missing(PackWriter *w) {
+    w->missing = true;
+}
+
 void pack_writer_range(PackWriter *w, uint32_t field, double lo, double hi) {
     w->field[field].lo = lo;
     w->field[field].hi = hi;
-}
-
-void pack_writer_missing(PackWriter *w, uint32_t field, uint64_t n) {
-    w->field[field].missing = n;
 }
 
 // --- header --------------------------------------------------------------------------------------

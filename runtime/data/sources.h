@@ -121,8 +121,8 @@ GanStatus pack_writer_open(Str path, const PackField *field, uint32_t fields, Pa
 size_t pack_writer_stride(const PackWriter *w);
 const PackField *pack_writer_field(const PackWriter *w, uint32_t i);
 GanStatus pack_writer_add(PackWriter *w, const void *record, Str name);
+void pack_writer_count_missing(PackWriter *w); // of records that follow: NaN is a missing value
 void pack_writer_range(PackWriter *w, uint32_t field, double lo, double hi);
-void pack_writer_missing(PackWriter *w, uint32_t field, uint64_t n);
 void pack_writer_abandon(PackWriter *w); // accepts NULL
 // Both free w, also on failure: write the file; or, of a pack in memory, open it.
 GanStatus pack_writer_commit(PackWriter *w, Str source, Str fit);

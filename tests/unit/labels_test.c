@@ -354,6 +354,31 @@ static void tables_of_numbers_and_in_other_sources_are_read(void **state) {
     pack_close(&k);
 }
 
+// Attributes of which some were not looked at.
+static void numbers_of_a_vector_may_be_missing(void **state) {
+    Fixture *p = *state;
+    Pack k = {0};
+    make_faces(p, "");
+    write_text(p, "set/t.csv", "file,a,b\n000001.png,1,\n000002.png,nan,-1\n000003.png,-1,1\n");
+    PackOptions o = {.labels = STR("t.csv"), .label_columns = STR("a,b"), .missing = true};
+    assert_ok(pack_build(&p->arena, under(p, "set"), &o, (Str){0}, &k, NULL));
+    assert_true(k.field[1].missing == 2 && k.field[1].lo == 0 && k.field[1].hi == 1);
+    assert_true(vector_at(&k, 0)[0] == 1 && isnan(vector_at(&k, 0)[1]));
+    assert_true(isnan(vector_at(&k, 1)[0]) && vector_at(&k, 1)[1] == 0);
+    pack_close(&k);
+    const float y[4] = {NAN, 2, 3, 4};
+    assert_ok(npy_write_f32(under(p, "x.npy"), y + 1, 2, (const int64_t[]){2, 1}));
+    assert_ok(npy_write_f32(under(p, "y.npy"), y, 2, (const int64_t[]){2, 2}));
+    o = (PackOptions){.labels = under(p, "y.npy")};
+    assert_refused(
+        pack_build(&p->arena, under(p, "x.npy"), &o, (Str){0}, &k, NULL),
+        "label 0 holds a number that f32 does not: NaN, which may mean a value that is missing");
+    o.missing = true;
+    assert_ok(pack_build(&p->arena, under(p, "x.npy"), &o, (Str){0}, &k, NULL));
+    assert_true(k.field[0].missing == 0 && k.field[1].missing == 1 && k.field[1].lo == 2);
+    pack_close(&k);
+}
+
 static void a_table_that_does_not_fit_is_refused(void **state) {
     static const struct {
         const char *text, *columns, *says;
@@ -363,6 +388,9 @@ static void a_table_that_does_not_fit_is_refused(void **state) {
          "lines 2 and 3: two labels for 000001.png"},
         {"file,label\n000001.png,1\n000001,2\nb,1,1\n", "", "line 4 has 3 columns, not 2"},
         {"file,a,b\n000001.png,1,x\n", "a,b", "line 2: x in column b is not a number"},
+        {"file,a,b\n000001.png,1,\n", "a,b",
+         "line 2: nothing in column b: missing(0) in the model"},
+        {"file,a,b\n000001.png,1,NA\n", "a,b", "line 2: NA in column b: missing(0) in the model"},
         {"file,a,b\n000001.png,1,1e99\n", "a,b", "1e99 in column b is not a number"},
         {"file,sex\n000001.png,man\n000002.png,nan\n000003.png,man\n", "",
          "000002.png: no label for it in"},
@@ -578,6 +606,7 @@ int main(int argc, char **argv) {
         T(a_stream_reads_vectors),
         T(tables_of_every_form_are_read),
         T(tables_of_numbers_and_in_other_sources_are_read),
+        T(numbers_of_a_vector_may_be_missing),
         T(a_table_that_does_not_fit_is_refused),
         T(a_split_of_a_table_is_packed),
         T(refused_memory_of_a_table_is_an_error),
