@@ -4,7 +4,8 @@
 // each side. Sides made of files are joined by file name, without the extension and relative to
 // their source: an archive stores its members in any order, and a missing file must not shift all
 // pairs after it. Joint samples keep the order of the first side of files. Arrays have no names:
-// their rows follow that side by number. Names that differ everywhere (`1_photo.png`,
+// their rows follow that side by number, and where some rows were left out, their own numbers say
+// which belong together. Names that differ everywhere (`1_photo.png`,
 // `1_label.png`) tell nothing: such sides of equal size are joined by number, with a notice.
 #include "pack_build.h"
 
@@ -16,8 +17,10 @@
 
 typedef struct Key {
     uint32_t source; // the number of its pack, where both sides have as many; else 0
-    Str stem;
-    uint64_t at; // its number on its side
+    uint64_t row;    // of an array, in its file; else 0
+    Str stem;        // of a file's name; else empty
+    Str name;        // for messages
+    uint64_t at;     // its number on its side
 } Key;
 
 typedef struct Lone { // samples of one side without a partner
@@ -57,14 +60,45 @@ static Key *side_keys(Arena *a, const PairSide *s, bool by_source, bool inside) 
         for (uint64_t i = 0; i < s->pack[k].count; i++, n++) {
             Str name = member_path(pack_name(&s->pack[k], i)), ext = path_ext(name);
             Str stem = str_sub(name, skip, name.len - ext.len - (ext.len > 0));
-            key[n] = (Key){.source = by_source ? k : 0, .stem = stem, .at = n};
+            key[n] = (Key){.source = by_source ? k : 0, .stem = stem, .name = stem, .at = n};
         }
     }
     return key;
 }
 
+// The row of a sample `NAME:ROW` in its array; one that does not say has its own number.
+static uint64_t row_of(const Pack *p, uint64_t sample) {
+    Str name = pack_name(p, sample);
+    size_t at = name.len;
+    int64_t row;
+    while (at > 0 && name.ptr[at - 1] != ':')
+        at--;
+    return at && str_to_int(str_sub(name, at, name.len), &row) && row >= 0 ? (uint64_t)row : sample;
+}
+
+static bool lacks_array_rows(const PairSide *s) {
+    for (uint32_t k = 0; k < s->packs; k++)
+        for (uint64_t i = 0; i < s->pack[k].count; i++)
+            if (!source_words_have_members(s->pack[k].source) && row_of(&s->pack[k], i) != i)
+                return true;
+    return false;
+}
+
+static Key *row_keys(Arena *a, const PairSide *s) {
+    Key *key = arena_array(a, Key, s->count);
+    uint64_t n = 0;
+    for (uint32_t k = 0; k < s->packs; k++)
+        for (uint64_t i = 0; i < s->pack[k].count; i++, n++)
+            key[n] = (Key){.source = k,
+                           .row = row_of(&s->pack[k], i),
+                           .name = pack_name(&s->pack[k], i),
+                           .at = n};
+    return key;
+}
+
 static int compare_names(const Key *x, const Key *y) {
     int c = x->source < y->source ? -1 : x->source > y->source;
+    c = c ? c : x->row < y->row ? -1 : x->row > y->row;
     return c ? c : str_cmp(x->stem, y->stem);
 }
 
@@ -87,7 +121,7 @@ static uint64_t run_length(const Key *key, uint64_t from, uint64_t n) {
 static void add_lone(Lone *l, const Key *key, uint64_t n) {
     for (uint64_t i = 0; i < n; i++, l->n++)
         if (!l->n || key[i].at < l->first)
-            l->first = key[i].at, l->name = key[i].stem;
+            l->first = key[i].at, l->name = key[i].name;
 }
 
 // Joins sorted keys: match [nx] is the sample of y for each of x. A name that one side has more
@@ -144,7 +178,8 @@ static GanStatus refuse_counts(const PairSide *x, const PairSide *y) {
                 SARG(y->name), y->count, SARG(x->name), x->count);
 }
 
-static GanStatus refuse_lone(const PairSide *x, const PairSide *y, const Lone lone[2]) {
+static GanStatus refuse_lone(const PairSide *x, const PairSide *y, const char *by,
+                             const Lone lone[2]) {
     char text[2][256] = {"", ""};
     const PairSide *side[2] = {x, y};
     for (int i = 0; i < 2; i++)
@@ -153,9 +188,41 @@ static GanStatus refuse_lone(const PairSide *x, const PairSide *y, const Lone lo
                      i && lone[0].n ? "; " : "", lone[i].n, side[i]->count, SARG(side[i]->name),
                      SARG(lone[i].name));
     return fail(GAN_ERR_INPUT,
-                "%.*s and %.*s are paired by file name, and these have no partner: %s%s; "
+                "%.*s and %.*s are paired by %s, and these have no partner: %s%s; "
                 "--skip-bad leaves them out",
-                SARG(x->name), SARG(y->name), text[0], text[1]);
+                SARG(x->name), SARG(y->name), by, text[0], text[1]);
+}
+
+static void tell_lone(Arena *perm, const PairSide *x, const PairSide *y, const PairOptions *o,
+                      uint64_t joint, const Lone lone[2]) {
+    if (lone[0].n || lone[1].n)
+        o->notice(o->user, y->name,
+                  str_format(perm,
+                             "%" PRIu64 " pairs with %.*s; left out as they have no "
+                             "partner: %" PRIu64 " of %.*s, %" PRIu64 " of %.*s",
+                             joint, SARG(x->name), lone[0].n, SARG(x->name), lone[1].n,
+                             SARG(y->name))
+                      .ptr);
+}
+
+// Arrays of which rows were left out.
+static GanStatus join_rows(Arena *perm, const PairSide *x, const PairSide *y, const PairOptions *o,
+                           uint64_t *match) {
+    Arena scratch = *perm;
+    Lone lone[2];
+    if (x->packs != y->packs || made_of_files(x) || made_of_files(y))
+        return fail(
+            GAN_ERR_INPUT,
+            "%.*s and %.*s are paired by row, and rows of one were left out (--skip-bad): "
+            "which belong together is not known; pair as many arrays with as many, or files "
+            "with files",
+            SARG(x->name), SARG(y->name));
+    Key *kx = row_keys(&scratch, x), *ky = row_keys(&scratch, y);
+    uint64_t joint = join_sorted(kx, x->count, ky, y->count, match, lone);
+    if ((lone[0].n || lone[1].n) && !o->skip_lone)
+        return refuse_lone(x, y, "row", lone);
+    tell_lone(perm, x, y, o, joint, lone);
+    return GAN_OK;
 }
 
 static GanStatus join_named(Arena *perm, const PairSide *x, const PairSide *y, const PairOptions *o,
@@ -165,18 +232,11 @@ static GanStatus join_named(Arena *perm, const PairSide *x, const PairSide *y, c
     if (!joint)
         joint = join(*perm, x, y, true, match, lone);
     if (joint && (o->skip_lone || (!lone[0].n && !lone[1].n))) {
-        if (lone[0].n || lone[1].n)
-            o->notice(o->user, y->name,
-                      str_format(perm,
-                                 "%" PRIu64 " pairs with %.*s; left out as they have no "
-                                 "partner: %" PRIu64 " of %.*s, %" PRIu64 " of %.*s",
-                                 joint, SARG(x->name), lone[0].n, SARG(x->name), lone[1].n,
-                                 SARG(y->name))
-                          .ptr);
+        tell_lone(perm, x, y, o, joint, lone);
         return GAN_OK;
     }
     if (joint)
-        return refuse_lone(x, y, lone);
+        return refuse_lone(x, y, "file name", lone);
     if (x->count != y->count)
         return refuse_counts(x, y);
     for (uint64_t i = 0; i < x->count; i++)
@@ -225,6 +285,10 @@ GanStatus pair_sides(Arena *perm, PairSide *side, uint32_t n, const PairOptions 
         y->at = arena_array(perm, uint64_t, x->count);
         if (i != first && made_of_files(x) && made_of_files(y)) {
             TRY(join_named(perm, x, y, o, y->at));
+            continue;
+        }
+        if (i != first && (lacks_array_rows(x) || lacks_array_rows(y))) {
+            TRY(join_rows(perm, x, y, o, y->at));
             continue;
         }
         if (y->count != x->count)

@@ -509,6 +509,36 @@ static void fields_of_two_sources_are_paired_by_file_name(void **state) {
     assert_refused(stream_open(&o, &s), "b: 2 samples, and a has 3");
 }
 
+// Rows that were left out of one array do not shift those of the other.
+static void rows_that_were_left_out_have_no_partner(void **state) {
+    Fixture *p = *state;
+    char said[300] = "";
+    write_text(p, "x.csv", "1,1\n2,\n3,3\n4,4\n");
+    write_text(p, "y.csv", "10\n20\n30\nnan\n");
+    write_image(p, "f/1.png", 8, 8, 1), write_image(p, "f/2.png", 8, 8, 2);
+    write_image(p, "f/3.png", 8, 8, 3);
+    Str x = under(p, "x.csv"), y = under(p, "y.csv");
+    DataField field[2] = {
+        {.name = STR("x"), .kind = DataFloat, .rank = 1, .dim = {2}, .path = &x, .paths = 1},
+        {.name = STR("y"), .kind = DataFloat, .rank = 1, .dim = {1}, .path = &y, .paths = 1}};
+    DataOptions o = stream_options(field, 2, 2);
+    o.skip_bad = true, o.notice = join_texts, o.user = said;
+    DataStream *s = NULL;
+    const DataBatch *b = NULL;
+    assert_ok(stream_open(&o, &s));
+    assert_int_equal(stream_count(s), 2);
+    assert_non_null(strstr(said, "y: 2 pairs with x; left out as they have no partner: 1 of x"));
+    assert_ok(stream_next(s, &b));
+    for (uint32_t j = 0; j < 2; j++)
+        assert_true(b->field[1][j] == 10 * b->field[0][2 * j]);
+    stream_close(s);
+    field[0] = (DataField){
+        .name = STR("x"), .kind = DataImage, .rank = 3, .dim = {3, 8, 8}, .path = &x, .paths = 1};
+    x = under(p, "f");
+    write_text(p, "y.csv", "10\nnan\n30\n40\n");
+    assert_refused(stream_open(&o, &s), "x and y are paired by row, and rows of one were left out");
+}
+
 static void arrays_serve_as_images(void **state) {
     Fixture *p = *state;
     float x[2 * 12];
@@ -916,6 +946,7 @@ int main(int argc, char **argv) {
         T(classes_keep_the_numbers_of_another_label),
         T(sources_with_names_and_without_do_not_mix),
         T(fields_of_two_sources_are_paired_by_file_name),
+        T(rows_that_were_left_out_have_no_partner),
         T(arrays_serve_as_images),
         T(streams_refuse_what_does_not_fit),
         T(a_nan_in_a_pack_names_its_sample),
