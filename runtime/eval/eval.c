@@ -60,6 +60,21 @@ static void put_line(Text *t, const Sets *s, const char *name, double generated,
         text_fmt(t, " %12s %10s\n", "-", "-");
 }
 
+// Of the files that a score's name has by their last words: another of that name has others.
+static Str contents(const Eval *v, const Sets *s) {
+    Text t = {.arena = v->perm};
+    if (v->options->at[OptPaths].pair.n)
+        text_put(&t, feed_identity(v->run.feed, v->perm));
+    if (s->features) {
+        Str text;
+        if (file_read(v->perm, v->features.path, &text) == GAN_OK)
+            text_put(&t, text);
+        for (uint32_t i = 0; i < v->net.job.weights.n; i++)
+            text_fmt(&t, " %.*s", SARG(v->net.job.weights.at[i].hash));
+    }
+    return text_str(&t);
+}
+
 // A line of scores.jsonl. Its name holds all that numbers must share to be compared.
 static void keep_score(Eval *v, const Sets *s, const char *metric, size_t n, double generated,
                        double real) {
@@ -77,10 +92,9 @@ static void keep_score(Eval *v, const Sets *s, const char *metric, size_t n, dou
     json_member_int(&j, "step", v->run.step);
     json_member_int(&j, "seed", (int64_t)v->from.seed);
     json_member_str(&j, "name", text_str(&name));
-    if (o->at[OptPaths].pair.n) { // which file of that name it was
-        Str of = feed_identity(v->run.feed, a);
+    Str of = contents(v, s);
+    if (of.len)
         json_member_str(&j, "content", hash_hex(a, hash128(of.ptr, of.len)));
-    }
     json_member_double(&j, "generated", generated);
     json_member_double(&j, "data", real);
     json_close(&j, '}');

@@ -25,7 +25,7 @@ typedef struct Score { // a value of `ganrun eval`: a line of scores.jsonl
     Str name;          // metric and set-up (sets_name): values of equal names may be compared
     uint32_t step;
     uint64_t seed;
-    Str content;            // hash of the data of --data; empty: none was given, or it is not known
+    Str content; // hash of the files that the name has by base name; empty: none, or unknown
     double generated, real; // of generated samples, and of other samples of the data; NaN: unknown
 } Score;
 

@@ -133,6 +133,13 @@ prints '^fakes  *x  *32  *kid  *[0-9.e-]*  *-  *-$'
 refused 1 'takes images of \[3, 9, 9\], the samples are \[3, 8, 8\]' ganrun eval run --features seen.gan -s size=9
 expect 0 eval run --features seen.gan --count 16 --metric is      # requires logits, so it is computed only when named
 prints '^fakes  *x  *16  *inception score  *1\.[0-9]*  *1\.[0-9]* '
+# Another model of features of the same file name gives other numbers, which a report tells apart.
+mkdir -p elsewhere
+sed 's/-> \[6\]/-> [6]/; s/^sample features = F(x)/sample features = 2*F(x)/' seen.gan >elsewhere/seen.gan
+cmp -s seen.gan elsewhere/seen.gan && fail 'elsewhere/seen.gan is the same'
+expect 0 eval run --features elsewhere/seen.gan --count 32 --metric kid
+expect 0 report run -o told.csv
+[ "$(head -1 told.csv | grep -o 'kid of 32 by seen.gan[^"]* ([0-9a-f]*)"' | sort -u | wc -l)" -ge 2 ] || fail "two models of one name: $(head -1 told.csv)"
 grep -q ' inception score ' first && fail 'an Inception Score of features'
 refused 1 'of 10 splits: 9 samples are too few' ganrun eval run --features seen.gan --count 9 --metric is
 refused 2 'is is of the features of a trained net: --features' ganrun eval run --metric is
