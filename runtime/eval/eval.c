@@ -62,17 +62,12 @@ static void put_line(Text *t, const Sets *s, const char *name, double generated,
 
 // Of the files that a score's name has by their last words: another of that name has others.
 static Str contents(const Eval *v, const Sets *s) {
-    Text t = {.arena = v->perm};
-    if (v->options->at[OptPaths].pair.n)
-        text_put(&t, feed_identity(v->run.feed, v->perm));
-    if (s->features) {
-        Str text;
-        if (file_read(v->perm, v->features.path, &text) == GAN_OK)
-            text_put(&t, text);
-        for (uint32_t i = 0; i < v->net.job.weights.n; i++)
-            text_fmt(&t, " %.*s", SARG(v->net.job.weights.at[i].hash));
-    }
-    return text_str(&t);
+    Arena *a = v->perm;
+    Str net = s->features ? features_content(a, &v->features, &v->net) : (Str){0};
+    if (!v->options->at[OptPaths].pair.n)
+        return net; // as in a run's log
+    Str all = str_format(a, "%.*s%.*s", SARG(feed_identity(v->run.feed, a)), SARG(net));
+    return hash_hex(a, hash128(all.ptr, all.len));
 }
 
 // A line of scores.jsonl. Its name holds all that numbers must share to be compared.
@@ -94,7 +89,7 @@ static void keep_score(Eval *v, const Sets *s, const char *metric, size_t n, dou
     json_member_str(&j, "name", text_str(&name));
     Str of = contents(v, s);
     if (of.len)
-        json_member_str(&j, "content", hash_hex(a, hash128(of.ptr, of.len)));
+        json_member_str(&j, "content", of);
     json_member_double(&j, "generated", generated);
     json_member_double(&j, "data", real);
     json_close(&j, '}');

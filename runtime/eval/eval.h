@@ -75,6 +75,9 @@ GanStatus features_there(const FeaturesAsked *asked);
 // reads its weights.
 GanStatus features_open(Arena *perm, const Host *h, const FeaturesAsked *asked, const Job *run,
                         FeatureNet *out);
+// Of its text and weights, 32 digits: a score's name has only their files' base names. Empty: no
+// net is open.
+Str features_content(Arena *a, const FeaturesAsked *asked, const FeatureNet *net);
 void features_close(FeatureNet *net);                    // accepts an empty one
 bool features_fit(const FeatureNet *net, const Type *t); // it accepts samples of this type
 // GAN_ERR_INPUT with both shapes.

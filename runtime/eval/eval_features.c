@@ -80,6 +80,18 @@ GanStatus features_open(Arena *perm, const Host *h, const FeaturesAsked *asked, 
     return read_weights(perm, h->device.comm, out);
 }
 
+Str features_content(Arena *a, const FeaturesAsked *asked, const FeatureNet *net) {
+    Text t = {.arena = a};
+    Str text;
+    if (!net->d || file_read(a, asked->path, &text) != GAN_OK)
+        return (Str){0};
+    text_put(&t, text);
+    for (uint32_t i = 0; i < net->job.weights.n; i++)
+        text_fmt(&t, " %.*s", SARG(net->job.weights.at[i].hash));
+    text = text_str(&t);
+    return hash_hex(a, hash128(text.ptr, text.len));
+}
+
 void features_close(FeatureNet *net) {
     session_release(&net->session);
 }

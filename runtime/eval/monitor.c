@@ -64,6 +64,7 @@ static GanStatus open(Arena *perm, const Job *job, MonitorState *in, Monitor *ou
     if (features) {
         TRY(features_open(perm, in->host, &asked->features, job, &in->net));
         in->from.net = &in->net;
+        out->content = features_content(perm, &asked->features, &in->net);
     }
     TRY(choose(perm, in, job));
     Str caution = in->metric->caution ? in->metric->caution(perm, &in->sets) : (Str){0};

@@ -18,8 +18,9 @@ typedef struct MetricValues { // values of one metric, always the same in number
 } MetricValues;
 
 typedef struct Monitor {
-    Str name;   // of its first value (sets_name)
-    int better; // that value: -1 lower is better, 1 higher is better; 0: neither
+    Str name;    // of its first value (sets_name)
+    Str content; // of the model of features that the name names (features_content); or empty
+    int better;  // that value: -1 lower is better, 1 higher is better; 0: neither
     struct MonitorState *in;
 } Monitor;
 // On every rank; reads no data and draws no sample yet. in NULL: the job has no --metric.

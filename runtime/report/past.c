@@ -99,12 +99,13 @@ static uint32_t step_of(const Json *line, const char *name) {
 // What training itself has measured, as `ganrun eval` would have said it.
 static void read_measured(Arena *perm, Past *p, const Json *line, uint32_t step) {
     double generated = json_number(json_at(json_get(line, "values"), 0), NAN);
-    Str name = str_copy(perm, json_string(json_get(line, "score"), (Str){0}));
+    Str name = str_copy(perm, json_string(json_get(line, "score"), (Str){0})),
+        content = str_copy(perm, json_string(json_get(line, "content"), (Str){0}));
     p->save_ms += json_number(json_get(line, "eval_ms"), 0);
     p->best = step_of(line, "best");
     p->best_value = p->best == step ? generated : p->best_value;
     p->best_of = name;
-    vec_push(perm, &p->score, ((Score){name, step, p->job.seed, {0}, generated, NAN}));
+    vec_push(perm, &p->score, ((Score){name, step, p->job.seed, content, generated, NAN}));
 }
 
 static void read_step(Arena *perm, Past *p, const Json *line, uint32_t most) {

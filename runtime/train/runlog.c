@@ -4,7 +4,8 @@
 //   {"step":31,"images":992,"losses":{"D":0.61,"D.2":0.55,"G":1.02},"step_ms":410.2,...}
 //   {"step":50,"saved":true,"swd":41.7,"swd_patches":120.3,"spread":0.8,"health":"ok"}
 //   {"step":50,"save_ms":431.7}
-//   {"step":50,"score":"fakes fid of 256 by fid.gan","values":{"fid":9.1},"best":50,"eval_ms":812}
+//   {"step":50,"score":"fakes fid of 256 by fid.gan","values":{"fid":9.1},"best":50,
+//    "content":"0f3a...","eval_ms":812}
 //
 // Lines are in order of steps. The line of a save is written, and synced, before its checkpoint, so
 // a checkpoint's log is complete; its duration follows afterwards. A resumed run drops lines later
@@ -57,7 +58,10 @@ static void add_score(RunLog *l, uint32_t step, double x) {
 }
 
 static void replay_score(RunLog *l, const Json *line, uint32_t step) {
-    if (l->monitor->in && str_eq(json_string(json_get(line, "score"), (Str){0}), l->monitor->name))
+    const Monitor *m = l->monitor;
+    Str content = json_string(json_get(line, "content"), m->content); // earlier versions had none
+    if (m->in && str_eq(json_string(json_get(line, "score"), (Str){0}), m->name) &&
+        str_eq(content, m->content))
         add_score(l, step, json_number(json_at(json_get(line, "values"), 0), NAN));
 }
 
@@ -243,6 +247,8 @@ GanStatus runlog_score(RunLog *l, Arena scratch, uint32_t step, const MetricValu
     json_close(&j, '}');
     if (l->best)
         json_member_int(&j, "best", l->best);
+    if (l->monitor->content.len)
+        json_member_str(&j, "content", l->monitor->content);
     json_member_double(&j, "eval_ms", round(seconds * 1e6) / 1000);
     json_close(&j, '}');
     return file_append_line(l->path, text_str(&t));

@@ -93,6 +93,15 @@ expect 0 train going --steps 9 --metric none
 grep -q '"step": 9, "score"' going/log.jsonl && fail 'evaluated with --metric none'
 grep -q '"monitor"' going/options.json && fail 'the metric is still in the options'
 
+# Nor those of another model of features whose file has the same name.
+expect 0 $begin --steps 4 --save-every 2 --eval-every 2 --features seen.gan --metric kid --count 16 --out moved
+mkdir -p elsewhere
+sed 's/= F(x)/= 100*F(x)/' seen.gan >elsewhere/seen.gan
+expect 0 train moved --steps 6 --features elsewhere/seen.gan
+[ "$(measured moved | tail -1 | cut -d' ' -f1,3)" = '6 6' ] || fail "the best of two models of features: $(measured moved)"
+expect 0 report moved -o moved.csv
+[ "$(head -1 moved.csv | grep -o 'kid of 16 by seen.gan ([0-9a-f]*)"' | sort -u | wc -l)" = 2 ] || fail "one column: $(head -1 moved.csv)"
+
 # Options with the prefix `features.` set configs and weights of the feature model, the others those of the trained model;
 # `ganrun eval` takes both forms. A resumed run may change them, which gives a score of another name.
 cat >told.gan <<'MODEL'
