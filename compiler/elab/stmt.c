@@ -91,10 +91,14 @@ void bind_lost(Elab *e, Env *env, const Ast *a) {
 
 // The name of the function that a text calls last, or empty.
 static Str called_last(const Ast *a) {
+    bool piped = a && a->kind == AstPipe;
     while (a && a->kind == AstPipe)
         a = a->b;
-    bool named = a && a->kind == AstCall && a->a->kind == AstName;
-    return named ? a->a->text : (Str){0};
+    if (a && a->kind == AstCall)
+        a = a->a;
+    else if (!piped) // x |> sort is a call, a name alone is none
+        return (Str){0};
+    return a && a->kind == AstName ? a->text : (Str){0};
 }
 
 // Of what is no list several names were bound, in the text `from`, or where that is NULL by a loop.
