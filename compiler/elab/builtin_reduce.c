@@ -342,14 +342,18 @@ Value builtin_mean(Elab *e, const Value *in, uint32_t n) {
 
 // --- extremes ------------------------------------------------------------------------------------
 
-// The greatest of all samples, which are rows for it.
-static Val over_samples(Val x) {
-    Type t = val_type(x);
-    int64_t all = type_sample(&t);
-    return Reshape(MaxOf(rows_of(Reshape(x, 1, &all)), 2), t.rank, t.dim);
+static Val extreme_of(Val x, uint32_t axes, bool least) {
+    return least ? Neg(MaxOf(Neg(x), axes)) : MaxOf(x, axes);
 }
 
-// max over axes; min is -max(-x).
+// Of all samples, which are rows for it.
+static Val over_samples(Val x, bool least) {
+    Type t = val_type(x);
+    int64_t all = type_sample(&t);
+    return Reshape(extreme_of(rows_of(Reshape(x, 1, &all)), 2, least), t.rank, t.dim);
+}
+
+// max or min over axes.
 static Value extreme(Elab *e, const Value *in, uint32_t n, bool least) {
     Val x;
     uint32_t mask;
@@ -367,10 +371,9 @@ static Value extreme(Elab *e, const Value *in, uint32_t n, bool least) {
     uint32_t own = mask & ~1u;
     if (own && !op_fits(e, OpMaxOf, &x, 1, &(Attr){.n = 1, .i = {own}}, NULL))
         return POISON;
-    Val y = least ? Neg(x) : x;
-    y = own ? MaxOf(y, own) : y;
-    y = mask & 1 ? over_samples(y) : y;
-    return value_tensor(drop_axes(least ? Neg(y) : y, mask, keep));
+    Val y = own ? extreme_of(x, own, least) : x;
+    y = mask & 1 ? over_samples(y, least) : y;
+    return value_tensor(drop_axes(y, mask, keep));
 }
 
 Value builtin_max(Elab *e, const Value *in, uint32_t n) {
