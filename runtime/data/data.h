@@ -124,7 +124,9 @@ typedef struct Pack {
 GanStatus pack_open(Arena *perm, Str path, Pack *out);
 // `data` is borrowed
 GanStatus pack_open_bytes(Arena *perm, const uint8_t *data, size_t n, Pack *out);
-GanStatus pack_spares(Str path);      // GAN_ERR_INPUT: a file that is no pack would be replaced
+// GAN_ERR_INPUT: what would be replaced is no file of the kind `what`, which `begins` so.
+GanStatus data_spares(Str path, Str begins, const char *what);
+GanStatus pack_spares(Str path);      // the same, of packs
 void pack_close(Pack *p);             // accepts an empty pack
 GanStatus pack_verify(const Pack *p); // reads everything; names the damaged samples
 uint64_t pack_blocks(const Pack *p);  // of `block` samples each, the last may be shorter

@@ -25,16 +25,20 @@ size_t pack_dtype_size(PackDtype t) {
     return dtypes[t].size;
 }
 
-GanStatus pack_spares(Str path) {
+GanStatus data_spares(Str path, Str begins, const char *what) {
     FileMap map = {0};
     if (!file_exists(path) || file_is_dir(path) || file_map(path, &map) != GAN_OK)
         return GAN_OK; // what cannot be mapped is no file, or writing says why
-    bool other = map.n && (map.n < PackLead || memcmp(map.ptr, PACK_MAGIC, strlen(PACK_MAGIC)));
+    bool other = map.n && !str_starts((Str){(const char *)map.ptr, map.n}, begins);
     file_unmap(&map);
     return other ? fail(GAN_ERR_INPUT,
-                        "%.*s is there already, and is no pack: name another file, or move it away",
-                        SARG(path))
+                        "%.*s is there already, and is no %s: name another file, or move it away",
+                        SARG(path), what)
                  : GAN_OK;
+}
+
+GanStatus pack_spares(Str path) {
+    return data_spares(path, STR(PACK_MAGIC), "pack");
 }
 
 // --- header --------------------------------------------------------------------------------------

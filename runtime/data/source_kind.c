@@ -63,7 +63,7 @@ static GanStatus guess_bytes(Str path, const uint8_t *data, size_t n, SourceKind
         return *out = SourceCifar, GAN_OK; // its first bytes may be anything
     if (begins(data, n, "GANPACK", 7))
         return *out = SourcePack, GAN_OK;
-    if (begins(data, n, "\x93NUMPY", 6))
+    if (begins(data, n, NPY_MAGIC, 6))
         return *out = SourceNpy, GAN_OK;
     if (begins(data, n, "\0\0\x08", 3))
         return *out = SourceIdx, GAN_OK;

@@ -269,7 +269,8 @@ GanStatus synth_write(Str kind, Str path, uint64_t count, uint32_t size, uint64_
             return fail(GAN_ERR_USAGE, "%s: %u to %u %s, not %u", kinds[i].name, kinds[i].least,
                         kinds[i].most, kinds[i].what, j.size);
         TRY(check_name(&j, kinds[i].as));
-        TRY(str_ends(path, STR(".npy")) ? GAN_OK : pack_spares(path));
+        bool npy = str_eq(str_c(kinds[i].as), STR(".npy")) && !synth_to_pack(&j);
+        TRY(npy ? data_spares(path, STR(NPY_MAGIC), "npy file") : pack_spares(path));
         return kinds[i].write(&j);
     }
     return fail(GAN_ERR_USAGE, "no data set is called '%.*s'; there are: %s", SARG(kind),

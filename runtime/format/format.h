@@ -66,6 +66,7 @@ size_t array_place(const Array *a, size_t i); // where it is stored, in elements
 
 // The numbers of an array in row-major order, in `perm`; dim [rank], of at most DATA_MAX_RANK.
 GanStatus npy_read_f32(Arena *perm, Str path, float **out, uint32_t *rank, int64_t *dim);
+#define NPY_MAGIC "\x93NUMPY"
 GanStatus npy_write_f32(Str path, const float *x, uint32_t rank, const int64_t *dim);
 double half_value(uint16_t u);              // of IEEE 754 binary16
 static inline bool is_little_endian(void) { // this machine

@@ -137,7 +137,7 @@ static GanStatus check_size(Array *a, size_t have) {
 
 GanStatus npy_parse(const uint8_t *data, size_t n, Array *out) {
     *out = (Array){0};
-    if (n < 10 || memcmp(data, "\x93NUMPY", 6) != 0)
+    if (n < 10 || memcmp(data, NPY_MAGIC, 6) != 0)
         return fail(GAN_ERR_INPUT, "not an npy file");
     if (data[6] < 1 || data[6] > 3)
         return fail(GAN_ERR_INPUT, "npy version %u is not read", data[6]);
@@ -239,7 +239,7 @@ GanStatus npy_write_f32(Str path, const float *x, uint32_t rank, const int64_t *
     if (rank > 1)
         shape[n - 1] = 0; // only (n,) ends in a comma
     memset(head, ' ', sizeof head);
-    memcpy(head, "\x93NUMPY\x01\x00", 8);
+    memcpy(head, NPY_MAGIC "\x01\x00", 8);
     head[8] = HeaderSize - Lead;
     head[9] = 0;
     int used = snprintf(head + Lead, HeaderSize - Lead,

@@ -280,7 +280,10 @@ printf '1,2\n3,4\n' >plain.csv
 cp "$(dirname -- "$0")/tiny.gan" mine.gan
 refused 1 'mine.gan is there already, and is no pack' ganrun data pack plain.csv -o mine.gan
 refused 1 'mine.gan is there already, and is no pack' ganrun data synth shapes --count 4 --size 8 -o mine.gan
+refused 1 'mine.gan is there already, and is no npy file' ganrun data synth ring --count 4 -o mine.gan
 same mine.gan "$(dirname -- "$0")/tiny.gan"
+expect 0 data synth ring --count 4 -o mine.numbers
+expect 0 data synth ring --count 4 -o mine.numbers
 : >fresh.pack
 expect 0 data pack plain.csv -o fresh.pack
 expect 0 data pack plain.csv -o fresh.pack

@@ -323,12 +323,15 @@ static void a_longer_set_begins_with_the_shorter_and_seeds_differ(void **state) 
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         Pack few = {0}, more = {0}, other = {0};
         PackOptions o = {0};
-        assert_ok(synth_write(str_c(kinds[i]), under(p, "f"), 3, 32 * (i < 3), 1));
-        assert_ok(synth_write(str_c(kinds[i]), under(p, "m"), 5, 32 * (i < 3), 1));
-        assert_ok(synth_write(str_c(kinds[i]), under(p, "o"), 3, 32 * (i < 3), 2));
-        assert_ok(pack_build(&p->arena, under(p, "f"), &o, (Str){0}, &few, NULL));
-        assert_ok(pack_build(&p->arena, under(p, "m"), &o, (Str){0}, &more, NULL));
-        assert_ok(pack_build(&p->arena, under(p, "o"), &o, (Str){0}, &other, NULL));
+        Str f = str_format(&p->arena, "%.*s.f", SARG(under(p, kinds[i]))),
+            m = str_format(&p->arena, "%.*s.m", SARG(under(p, kinds[i]))),
+            x = str_format(&p->arena, "%.*s.o", SARG(under(p, kinds[i])));
+        assert_ok(synth_write(str_c(kinds[i]), f, 3, 32 * (i < 3), 1));
+        assert_ok(synth_write(str_c(kinds[i]), m, 5, 32 * (i < 3), 1));
+        assert_ok(synth_write(str_c(kinds[i]), x, 3, 32 * (i < 3), 2));
+        assert_ok(pack_build(&p->arena, f, &o, (Str){0}, &few, NULL));
+        assert_ok(pack_build(&p->arena, m, &o, (Str){0}, &more, NULL));
+        assert_ok(pack_build(&p->arena, x, &o, (Str){0}, &other, NULL));
         assert_memory_equal(few.records, more.records, 3 * few.stride);
         assert_memory_not_equal(few.records, other.records, 3 * few.stride);
         pack_close(&few);
